@@ -1,0 +1,46 @@
+"""Budgets: whole numbers of flips (or cost units), and fractions of the labels without float error."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from labelcert.errors import InvalidInput
+
+
+def flips_for_fraction(fraction: float | Fraction | Decimal, total: int) -> int:
+    """``⌊ε · total⌋`` for the fraction that was meant, not for its nearest float.
+
+    Parameters
+    ----------
+    fraction : float, Fraction or Decimal
+        Between 0 and 1. A float stands for the simplest fraction that rounds to it.
+    total : int
+        Number of labels (or total cost).
+
+    Examples
+    --------
+    >>> flips_for_fraction(0.29, 100), int(0.29 * 100)
+    (29, 28)
+    >>> flips_for_fraction(1 / 3, 3)
+    1
+    """
+    if isinstance(fraction, bool) or not isinstance(fraction, numbers.Real | Decimal | np.floating):
+        raise InvalidInput(f"a budget fraction must be a number between 0 and 1, got {fraction!r}")
+    if not 0 <= fraction <= 1:  # also refuses NaN
+        raise InvalidInput(
+            f"a budget fraction must be between 0 and 1, got {fraction!r}; give a number of flips as flips=..."
+        )
+    return math.floor(_meant(fraction) * total)
+
+
+def _meant(fraction: float | Fraction | Decimal) -> Fraction:
+    if isinstance(fraction, Fraction | Decimal | numbers.Integral):
+        return Fraction(fraction)
+    written = Fraction(str(fraction))
+    simple = written.limit_denominator(10**6)
+    return simple if type(fraction)(float(simple)) == fraction else written

@@ -1,0 +1,91 @@
+"""Cutting an enumeration into chunks that are walked independently.
+
+Chunks come in ascending order of the cheapest set they hold, so that whenever a run stops, everything cheaper
+than the first unfinished chunk is settled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.engines.walks import Found, Task, Walker, new_found, walk_cube, walk_level
+
+CUBE_BITS = 12
+LEVEL_STOPS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class CubeChunk:
+    """All subsets of the first ``low`` flippable labels, joined to one set of the later ones."""
+
+    min_cost: int
+    stops: int
+    prefix: int
+    low: int
+
+    def walk(self, task: Task, walker: Walker, flag: npt.NDArray[np.int8]) -> tuple[Found, bool]:
+        """Visit everything; also returns whether the chunk was finished."""
+        found = new_found(task, self.stops)
+        return found, walk_cube(task, walker, found, self.prefix, self.low, flag)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelChunk:
+    """All sets that extend one of a block of parents by one later label."""
+
+    min_cost: int
+    stops: int
+    parents: npt.NDArray[np.int64]
+
+    def walk(self, task: Task, walker: Walker, flag: npt.NDArray[np.int8]) -> tuple[Found, bool]:
+        """Visit everything; also returns whether the chunk was finished."""
+        found = new_found(task, self.stops)
+        return found, walk_level(task, walker, found, self.parents, flag)
+
+
+Chunk = CubeChunk | LevelChunk
+
+
+def cube_bits(task: Task) -> int:
+    """Dimension of the cube to walk: one less where complements come for free."""
+    return int(task.labels.size) - (1 if task.mirror else 0)
+
+
+def cube_chunks(task: Task) -> Iterator[Chunk]:
+    """The whole cube of labellings."""
+    bits = cube_bits(task)
+    low = min(CUBE_BITS, bits)
+    prefixes = np.arange(1 << (bits - low), dtype=np.int64)
+    cheapest = np.zeros(prefixes.size, dtype=np.int64)
+    for b in range(bits - low):
+        cheapest += ((prefixes >> b) & 1) * task.costs[low + b]
+    if task.mirror:
+        dearest = cheapest + task.costs[:low].sum()
+        cheapest = np.minimum(cheapest, task.total - dearest)
+    for k in np.argsort(cheapest, kind="stable"):
+        yield CubeChunk(min_cost=int(cheapest[k]), stops=1 << low, prefix=int(prefixes[k]), low=low)
+
+
+def level_chunks(task: Task) -> Iterator[Chunk]:
+    """All sets within budget, by size."""
+    nu = int(task.labels.size)
+    yield CubeChunk(min_cost=0, stops=1, prefix=0, low=0)
+    cheapest = np.cumsum(np.sort(task.costs))
+    for size in range(1, nu + 1):
+        if cheapest[size - 1] > task.budget:
+            return
+        leaves = max(1.0, math.comb(nu, size) / math.comb(nu - 1, size - 1))
+        block = max(1, round(LEVEL_STOPS / leaves))
+        parents = itertools.combinations(range(nu - 1), size - 1)
+        while rows := list(itertools.islice(parents, block)):
+            array = np.array(rows, dtype=np.int64).reshape(len(rows), size - 1)
+            last = array[:, -1] if size > 1 else np.full(len(rows), -1)
+            yield LevelChunk(
+                min_cost=int(cheapest[size - 1]), stops=int((nu - 1 - last).sum()), parents=array
+            )

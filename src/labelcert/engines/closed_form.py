@@ -1,0 +1,310 @@
+"""Exact certificates where scores are linear in the labels: radii by sorting, the curve by walking.
+
+Two cases are linear. With the square loss, ``p_t = k_t (Q + λI)⁻¹ ỹ`` always. With the hinge loss, where every
+label stays at its cap, ``p_t = C k_t·ỹ`` (:func:`~labelcert.svm.scoring.always_at_cap` proves it for the budget
+at hand). Flipping label i then lowers a node's score by its *gain*, whatever else is flipped, so the cheapest
+attack takes the largest gains: a sort for equal costs, a knapsack for others.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.engines.base import Control, Findings, Question, Work, within_reach
+from labelcert.engines.enumerate import Enumerate, count_stops, positions_of
+from labelcert.problem import Problem
+from labelcert.svm.pivoting import UNIT_ROUNDOFF
+from labelcert.svm.scoring import LinearScorer, Scorer, always_at_cap
+from labelcert.threat import Adversary
+
+Int = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
+
+CURVE_UPDATES = 1.5e10
+"""Score updates (labellings × nodes) spent on the exact curve where no time limit is given: some seconds."""
+
+GREEDY_UPDATES = 2e9
+"""Score updates spent on attacks beyond the exact part of the curve."""
+
+_BLOCK_BYTES = 64e6
+
+
+class ClosedForm:
+    """Sorting, wherever linearity is proved."""
+
+    name = "closed-form"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Problems whose scores are not provably linear in the labels, for every admissible labelling."""
+        if problem.loss == "square" or always_at_cap(problem):
+            return None
+        return (
+            "scores are not proved to be linear in the labels, because some label may leave its cap within the "
+            "budget; use engine='auto', a smaller C or max_flips, or loss='square'"
+        )
+
+    def scorer(self, problem: Problem) -> Scorer:
+        """One linear map."""
+        return LinearScorer(problem)
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Always cheap: the effort spent on the curve is limited."""
+        return Work("sorting")
+
+    def run(self, question: Question, control: Control) -> Findings:
+        """Radii in closed form, then as much of the curve as the effort allows."""
+        started = time.perf_counter()
+        lower, upper, sets = linear_radii(question)
+        sorted_in = time.perf_counter() - started
+        budget = question.problem.max_flips
+        reach = budget if control.time_limit is not None else self._reach(question)
+        walked = Enumerate().run(
+            replace(question, problem=replace(question.problem, max_flips=reach)), control
+        )
+        curve_lower = np.concatenate([walked.curve_lower, np.full(budget - reach, walked.curve_lower[-1])])
+        curve_sets = walked.curve_sets + [walked.curve_sets[-1]] * (budget - reach)
+        possible = within_reach(lower, budget)
+        curve_upper = possible.copy()
+        curve_upper[: reach + 1] = np.minimum(possible[: reach + 1], walked.curve_upper)
+        if np.any(curve_lower < curve_upper):
+            candidates = [s for s in sets if s is not None] + greedy_attacks(question)
+            _improve(question, candidates, curve_lower, curve_upper, curve_sets)
+        statistics = dict(walked.statistics)
+        statistics.update(
+            seconds=time.perf_counter() - started, seconds_for_radii=sorted_in, curve_walked_to=reach
+        )
+        return Findings(
+            radius_lower=lower,
+            radius_upper=upper,
+            radius_sets=sets,
+            curve_lower=curve_lower,
+            curve_upper=curve_upper,
+            curve_sets=curve_sets,
+            statistics=statistics,
+        )
+
+    def _reach(self, question: Question) -> int:
+        """The largest budget for which walking every labelling is within the effort."""
+        budget = question.problem.max_flips
+        nodes = max(1, question.nodes.size)
+        if count_stops(question, budget) * nodes <= CURVE_UPDATES:
+            return budget
+        reach = 0
+        while reach < budget and count_stops(question, reach + 1) * nodes <= CURVE_UPDATES:
+            reach += 1
+        return reach
+
+
+def linear_radii(question: Question) -> tuple[Int, Int, list[Int | None]]:
+    """Radii as intervals (equal but for undecidable near-ties), and the flips that realise them.
+
+    With ``M_t`` a node's clean score and ``G_t(b)`` the largest total gain that budget b buys, the radius is the
+    least b with ``M_t − 2 G_t(b) ≤ 0``.
+    """
+    problem = question.problem
+    scorer = question.scorer
+    assert isinstance(scorer, LinearScorer)
+    a = problem.adversary
+    n = question.nodes.size
+    lower = np.empty(n, dtype=np.int64)
+    upper = np.empty(n, dtype=np.int64)
+    sets: list[Int | None] = [None] * n
+    per_node = _bytes_per_node(a, problem.max_flips)
+    block = max(1, int(_BLOCK_BYTES / per_node))
+    m = problem.m
+    rounding = 16.0 * UNIT_ROUNDOFF * (m + 4) * np.sqrt(m)
+    errors = 1.01 * (rounding + scorer.row_errors[question.nodes] * np.sqrt(m))
+    for start in range(0, n, block):
+        part = slice(start, min(start + block, n))
+        signed = question.scores[:, part] * problem.y[:, None]
+        margins = signed.sum(axis=0)
+        spending = Spending(signed[a.labels], a, problem.max_flips)
+        left = margins[None, :] - 2.0 * spending.best
+        sure = _first(left < -errors[None, part])
+        maybe = _first(left <= errors[None, part])
+        for k, t in enumerate(range(part.start, part.stop)):
+            if sure[k] == maybe[k]:
+                cost, flips = spending.attack(int(sure[k]), k)
+            else:
+                exact = _exact_attack(question, t)
+                if exact is None:
+                    lower[t] = spending.attack(int(maybe[k]), k)[0]
+                    upper[t], sets[t] = spending.attack(int(sure[k]), k)
+                    if sets[t] is None:
+                        upper[t] = a.never
+                    continue
+                cost, flips = exact
+            lower[t] = cost
+            upper[t] = a.never if flips is None else cost
+            sets[t] = flips
+    return lower, upper, sets
+
+
+def _exact_attack(question: Question, t: int) -> tuple[int, Int | None] | None:
+    """The cheapest attack on node ``t`` in exact arithmetic; None where the problem is too large for that."""
+    scorer = question.scorer
+    assert isinstance(scorer, LinearScorer)
+    node = int(question.nodes[t])
+    row = scorer.exact_row(node)
+    if row is None:
+        return None
+    problem = question.problem
+    sign = int(scorer.clean[node])
+    signed = np.array([sign * int(y) * v for y, v in zip(problem.y, row, strict=True)], dtype=object)[:, None]
+    spending = Spending(signed[problem.adversary.labels], problem.adversary, problem.max_flips)
+    first = _first(signed.sum(axis=0)[None, :] - 2 * spending.best <= 0)
+    return spending.attack(int(first[0]), 0)
+
+
+def _first(hit: npt.NDArray[np.bool_]) -> Int:
+    """First row that holds in each column; the number of rows where none does."""
+    return np.where(hit.any(axis=0), hit.argmax(axis=0), hit.shape[0])
+
+
+class Spending:
+    """Largest total gain for every amount spent, for several nodes at once.
+
+    Attributes
+    ----------
+    best : (R, n) array
+        ``best[r]`` is the largest gain of the r-th affordable step; non-decreasing in r. Floats or exact numbers.
+
+    Parameters
+    ----------
+    gains : (ν, n) array
+        What flipping each label takes off half of each node's score.
+    """
+
+    def __init__(self, gains: Numbers, adversary: Adversary, budget: int) -> None:
+        self._adversary = adversary
+        self._budget = budget
+        costs = adversary.costs
+        self._unit = int(costs[0]) if costs.size and np.all(costs == costs[0]) else None
+        if self._unit is not None or costs.size == 0:
+            self._by_sorting(gains, self._unit or 1)
+        else:
+            self._by_knapsack(gains)
+
+    def attack(self, step: int, node: int) -> tuple[int, Int | None]:
+        """Cost and flips of a step; ``(budget + 1, None)`` for the step after the last."""
+        if step >= self.best.shape[0]:
+            return self._budget + 1, None
+        if self._order is not None:
+            return step * (self._unit or 1), np.sort(self._order[:step, node])
+        flips = positions_of(self._sets[step, node])
+        return int(self._adversary.costs[flips].sum()), flips
+
+    def _by_sorting(self, gains: Numbers, unit: int) -> None:
+        usable = gains.copy()
+        a = self._adversary
+        for group, cap in enumerate(a.group_caps.tolist()):
+            members = np.flatnonzero(a.groups == group)
+            ranked = np.argsort(-gains[members], axis=0, kind="stable")
+            np.put_along_axis(usable, members[ranked[cap // unit :]], 0 * gains[:1], axis=0)
+        order = np.argsort(-usable, axis=0, kind="stable")[: self._budget // unit]
+        taken = np.take_along_axis(usable, order, axis=0)
+        taken = np.where(taken > 0, taken, 0 * taken)
+        zero = 0 * gains.sum(axis=0, keepdims=True)
+        self.best = np.concatenate([zero, np.cumsum(taken, axis=0)])
+        self._order: Int | None = order
+
+    def _by_knapsack(self, gains: Numbers) -> None:
+        a, budget = self._adversary, self._budget
+        n = gains.shape[1]
+        words = max(1, -(-a.labels.size // 64))
+        zero = 0 * gains[:1]
+        best = np.repeat(zero, budget + 1, axis=0)
+        sets = np.zeros((budget + 1, n, words), dtype=np.uint64)
+        for group in range(-1, a.group_caps.size):
+            cap = budget if group < 0 else min(budget, int(a.group_caps[group]))
+            own = np.repeat(zero, cap + 1, axis=0)
+            own_sets = np.zeros((cap + 1, n, words), dtype=np.uint64)
+            for position in np.flatnonzero(a.groups == group):
+                cost = int(a.costs[position])
+                if cost > cap:
+                    continue
+                bit = np.zeros(words, dtype=np.uint64)
+                bit[position >> 6] = np.uint64(1) << np.uint64(position & 63)
+                offer = own[: cap + 1 - cost] + gains[position]
+                better = offer > own[cost:]
+                offer_sets = own_sets[: cap + 1 - cost] | bit
+                own[cost:] = np.where(better, offer, own[cost:])
+                own_sets[cost:] = np.where(better[..., None], offer_sets, own_sets[cost:])
+            old, old_sets = best, sets
+            best, sets = best.copy(), sets.copy()
+            for cost in range(cap + 1):
+                offer = old[: budget + 1 - cost] + own[cost]
+                better = offer > best[cost:]
+                offer_sets = old_sets[: budget + 1 - cost] | own_sets[cost]
+                best[cost:] = np.where(better, offer, best[cost:])
+                sets[cost:] = np.where(better[..., None], offer_sets, sets[cost:])
+        self.best = best
+        self._sets = sets
+        self._order = None
+
+
+def _bytes_per_node(adversary: Adversary, budget: int) -> float:
+    nu = adversary.labels.size
+    words = max(1, -(-nu // 64))
+    return 8.0 * (4 * (nu + 1) + 3 * (budget + 1) * (words + 1) * (len(set(adversary.costs.tolist())) > 1))
+
+
+def greedy_attacks(question: Question) -> list[Int]:
+    """Flip, step by step, the label that changes most nodes (then lowers the most scores); all prefixes."""
+    problem = question.problem
+    a = problem.adversary
+    n = question.nodes.size
+    steps = int(min(a.most_flips(problem.max_flips), GREEDY_UPDATES / max(1, n * a.labels.size)))
+    drop = 2.0 * question.scores[a.labels] * problem.y[a.labels, None]
+    p = (question.scores * problem.y[:, None]).sum(axis=0)
+    spent = 0
+    group_left = a.group_caps.copy()
+    open_ = np.ones(a.labels.size, dtype=bool)
+    chosen: list[int] = []
+    attacks = []
+    for _ in range(steps):
+        affordable = open_ & (a.costs <= problem.max_flips - spent)
+        grouped = a.groups >= 0
+        affordable[grouped] &= a.costs[grouped] <= group_left[a.groups[grouped]]
+        candidates = np.flatnonzero(affordable)
+        if candidates.size == 0:
+            break
+        after = p[None, :] - drop[candidates]
+        changed = (after < 0).sum(axis=1)
+        pull = -np.clip(after, 0, None).sum(axis=1)
+        pick = int(candidates[np.lexsort((-pull, -changed))[0]])
+        p = p - drop[pick]
+        open_[pick] = False
+        spent += int(a.costs[pick])
+        if a.groups[pick] >= 0:
+            group_left[a.groups[pick]] -= a.costs[pick]
+        chosen.append(pick)
+        attacks.append(np.sort(np.array(chosen, dtype=np.int64)))
+    return attacks
+
+
+_ATTACKS_TRIED = 300
+
+
+def _improve(
+    question: Question, attacks: list[Int], curve_lower: Int, curve_upper: Int, curve_sets: list[Int]
+) -> None:
+    """Raise the lower curve by attacks that are found anyway, each checked by the scorer."""
+    costs = question.problem.adversary.costs
+    distinct = {tuple(attack.tolist()): attack for attack in reversed(attacks)}
+    stride = max(1, len(distinct) // _ATTACKS_TRIED)
+    for attack in list(distinct.values())[::stride]:
+        cost = int(costs[attack].sum())
+        if curve_lower[cost] >= curve_upper[cost]:
+            continue
+        count = int(question.changed(attack)[0].sum())
+        for b in range(cost, curve_lower.size):
+            if count <= curve_lower[b]:
+                break
+            curve_lower[b] = count
+            curve_sets[b] = attack

@@ -1,0 +1,317 @@
+"""Exact certificates by visiting every admissible labelling.
+
+The paper calls this hopeless beyond one or two flips. It is not: neighbouring labellings share nearly all of
+their solution, so that a retraining costs microseconds, and one pass answers every node and every budget.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.engines import walks
+from labelcert.engines.base import Control, Findings, Question, Work, within_reach
+from labelcert.engines.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
+from labelcert.engines.walks import Found, Task, new_walker
+from labelcert.problem import Problem
+from labelcert.svm.pivoting import Machine
+from labelcert.svm.scoring import HingeScorer, LinearScorer, Scorer
+
+Int = npt.NDArray[np.int64]
+
+WORK_LIMIT_SECONDS = 900.0
+"""Longest estimated run that starts without a ``time_limit``."""
+
+_CUBE_LIMIT = 40
+_MAX_DOUBTS_HELD = 200_000
+
+
+class Enumerate:
+    """All labellings in Gray-code order, or all sets of at most so many flips, whichever are fewer."""
+
+    name = "enumerate"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Nothing: only size can be in the way."""
+        return None
+
+    def scorer(self, problem: Problem) -> Scorer:
+        """Retraining (hinge) or one exact linear map (square loss)."""
+        return HingeScorer(problem) if problem.loss == "hinge" else LinearScorer(problem)
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Count the labellings, time a few of them, multiply."""
+        budget = question.problem.max_flips
+        stops = count_stops(question, budget)
+        per_stop = seconds_per_stop(make_task(question))
+        reason = f"{stops:,.6g} labellings at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
+
+        def seconds(flips: int) -> float:
+            return count_stops(question, flips) * per_stop / control.workers
+
+        if seconds(budget) <= WORK_LIMIT_SECONDS or control.time_limit is not None:
+            return Work(reason, seconds(budget))
+        fits = 0
+        while fits < budget and seconds(fits + 1) <= WORK_LIMIT_SECONDS:
+            fits += 1
+        advice = (
+            f"max_flips={fits} would fit ({count_stops(question, fits):,.0f} labellings), or time_limit=SECONDS "
+            "gives what can be proved in that time (intervals where it is not exact); "
+            "trusted labels (labelcert.Threat) shrink the search, too"
+        )
+        return Work(reason, seconds(budget), advice)
+
+    def run(self, question: Question, control: Control) -> Findings:
+        """Walk, merge, decide the doubts."""
+        task = make_task(question)
+        ledger = Ledger(question, task)
+        started = time.perf_counter()
+        task, chunks = choose_chunks(question, task, control)
+        walk(chunks, task, ledger, control, total=count_stops(question, question.problem.max_flips))
+        ledger.settle_doubts(control.closing_time())
+        return ledger.findings(time.perf_counter() - started)
+
+
+def make_task(question: Question) -> Task:
+    """The compiled form of a question."""
+    problem = question.problem
+    a = problem.adversary
+    scorer = question.scorer
+    linear = isinstance(scorer, LinearScorer)
+    machine = scorer.machine if isinstance(scorer, HingeScorer) else _no_machine()
+    return Task(
+        machine=machine,
+        scores=question.scores,
+        linear=linear,
+        slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
+        y=problem.y,
+        labels=a.labels,
+        costs=a.costs,
+        groups=a.groups,
+        group_caps=a.group_caps,
+        group_totals=a.group_totals,
+        budget=problem.max_flips,
+        total=int(a.costs.sum()),
+        mirror=bool(a.labels.size == problem.m and 2 * problem.max_flips >= a.costs.sum()),
+    )
+
+
+def count_stops(question: Question, budget: int) -> float:
+    """How many labellings a run visits for this budget."""
+    a = question.problem.adversary
+    free = int(a.labels.size)
+    if a.labels.size == question.problem.m and 2 * budget >= a.costs.sum():
+        free -= 1
+    return min(2.0 ** min(free, 1000), a.count_sets(budget))
+
+
+def seconds_per_stop(task: Task) -> float:
+    """Measured on a few labellings of a typical size (compiled first)."""
+    nu = int(task.labels.size)
+    if nu == 0 or task.budget == 0:
+        return 0.0
+    walker = new_walker(task)
+    flag = np.zeros(1, dtype=np.int8)
+    size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs)), task.budget)) // 2))
+    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False)
+    parent = np.sort(np.random.default_rng(0).permutation(nu - 1)[: size - 1]).astype(np.int64)[None, :]
+    first = int(parent[0, -1]) + 1 if size > 1 else 0
+    chunk = LevelChunk(min_cost=0, stops=nu - first, parents=parent)
+    chunk.walk(generous, walker, flag)
+    repeats = max(1, 60 // chunk.stops)
+    started = time.perf_counter()
+    for _ in range(repeats):
+        chunk.walk(generous, walker, flag)
+    return (time.perf_counter() - started) / (repeats * chunk.stops)
+
+
+def choose_chunks(question: Question, task: Task, control: Control) -> tuple[Task, Iterator[Chunk]]:
+    """The whole cube where it is smaller than the sets within budget; with a time limit, only if it fits."""
+    bits = cube_bits(task)
+    by_size = task._replace(mirror=False)
+    if bits > _CUBE_LIMIT or 2.0**bits > question.problem.adversary.count_sets(task.budget):
+        return by_size, level_chunks(by_size)
+    if control.time_limit is not None:
+        estimate = 2.0**bits * seconds_per_stop(task) / control.workers
+        if estimate > 0.5 * control.time_limit:
+            return by_size, level_chunks(by_size)
+    return task, cube_chunks(task)
+
+
+def walk(chunks: Iterator[Chunk], task: Task, ledger: Ledger, control: Control, total: float) -> None:
+    """Walk all chunks on all workers; results are merged in order, so that they do not depend on timing."""
+    walkers: queue.SimpleQueue[walks.Walker] = queue.SimpleQueue()
+    for _ in range(control.workers):
+        walkers.put(new_walker(task))
+
+    def work(chunk: Chunk) -> tuple[Found, bool]:
+        walker = walkers.get()
+        try:
+            return chunk.walk(task, walker, control.flag)
+        finally:
+            walkers.put(walker)
+
+    pending: deque[tuple[Chunk, Future[tuple[Found, bool]]]] = deque()
+    done = 0.0
+    with ThreadPoolExecutor(control.workers) as pool:
+        while True:
+            while len(pending) < 3 * control.workers and not control.over():
+                chunk = next(chunks, None)
+                if chunk is None:
+                    break
+                pending.append((chunk, pool.submit(work, chunk)))
+            if not pending:
+                break
+            chunk, future = pending[0]
+            try:
+                found, finished = future.result(timeout=0.1)
+            except NotYet:
+                control.over()
+                continue
+            pending.popleft()
+            ledger.merge(found, chunk, finished)
+            done += chunk.stops
+            control.report(min(done, total), total)
+    chunk = next(chunks, None)
+    if chunk is not None:
+        ledger.unvisited(chunk.min_cost)
+
+
+class Ledger:
+    """All that has been proved so far, and what is still open."""
+
+    def __init__(self, question: Question, task: Task) -> None:
+        n = question.nodes.size
+        budget = question.problem.max_flips
+        self._question = question
+        self._never = question.problem.adversary.never
+        self._radius = np.full(n, self._never, dtype=np.int64)
+        words = max(1, -(-task.labels.size // 64))
+        self._radius_set = np.zeros((n, words), dtype=np.uint64)
+        self._most = np.full(budget + 1, -1, dtype=np.int64)
+        self._most_set = np.zeros((budget + 1, words), dtype=np.uint64)
+        self._doubts: list[Int] = []
+        self._doubt_sets: list[npt.NDArray[np.uint64]] = []
+        self._counters = np.zeros(walks.N_COUNTERS, dtype=np.int64)
+        self._frontier = budget + 1
+        self._open_radius = np.full(n, self._never, dtype=np.int64)
+        self._open_most = np.full(budget + 1, -1, dtype=np.int64)
+        self._decided_exactly = 0
+
+    def merge(self, found: Found, chunk: Chunk, finished: bool) -> None:
+        """Take over a chunk's results."""
+        better = found.radius < self._radius
+        self._radius[better] = found.radius[better]
+        self._radius_set[better] = found.radius_set[better]
+        more = found.most > self._most
+        self._most[more] = found.most[more]
+        self._most_set[more] = found.most_set[more]
+        doubts = int(found.counters[walks.DOUBTS])
+        if doubts:
+            self._doubts.append(found.doubt[:doubts].copy())
+            self._doubt_sets.append(found.doubt_set[:doubts].copy())
+        self._counters += found.counters
+        if not finished:
+            self.unvisited(chunk.min_cost)
+        if sum(len(d) for d in self._doubts) > _MAX_DOUBTS_HELD:
+            self.settle_doubts(float("inf"))
+
+    def unvisited(self, cost: int) -> None:
+        """Some sets of this cost or more were not visited."""
+        self._frontier = min(self._frontier, cost)
+
+    def settle_doubts(self, closing_time: float) -> None:
+        """Decide noted labellings exactly, cheapest first, where the answer can still matter.
+
+        What is not decided by ``closing_time`` (on the monotonic clock) stays open.
+        """
+        if not self._doubts:
+            return
+        doubts = np.concatenate(self._doubts)
+        sets = np.concatenate(self._doubt_sets)
+        self._doubts, self._doubt_sets = [], []
+        order = np.lexsort((-doubts[:, 1], doubts[:, 0]))
+        for k, row in enumerate(order):
+            cost, sure, doubtful = (int(v) for v in doubts[row])
+            if cost >= self._radius.max(initial=0) and sure + doubtful <= self._most[cost]:
+                continue
+            if time.monotonic() > closing_time:
+                rest = doubts[order[k:]]
+                self._open_radius = np.minimum(self._open_radius, rest[:, 0].min())
+                np.maximum.at(self._open_most, rest[:, 0], rest[:, 1] + rest[:, 2])
+                return
+            self._decide(cost, sets[row])
+
+    def _decide(self, cost: int, bits: npt.NDArray[np.uint64]) -> None:
+        self._decided_exactly += 1
+        yes, no = self._question.changed(positions_of(bits))
+        closer = yes & (cost < self._radius)
+        self._radius[closer] = cost
+        self._radius_set[closer] = bits
+        if yes.sum() > self._most[cost]:
+            self._most[cost] = yes.sum()
+            self._most_set[cost] = bits
+        undecided = ~(yes | no)
+        if undecided.any():
+            self._open_radius[undecided] = np.minimum(self._open_radius[undecided], cost)
+            self._open_most[cost] = max(self._open_most[cost], int(yes.sum() + undecided.sum()))
+
+    def findings(self, seconds: float) -> Findings:
+        """Radii and curve, as intervals."""
+        upper = self._radius
+        lower = np.minimum(np.minimum(upper, self._open_radius), self._frontier)
+        curve_sets: list[Int] = []
+        curve_lower = np.maximum.accumulate(self._most)
+        best = 0
+        for b in range(self._most.size):
+            if self._most[b] > self._most[best]:
+                best = b
+            curve_sets.append(positions_of(self._most_set[best]))
+        curve_lower = np.maximum(curve_lower, 0)
+        curve_upper = np.maximum(curve_lower, np.maximum.accumulate(self._open_most))
+        unsettled = np.arange(self._most.size) >= self._frontier
+        curve_upper[unsettled] = within_reach(lower, self._most.size - 1)[unsettled]
+        sets: list[Int | None] = [
+            positions_of(bits) if r < self._never else None for r, bits in zip(upper, self._radius_set, strict=True)
+        ]
+        c = self._counters
+        statistics: dict[str, Any] = {
+            "trainings": int(c[walks.SOLVED]),
+            "pivoting_rounds": int(c[walks.ROUNDS]),
+            "proved_by_global_bound": int(c[walks.GLOBAL_PROOFS]),
+            "proved_by_local_bound": int(c[walks.LOCAL_PROOFS]),
+            "proved_by_duality_gap": int(c[walks.GAP_PROOFS]),
+            "not_converged": int(c[walks.STUCK]),
+            "doubtful_labellings": int(c[walks.DOUBTS]),
+            "decided_in_rational_arithmetic": self._decided_exactly,
+            "seconds": seconds,
+        }
+        return Findings(
+            radius_lower=lower,
+            radius_upper=upper,
+            radius_sets=sets,
+            curve_lower=curve_lower,
+            curve_upper=curve_upper,
+            curve_sets=curve_sets,
+            statistics=statistics,
+        )
+
+
+def positions_of(bits: npt.NDArray[np.uint64]) -> Int:
+    """Positions of the set bits, ascending."""
+    return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).astype(np.int64)
+
+
+def _no_machine() -> Machine:
+    """Stands in where nothing is trained; read-only like a real kernel, so that compiled code is shared."""
+    nothing = np.zeros((0, 0))
+    nothing.setflags(write=False)
+    return Machine(nothing, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

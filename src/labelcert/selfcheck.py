@@ -1,0 +1,308 @@
+"""Every engine against brute force in rational arithmetic, on small problems made to be nasty.
+
+Brute force trains on every admissible labelling. That a solution is optimal is not taken from any solver: its
+optimality conditions are verified in rational numbers, and for a convex problem they are a proof.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.certificate import Certificate
+from labelcert.certification import certify
+from labelcert.engines import ENGINES
+from labelcert.problem import Problem
+from labelcert.svm.exact import ExactRidge, ExactSVM
+from labelcert.svm.pivoting import CAP
+from labelcert.threat import Threat
+
+Float = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One small problem: arguments of :func:`labelcert.certify`."""
+
+    kind: str
+    K_train: Float
+    labels: npt.NDArray[Any]
+    K_test: Float
+    C: float
+    loss: str
+    threat: Threat
+    max_flips: int | None
+
+    def build(self) -> Problem:
+        """The validated problem."""
+        return Problem.build(
+            self.K_train,
+            self.labels,
+            self.K_test,
+            self.C,
+            threat=self.threat,
+            max_flips=self.max_flips,
+            loss=self.loss,
+        )
+
+    def certify(self, engine: str, **options: Any) -> Certificate:
+        """The certificate of one engine."""
+        return certify(
+            self.K_train,
+            self.labels,
+            self.K_test,
+            self.C,
+            threat=self.threat,
+            max_flips=self.max_flips,
+            loss=self.loss,
+            engine=engine,
+            **options,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What brute force found: exact radii (``never`` where nothing works), curve, and the signs behind them."""
+
+    radius: list[int]
+    curve: list[int]
+    clean: list[int]
+    changed_by: dict[frozenset[int], list[bool]]
+
+
+def brute_force(case: Case) -> Truth:
+    """Train on every admissible labelling, exactly."""
+    problem = case.build()
+    Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
+    rows = [[Fraction(v) for v in row] for row in problem.K_test.tolist()]
+    scores = _trainer(problem, Q, rows)
+    clean = [_sign(p) for p in scores(problem.y)]
+    m = problem.m
+    costs = [1] * m if case.threat.costs is None else [int(c) for c in np.asarray(case.threat.costs)]
+    never = sum(costs) + 1
+    radius = [0 if s == 0 else never for s in clean]
+    most = [0] * (problem.max_flips + 1)
+    changed_by = {}
+    for flips in admissible(case, costs, problem.max_flips):
+        y = problem.y.copy()
+        y[list(flips)] *= -1
+        changed = [s * _sign(p) <= 0 for s, p in zip(clean, scores(y), strict=True)]
+        cost = sum(costs[i] for i in flips)
+        changed_by[frozenset(flips)] = changed
+        for t, hit in enumerate(changed):
+            if hit:
+                radius[t] = min(radius[t], cost)
+        most[cost] = max(most[cost], sum(changed))
+    curve = [max(most[: b + 1]) for b in range(len(most))]
+    return Truth(radius=radius, curve=curve, clean=clean, changed_by=changed_by)
+
+
+def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int, ...]]:
+    """All sets of flips that the threat allows, read from its definition."""
+    threat, labels = case.threat, case.labels.tolist()
+    m = len(labels)
+    trusted = [False] * m if threat.trusted is None else [bool(v) for v in np.asarray(threat.trusted)]
+    other = {a: b for a in set(labels) for b in set(labels) if a != b}
+    allowed = threat.allowed_flips
+    may = [
+        not trusted[i] and (allowed is None or other[labels[i]] in allowed.get(labels[i], ()))
+        for i in range(m)
+    ]
+    candidates = [i for i in range(m) if may[i]]
+    for size in range(len(candidates) + 1):
+        for flips in itertools.combinations(candidates, size):
+            if sum(costs[i] for i in flips) > budget:
+                continue
+            if threat.groups is not None and threat.group_budgets is not None:
+                budgets = threat.group_budgets
+                spent: dict[Any, int] = {}
+                for i in flips:
+                    spent[threat.groups[i]] = spent.get(threat.groups[i], 0) + costs[i]
+                if any(
+                    g is not None and cost > (budgets if isinstance(budgets, int) else budgets.get(g, cost))
+                    for g, cost in spent.items()
+                ):
+                    continue
+            yield flips
+
+
+def _trainer(
+    problem: Problem, Q: list[list[Fraction]], rows: list[list[Fraction]]
+) -> Callable[[Float], list[Fraction]]:
+    C = Fraction(problem.C)
+    m = problem.m
+    svm = ExactSVM(problem.K_train, problem.C)
+    ridge = ExactRidge(problem.K_train, problem.C)
+
+    def scores(y: Float) -> list[Fraction]:
+        labels = [int(v) for v in y]
+        if problem.loss == "square":
+            direction = [Fraction(int(v)) for v in ridge.solve(labels)]
+            A = [[2 * C * Q[i][j] + (i == j) for j in range(m)] for i in range(m)]
+            image = [_dot(A[i], direction) for i in range(m)]
+            factor = image[0] * labels[0]
+            if not (factor > 0 and all(image[i] == factor * labels[i] for i in range(m))):
+                raise AssertionError("kernel ridge solution is wrong")
+            return [_dot(row, direction) for row in rows]
+        Z = [int(v) for v in svm.train(y, np.full(m, CAP, dtype=np.int8))]
+        z = _scale_to_optimum(Q, C, labels, Z)
+        return [_dot(row, z) for row in rows]
+
+    return scores
+
+
+def _scale_to_optimum(
+    Q: list[list[Fraction]], C: Fraction, y: list[int], Z: list[int]
+) -> list[Fraction]:
+    """The multiple of ``Z`` that satisfies the optimality conditions, verified; they fix the scale.
+
+    Some label is at its cap or has margin exactly 1: candidates for the scale come from these.
+    """
+    m = len(y)
+    direction = [Fraction(v) for v in Z]
+    f = [_dot(Q[i], direction) for i in range(m)]
+    scales = {C / abs(v) for v in direction if v} | {1 / (y[i] * f[i]) for i in range(m) if y[i] * f[i] > 0}
+    for s in scales:
+        alpha = [y[i] * s * direction[i] for i in range(m)]
+        margin = [y[i] * s * f[i] for i in range(m)]
+        if all(
+            0 <= a <= C and (a == 0 or g <= 1) and (a == C or g >= 1) for a, g in zip(alpha, margin, strict=True)
+        ):
+            return [s * v for v in direction]
+    raise AssertionError("no multiple of the solution satisfies the optimality conditions")
+
+
+def compare(case: Case, truth: Truth, engine: str, **options: Any) -> list[str]:
+    """Everything in one engine's certificate that contradicts the truth (empty: nothing)."""
+    cert = case.certify(engine, **options)
+    budget, never = cert.max_flips, cert.never
+    wrong = []
+    for t, radius in enumerate(truth.radius):
+        expected = (radius, radius) if radius <= budget else (budget + 1, never)
+        got = (int(cert.radius_lower[t]), int(cert.radius_upper[t]))
+        if got != expected:
+            wrong.append(f"node {t}: radius {got}, truth {expected}")
+        witness = cert.witness(t)
+        if (witness is None) != (radius > budget):
+            wrong.append(f"node {t}: witness {witness} for radius {radius}")
+        elif witness is not None and not truth.changed_by.get(frozenset(witness), [False] * (t + 1))[t]:
+            wrong.append(f"node {t}: witness {witness} does not change it")
+        if truth.clean[t] and (cert.predictions[t] == cert.classes[1]) != (truth.clean[t] > 0):
+            wrong.append(f"node {t}: prediction {cert.predictions[t]}, clean sign {truth.clean[t]}")
+    for b, changed in enumerate(truth.curve):
+        got = (int(cert.collective_lower[b]), int(cert.collective_upper[b]))
+        if got != (changed, changed):
+            wrong.append(f"budget {b}: curve {got}, truth {changed}")
+        flips = frozenset(cert.collective_witness(b))
+        if sum(truth.changed_by.get(flips, [])) != changed:
+            wrong.append(f"budget {b}: collective witness {sorted(flips)} does not change {changed}")
+    return [f"{engine}, {case.kind}: {line}" for line in wrong]
+
+
+def engines_for(case: Case) -> list[str]:
+    """Names of the engines that answer a case, ``"auto"`` among them."""
+    problem = case.build()
+    return ["auto", *(engine.name for engine in ENGINES if engine.refuses(problem) is None)]
+
+
+KERNELS = ("generic", "lattice", "duplicates", "low-rank", "zero-rows", "low-rank-float", "identity", "near-tie")
+
+
+def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:
+    """A random small problem: degenerate kernels, ties, extreme caps, all threat options."""
+    m = int(rng.integers(2, largest + 1))
+    n = int(rng.integers(1, 6))
+    kind = str(rng.choice(KERNELS))
+    joint = _features(rng, kind, m, n)
+    K = joint @ joint.T
+    if kind == "generic" and rng.random() < 0.5:
+        K = np.exp(-0.5 * np.maximum(np.diag(K)[:, None] + np.diag(K) - 2 * K, 0))
+    K = (K + K.T) / 2
+    scale = max(float(np.abs(K[:m, :m]).sum(axis=1).max()), 1e-3)
+    C = float(
+        rng.choice([1e-6, 0.5 / scale, 1 / scale, 0.125, 0.25, 0.3, 1.0, 2.0, 10.0, 1e3, 1e6])
+    )
+    y = rng.integers(0, 2, m)
+    y[0], y[-1] = 0, 1
+    names = np.array(["ham", "spam"]) if rng.random() < 0.5 else np.array([3, 7])
+    labels = names[y]
+    threat = _random_threat(rng, labels)
+    total = m if threat.costs is None else int(np.asarray(threat.costs).sum())
+    return Case(
+        kind=kind,
+        K_train=K[:m, :m],
+        labels=labels,
+        K_test=K[m:, :m],
+        C=C,
+        loss="square" if rng.random() < 0.25 else "hinge",
+        threat=threat,
+        max_flips=None if rng.random() < 0.5 else int(rng.integers(0, total + 1)),
+    )
+
+
+def _features(rng: np.random.Generator, kind: str, m: int, n: int) -> Float:
+    if kind == "generic":
+        return rng.normal(size=(m + n, m + 2))
+    if kind == "low-rank-float":
+        return rng.normal(size=(m + n, max(1, m // 2)))
+    if kind == "identity":
+        test = rng.integers(-1, 2, size=(n, m)).astype(float)
+        return np.vstack([np.eye(m), test])
+    if kind == "near-tie":
+        base = rng.integers(-1, 2, size=(m + n, 3)).astype(float)
+        return base + rng.choice([0.0, 2.0**-40, -(2.0**-45)], size=base.shape)
+    width = 2 if kind == "low-rank" else 3
+    features = rng.integers(-2, 3, size=(m + n, width)).astype(float)
+    if kind == "duplicates":
+        features[1:m] = features[rng.integers(0, max(1, m // 2), m - 1)]
+    if kind == "zero-rows":
+        features[rng.random(m + n) < 0.4] = 0.0
+    return features
+
+
+def _random_threat(rng: np.random.Generator, labels: npt.NDArray[Any]) -> Threat:
+    m = labels.size
+    options: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        options["trusted"] = rng.random(m) < rng.choice([0.3, 0.7, 1.1])
+    if rng.random() < 0.3:
+        options["costs"] = rng.integers(1, 4, m)
+    if rng.random() < 0.2:
+        a, b = np.unique(labels).tolist()
+        options["allowed_flips"] = {a: [b]} if rng.random() < 0.5 else {b: [a]}
+    if rng.random() < 0.3:
+        options["groups"] = [None if g == 3 else f"annotator {g}" for g in rng.integers(0, 4, m)]
+        present = sorted({g for g in options["groups"] if g is not None})
+        if rng.random() < 0.5:
+            options["group_budgets"] = int(rng.integers(0, 3))
+        else:
+            options["group_budgets"] = {g: int(rng.integers(0, 3)) for g in present[:2]}
+    return Threat(**options)
+
+
+def run(
+    problems: int, seed: int, *, largest: int = 8, report: Callable[[float, float], None] = lambda a, b: None
+) -> list[str]:
+    """Compare all engines with brute force on random problems; returns every contradiction found."""
+    wrong: list[str] = []
+    for k in range(problems):
+        case = random_case(np.random.default_rng([seed, k]), largest=largest)
+        truth = brute_force(case)
+        for engine in engines_for(case):
+            wrong += [f"problem {k}: {line}" for line in compare(case, truth, engine, workers=1)]
+        report(k + 1, problems)
+    return wrong
+
+
+def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
+    return sum((x * v for x, v in zip(a, b, strict=True)), Fraction(0))
+
+
+def _sign(value: Fraction) -> int:
+    return (value > 0) - (value < 0)

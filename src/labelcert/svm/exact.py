@@ -1,0 +1,243 @@
+"""The SVM in rational arithmetic: no rounding, no tolerance.
+
+Every float64 is a rational number, so the optimal ``z`` of a labelling is too, and so is every score. This is
+what decides ties and near-ties, where float64 cannot. Integers are those of FLINT.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from flint import fmpq, fmpz, fmpz_mat
+
+from labelcert.svm.pivoting import CAP, FREE, ZERO
+
+Float = npt.NDArray[np.float64]
+States = npt.NDArray[np.int8]
+
+
+def to_integers(A: Float) -> tuple[list[list[int]], int]:
+    """Integers ``N`` and a shift ``s ≥ 0`` with ``A = N / 2**s`` exactly.
+
+    Parameters
+    ----------
+    A : (r, c) array
+
+    Examples
+    --------
+    >>> to_integers(np.array([[0.5, 3.0]]))
+    ([[1, 6]], 1)
+    """
+    mantissa, exponent = np.frexp(A)
+    digits = (mantissa * 2.0**53).astype(np.int64)
+    power = exponent.astype(np.int64) - 53
+    nonzero = digits != 0
+    while np.any(nonzero) and np.all((digits[nonzero] & 1) == 0):
+        digits[nonzero] >>= 1
+        power[nonzero] += 1
+    shift = max(0, -int(power[nonzero].min())) if np.any(nonzero) else 0
+    rows = [
+        [int(d) << (int(p) + shift) if d else 0 for d, p in zip(drow, prow, strict=True)]
+        for drow, prow in zip(digits, power, strict=True)
+    ]
+    return rows, shift
+
+
+def is_psd(A: Float) -> bool:
+    """Whether the symmetric matrix is positive semidefinite, decided exactly.
+
+    The eigenvalues of a symmetric matrix are real, and real roots are all non-negative if and only if the
+    coefficients of the characteristic polynomial alternate in sign (Descartes' rule).
+
+    Examples
+    --------
+    >>> is_psd(np.array([[1.0, 1.0], [1.0, 1.0]])), is_psd(np.array([[1.0, 1.0], [1.0, 1.0 - 2**-52]]))
+    (True, False)
+    """
+    m = A.shape[0]
+    coefficients = fmpz_mat(to_integers(A)[0]).charpoly().coeffs()
+    return all((-1) ** (m - k) * c >= 0 for k, c in enumerate(coefficients))
+
+
+def in_range(A: Float, rows: Float) -> bool:
+    """Whether every row lies in the row space of the symmetric matrix ``A``, decided exactly.
+
+    Parameters
+    ----------
+    A : (m, m) array
+    rows : (r, m) array
+    """
+    null, nullity = fmpz_mat(to_integers(A)[0]).nullspace()
+    if nullity == 0:
+        return True
+    kept = fmpz_mat([[null[i, j] for j in range(int(nullity))] for i in range(A.shape[0])])
+    return bool((fmpz_mat(to_integers(rows)[0]) * kept).is_zero())
+
+
+class ExactSVM:
+    """One kernel and cap, ready to be trained on any labels without rounding.
+
+    The solution is returned as integers ``Z`` with ``z = Z / D`` for a positive ``D`` that callers never need:
+    the sign of a score ``k·z`` is that of ``k·Z``.
+
+    Parameters
+    ----------
+    Q : (m, m) array
+        Positive semidefinite (exactly).
+    C : float
+
+    Examples
+    --------
+    >>> svm = ExactSVM(np.eye(2), 1.0)
+    >>> [int(v) for v in svm.train(np.array([1.0, -1.0]), np.array([CAP, CAP], dtype=np.int8))]
+    [1, -1]
+    """
+
+    def __init__(self, Q: Float, C: float) -> None:
+        self._rows, shift = to_integers(Q)
+        self._m = Q.shape[0]
+        self._one = fmpz(1) << shift
+        ratio = Fraction(C)
+        self._c_num, self._c_den = fmpz(ratio.numerator), fmpz(ratio.denominator)
+
+    def train(self, y: Float, hint: States) -> list[Any]:
+        """Integers proportional to the optimal ``z`` for labels ``y`` (±1), starting from states ``hint``."""
+        labels = [int(v) for v in y]
+        states = [int(s) for s in hint]
+        for _ in range(4 * self._m + 8):
+            solution = self._solve(labels, states)
+            if solution is None:
+                break
+            Z, D = solution
+            wrong = self._violation(labels, states, Z, D)
+            if wrong is None:
+                return Z
+            index, state = wrong
+            states[index] = state
+        return self._criss_cross(labels)
+
+    def _solve(self, y: list[int], states: list[int]) -> tuple[list[Any], Any] | None:
+        """``(Z, D)`` with ``z = Z / D`` for these states; dependent FREE labels are first moved to ZERO."""
+        free = [i for i in range(self._m) if states[i] == FREE]
+        if free:
+            block = fmpz_mat([[self._rows[i][j] for j in free] for i in free])
+            if block.rank() < len(free):
+                independent = _pivot_columns(block)
+                for k, i in enumerate(free):
+                    if k not in independent:
+                        states[i] = ZERO
+                free = [free[k] for k in independent]
+                block = fmpz_mat([[self._rows[i][j] for j in free] for i in free])
+        capped = [j for j in range(self._m) if states[j] == CAP]
+        if not free:
+            D = self._c_den
+            return [self._c_num * y[i] if states[i] == CAP else fmpz(0) for i in range(self._m)], D
+        right = [
+            self._one * self._c_den * y[i] - self._c_num * sum(self._rows[i][j] * y[j] for j in capped)
+            for i in free
+        ]
+        try:
+            numerators, denominator = block.solve(fmpz_mat(len(free), 1, right)).numer_denom()
+        except ZeroDivisionError:
+            return None
+        Z = [self._c_num * denominator * y[i] if states[i] == CAP else fmpz(0) for i in range(self._m)]
+        for k, i in enumerate(free):
+            Z[i] = numerators[k, 0]
+        return Z, denominator * self._c_den
+
+    def _violation(self, y: list[int], states: list[int], Z: list[Any], D: Any) -> tuple[int, int] | None:
+        """The last label that violates its state, and the state it should take; None at the optimum."""
+        cap = self._c_num * (D // self._c_den)
+        one = self._one * D
+        for i in reversed(range(self._m)):
+            if states[i] == FREE:
+                if y[i] * Z[i] < 0:
+                    return i, ZERO
+                if y[i] * Z[i] > cap:
+                    return i, CAP
+                continue
+            margin = y[i] * sum((q * v for q, v in zip(self._rows[i], Z, strict=True)), fmpz(0))
+            if (states[i] == ZERO and margin < one) or (states[i] == CAP and margin > one):
+                return i, FREE
+        return None
+
+    def _criss_cross(self, y: list[int]) -> list[Any]:
+        """Least-index criss-cross method: finite on every positive semidefinite kernel, singular ones included.
+
+        Works on the linear complementarity problem ``u = Q̃α − 1 + v ⟂ α``, ``s = C − α ⟂ v`` (all ≥ 0), whose
+        matrix is positive semidefinite, hence sufficient.
+        """
+        m = self._m
+        M = np.full((2 * m, 2 * m), fmpq(0), dtype=object)
+        q = np.full(2 * m, fmpq(-1), dtype=object)
+        for i in range(m):
+            for j in range(m):
+                M[i, j] = fmpq(self._rows[i][j] * y[i] * y[j]) / self._one
+            M[i, m + i] = fmpq(1)
+            M[m + i, i] = fmpq(-1)
+            q[m + i] = fmpq(self._c_num) / self._c_den
+        swapped = np.zeros(2 * m, dtype=bool)
+        while True:
+            infeasible = next((i for i in range(2 * m) if q[i] < 0), None)
+            if infeasible is None:
+                break
+            block = [infeasible]
+            if M[infeasible, infeasible] == 0:
+                block.append(next(j for j in range(2 * m) if M[infeasible, j] > 0))
+            _exchange(M, q, sorted(block))
+            swapped[block] = ~swapped[block]
+        alpha = [q[i] if swapped[i] else fmpq(0) for i in range(m)]
+        scale = fmpz(1)
+        for a in alpha:
+            scale = scale.lcm(a.q)
+        return [fmpz((a * scale).p) * y[i] for i, a in enumerate(alpha)]
+
+
+def _pivot_columns(A: Any) -> list[int]:
+    """Columns of a maximal independent set, from the reduced echelon form."""
+    reduced, _, r = A.rref()
+    columns = []
+    for row in range(r):
+        columns.append(next(j for j in range(A.ncols()) if reduced[row, j] != 0))
+    return columns
+
+
+def _exchange(M: npt.NDArray[np.object_], q: npt.NDArray[np.object_], block: list[int]) -> None:
+    """Principal pivot on one or two indices of ``w = M x + q``, in place."""
+    rest = [i for i in range(q.size) if i not in block]
+    if len(block) == 1:
+        inverse = np.array([[1 / M[block[0], block[0]]]], dtype=object)
+    else:
+        (a, b), (c, d) = M[np.ix_(block, block)]
+        determinant = a * d - b * c
+        inverse = np.array([[d, -b], [-c, a]], dtype=object) / determinant
+    upper = -inverse.dot(M[np.ix_(block, rest)])
+    lower = M[np.ix_(rest, block)]
+    head = -inverse.dot(q[block])
+    q[rest] = q[rest] + lower.dot(head)
+    q[block] = head
+    M[np.ix_(rest, rest)] = M[np.ix_(rest, rest)] + lower.dot(upper)
+    M[np.ix_(rest, block)] = lower.dot(inverse)
+    M[np.ix_(block, rest)] = upper
+    M[np.ix_(block, block)] = inverse
+
+
+class ExactRidge:
+    """Kernel ridge regression without rounding: ``z = (Q + I/(2C))⁻¹ y`` up to a positive factor."""
+
+    def __init__(self, Q: Float, C: float) -> None:
+        rows, shift = to_integers(Q)
+        ratio = Fraction(C)
+        scale, shift_one = 2 * ratio.numerator, ratio.denominator << shift
+        m = Q.shape[0]
+        self._matrix = fmpz_mat(
+            [[scale * rows[i][j] + (shift_one if i == j else 0) for j in range(m)] for i in range(m)]
+        )
+
+    def solve(self, right: list[int]) -> list[Any]:
+        """Integers proportional, by a positive factor, to ``(Q + I/(2C))⁻¹ right``."""
+        numerators, _ = self._matrix.solve(fmpz_mat(len(right), 1, right)).numer_denom()
+        return [numerators[i, 0] for i in range(len(right))]

@@ -1,0 +1,292 @@
+"""Signs of scores, decided rigorously: float64 with a proved error bound, rational arithmetic where that is not enough.
+
+A scorer answers one question for any labelling: which test scores are positive, negative, exactly zero? Engines
+find labellings; what a certificate says about them rests on these answers.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from labelcert.problem import Problem
+from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
+from labelcert.svm.pivoting import CAP, COLD_TABLEAU, UNIT_ROUNDOFF, Machine, bound, new_scratch, settle
+
+Float = npt.NDArray[np.float64]
+Signs = npt.NDArray[np.int8]
+Nodes = npt.NDArray[np.intp]
+
+UNDECIDED = np.int8(9)
+"""Sign of a score that is too close to zero for float64 in a problem too large for rational arithmetic."""
+
+EXACT_LIMIT = 300
+"""Largest m for which a linear system is solved in rational arithmetic."""
+
+
+class Scorer(ABC):
+    """Decides the signs of all test scores under any labelling.
+
+    Attributes
+    ----------
+    problem : Problem
+    rows : (n, m) array
+        What is multiplied by ``z`` (or by the labels, where scores are linear), scaled by powers of two to
+        norms at most 1.
+    clean : (n,) array
+        Sign of each clean score: 0 where it is exactly zero.
+    decision : (n,) array
+        Clean scores, for information.
+    """
+
+    problem: Problem
+    rows: Float
+    clean: Signs
+    decision: Float
+
+    @abstractmethod
+    def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
+        """Scores of the scaled rows (all, or those of some nodes) and one error bound for all of them."""
+
+    @abstractmethod
+    def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
+        """Signs of some nodes in rational arithmetic (``UNDECIDED`` where that would be too large).
+
+        Called right after :meth:`approximate` on the same labels.
+        """
+
+    def signs(self, y: Float, nodes: Nodes | None = None) -> Signs:
+        """Signs of test scores after training on labels ``y`` (±1): -1, 0, 1 (or ``UNDECIDED``).
+
+        Parameters
+        ----------
+        y : (m,) array
+        nodes : index array, optional
+            Which test nodes; all by default.
+        """
+        p, tau = self.approximate(y, nodes)
+        out = np.sign(p).astype(np.int8)
+        doubtful = np.flatnonzero(~(np.abs(p) > tau))
+        if doubtful.size:
+            out[doubtful] = self.exact_signs(y, doubtful if nodes is None else nodes[doubtful])
+        return out
+
+    def changed(
+        self, y: Float, nodes: Nodes | None = None
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Nodes provably changed by labels ``y``, and nodes provably unchanged (both False: undecided)."""
+        product = self.signs(y, nodes) * (self.clean if nodes is None else self.clean[nodes])
+        decided = np.abs(product) <= 1
+        return decided & (product <= 0), decided & (product > 0)
+
+    def flip(self, positions: npt.NDArray[np.int64]) -> Float:
+        """The labels after flipping some of the flippable ones (by their positions)."""
+        y = self.problem.y.copy()
+        index = self.problem.adversary.labels[positions]
+        y[index] = -y[index]
+        return y
+
+    def _finish(self, scale: Float) -> None:
+        p, _ = self.approximate(self.problem.y)
+        self.decision = p * scale
+        self.clean = self.signs(self.problem.y)
+        self.decision[self.clean == 0] = 0.0
+
+
+class HingeScorer(Scorer):
+    """The SVM, retrained."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.rows, scale = unit_rows(problem.K_test)
+        Q, C = problem.K_train, problem.C
+        largest = float(np.abs(Q).max())
+        diagonal = float(np.diag(Q).max())
+        well = problem.min_eig >= 1e-9 * largest
+        gap_ridge = 0.0 if well else 2.0**-36 * diagonal
+        self.machine = Machine(
+            Q=Q,
+            C=C,
+            ridge=0.0 if well else 2.0**-30 * diagonal,
+            min_eig=problem.min_eig,
+            entry_max=largest,
+            row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
+            gap_ridge=gap_ridge,
+            gap_factor=_gap_factor(Q, self.rows, gap_ridge, problem.min_eig),
+        )
+        self._scratch = new_scratch(problem.m)
+        self._exact: ExactSVM | None = None
+        self._integers: dict[int, list[int]] = {}
+        self._finish(scale)
+
+    def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
+        """Retrain in float64."""
+        s = self._scratch
+        s.flags[0] = COLD_TABLEAU
+        s.state[:] = CAP
+        settle(self.machine, s, y)
+        tau, _ = bound(self.machine, s, y)
+        return (self.rows if nodes is None else self.rows[nodes]) @ s.z, tau
+
+    def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
+        """Retrain in rational arithmetic, from the states that float64 found."""
+        if self.problem.m > EXACT_LIMIT:
+            return np.full(nodes.size, UNDECIDED)
+        if self._exact is None:
+            self._exact = ExactSVM(self.problem.K_train, self.problem.C)
+        Z = self._exact.train(y, self._scratch.state)
+        return np.array([_sign(self._dot(int(t), Z)) for t in nodes], dtype=np.int8)
+
+    def _dot(self, t: int, Z: list[Any]) -> Any:
+        if t not in self._integers:
+            self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
+        return sum(k * v for k, v in zip(self._integers[t], Z, strict=True))
+
+
+class LinearScorer(Scorer):
+    """Scores that are linear in the labels: kernel ridge regression, or an SVM with every label at its cap.
+
+    Attributes
+    ----------
+    row_errors : (n,) array
+        2-norm error of each scaled row (0 where the rows are exact).
+    slack : float
+        Largest error of a score that comes from the rows.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._ridge: ExactRidge | None = None
+        if problem.loss == "square":
+            H, errors = ridge_rows(problem)
+            self.rows, scale = unit_rows(H)
+            self.row_errors = errors / scale
+        else:
+            self.rows, scale = unit_rows(problem.K_test)
+            self.row_errors = np.zeros(problem.n_test)
+            scale = scale * problem.C
+        self.slack = float(self.row_errors.max()) * math.sqrt(problem.m)
+        self._finish(scale)
+
+    def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
+        """One product."""
+        m = self.problem.m
+        rows = self.rows if nodes is None else self.rows[nodes]
+        return rows @ y, 1.01 * (UNIT_ROUNDOFF * (m + 3) * math.sqrt(m) + self.slack)
+
+    def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
+        """Exact sums (at the cap), or one exact linear solve (ridge)."""
+        if self.problem.loss == "hinge":
+            return np.array([_sign(math.fsum(self.problem.K_test[t] * y)) for t in nodes], dtype=np.int8)
+        if self.problem.m > EXACT_LIMIT:
+            return np.full(nodes.size, UNDECIDED)
+        Z = self._exact_ridge().solve([int(v) for v in y])
+        rows = [to_integers(self.problem.K_test[t : t + 1])[0][0] for t in nodes]
+        signs = [_sign(sum(k * v for k, v in zip(row, Z, strict=True))) for row in rows]
+        return np.array(signs, dtype=np.int8)
+
+    def exact_row(self, t: int) -> list[Any] | None:
+        """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""
+        row = to_integers(self.problem.K_test[t : t + 1])[0][0]
+        if self.problem.loss == "hinge":
+            return row
+        return None if self.problem.m > EXACT_LIMIT else self._exact_ridge().solve(row)
+
+    def _exact_ridge(self) -> ExactRidge:
+        if self._ridge is None:
+            self._ridge = ExactRidge(self.problem.K_train, self.problem.C)
+        return self._ridge
+
+
+def unit_rows(K: Float) -> tuple[Float, Float]:
+    """Rows scaled by powers of two (exactly) to 2-norms at most 1, and what multiplies them back, (n,)."""
+    norms = np.linalg.norm(K, axis=1) * (1 + 1e-9)
+    exponents = np.where(norms > 0, np.ceil(np.log2(np.where(norms > 0, norms, 1.0))) + 1, 0.0)
+    scale = 2.0**exponents
+    return np.ascontiguousarray(K / scale[:, None]), scale
+
+
+def ridge_rows(problem: Problem) -> tuple[Float, Float]:
+    """Rows ``h_t = (Q + λI)⁻¹ k_t`` with ``λ = 1/(2C)``, and proved bounds on their 2-norm errors.
+
+    The error is at most the residual's norm over the smallest eigenvalue of ``Q + λI``, which is at least λ.
+    """
+    m = problem.m
+    lam = 1.0 / (2.0 * problem.C)
+    A = problem.K_train + lam * np.eye(m)
+    factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+    H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
+    residual = problem.K_test.T - A @ H
+    norm_a = float(np.linalg.norm(A))
+    rounding = 2.0 * UNIT_ROUNDOFF * (m + 4) * (norm_a * np.linalg.norm(H, axis=0) + 1e-290)
+    rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(problem.K_test, axis=1)
+    errors = 1.01 * (np.linalg.norm(residual, axis=0) + rounding) / (0.999999 * (lam + problem.min_eig))
+    return np.ascontiguousarray(H.T), errors
+
+
+def always_at_cap(problem: Problem) -> bool:
+    """Whether every label stays at its cap under every admissible labelling, so that ``z = C·ỹ``.
+
+    ``z = C·ỹ`` is optimal if and only if ``C·ỹ_i (Qỹ)_i ≤ 1`` for all i. The largest value of the left side
+    over labellings with at most b flips is a sum of the b best gains; near 1 it is compared exactly.
+    """
+    if problem.loss != "hinge":
+        return False
+    Q, y, C = problem.K_train, problem.y, problem.C
+    a = problem.adversary
+    b = a.most_flips(problem.max_flips)
+    signed = Q * np.outer(y, y)
+    movable = np.zeros(problem.m, dtype=bool)
+    movable[a.labels] = True
+    for i in range(problem.m):
+        others = np.arange(problem.m) != i
+        keep = _largest_margin(signed[i], others, movable, b)
+        options = [keep]
+        if movable[i] and b >= 1:
+            options.append(_largest_margin(np.where(others, -signed[i], signed[i]), others, movable, b - 1))
+        for terms in options:
+            value = C * math.fsum(terms)
+            if value > 1.0 + 1e-12:
+                return False
+            if value > 1.0 - 1e-12 and Fraction(C) * sum(map(Fraction, terms), Fraction(0)) > 1:
+                return False
+    return True
+
+
+def _largest_margin(row: Float, others: Any, movable: Any, b: int) -> list[float]:
+    """Terms of the largest ``Σ_j ±row_j`` with at most ``b`` sign changes among the movable others."""
+    terms = row.copy()
+    candidates = np.flatnonzero(others & movable & (row < 0))
+    worst = candidates[np.argsort(row[candidates], kind="stable")[:b]]
+    terms[worst] = -terms[worst]
+    return [float(v) for v in terms]
+
+
+def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
+    """Proved upper bound on ``k·(Q + ridge·I)⁻¹·k`` over all rows.
+
+    For any x, with r = k − Ax: ``k·A⁻¹k = 2k·x − x·Ax + r·A⁻¹r`` and ``r·A⁻¹r ≤ ‖r‖²/λ_min(A)``.
+    """
+    m = Q.shape[0]
+    floor = ridge + min_eig
+    if floor <= 0.0:
+        return 0.0  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
+    A = Q + ridge * np.eye(m)
+    X = np.linalg.lstsq(A, rows.T, rcond=None)[0]
+    AX = A @ X
+    u = 4.0 * UNIT_ROUNDOFF * (m + 4)
+    absolute = np.abs(A) @ np.abs(X)
+    residual = np.linalg.norm(np.abs(rows.T - AX) + u * (np.abs(rows.T) + absolute), axis=0)
+    quadratic = 2 * np.sum(rows.T * X, axis=0) - np.sum(X * AX, axis=0)
+    rounding = u * (2 * np.sum(np.abs(rows.T * X), axis=0) + np.sum(np.abs(X) * absolute, axis=0))
+    return 1.01 * float(np.max(quadratic + rounding + residual**2 / (0.999 * floor)))
+
+
+def _sign(value: Any) -> int:
+    return (value > 0) - (value < 0)

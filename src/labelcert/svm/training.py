@@ -1,0 +1,60 @@
+"""Train one model: the plain, unpoisoned use of the solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from labelcert.svm.pivoting import Machine, bound, new_scratch, settle
+
+Float = npt.NDArray[np.float64]
+
+
+def train(K: Float, y: Float, C: float, loss: str = "hinge") -> Float:
+    """Signed dual variables ``z`` of the bias-free model; scores are ``K_test @ z``.
+
+    Parameters
+    ----------
+    K : (m, m) array
+        Symmetric positive semidefinite kernel.
+    y : (m,) array
+        Labels, ±1.
+    C : float
+        Regularisation: ``½‖w‖² + C Σ loss``.
+    loss : {"hinge", "square"}
+        Support vector machine, or kernel ridge regression with ``λ = 1/(2C)``.
+
+    Returns
+    -------
+    (m,) array
+
+    Examples
+    --------
+    >>> train(np.eye(2), np.array([1.0, -1.0]), C=0.5)
+    array([ 0.5, -0.5])
+    """
+    K = np.ascontiguousarray(K, dtype=np.float64)
+    y = np.ascontiguousarray(y, dtype=np.float64)
+    if loss == "square":
+        return np.asarray(scipy.linalg.solve(K + np.eye(y.size) / (2 * C), y, assume_a="pos"))
+    scratch = new_scratch(y.size)
+    machine = loose_machine(K, C)
+    settle(machine, scratch, y)
+    bound(machine, scratch, y)
+    return scratch.z.copy()
+
+
+def loose_machine(K: Float, C: float) -> Machine:
+    """A machine without proofs: good for training, and for nothing that has to be believed."""
+    scale = float(np.abs(K).max())
+    return Machine(
+        Q=K,
+        C=float(C),
+        ridge=2.0**-36 * scale,
+        min_eig=0.0,
+        entry_max=scale,
+        row_norm=float(np.linalg.norm(K, axis=1).max()),
+        gap_ridge=0.0,
+        gap_factor=0.0,
+    )

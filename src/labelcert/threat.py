@@ -1,0 +1,249 @@
+"""What the adversary may do to the labels.
+
+:class:`Threat` is what a user writes down; :class:`Adversary` is the same, resolved against one set of labels,
+as engines read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.errors import InvalidInput
+
+Int = npt.NDArray[np.int64]
+
+MAX_TOTAL_COST = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Threat:
+    """Which labels the adversary may change, at what price, and within which limits.
+
+    The default is the paper's adversary: any label, one unit each.
+
+    Parameters
+    ----------
+    trusted : (m,) boolean array, optional
+        True where a label is verified and cannot be changed.
+    costs : (m,) integer array, optional
+        Price of changing each label, at least 1. Budgets and radii are then in these units.
+    allowed_flips : mapping, optional
+        ``{label: labels it may become}``; a label that is not a key cannot be changed. ``{"spam": ["ham"]}`` lets
+        the adversary hide spam but not invent it.
+    groups : sequence of m hashable values, optional
+        Where each label comes from (its annotator, say). None: from nowhere in particular.
+    group_budgets : int or mapping from group to int, optional
+        Most that may be spent inside each group, in the same units; groups without an entry have no limit of
+        their own.
+
+    Examples
+    --------
+    >>> Threat(trusted=[True, False, False], costs=[1, 2, 2])
+    Threat(trusted=1 of 3, costs=1..2)
+    """
+
+    trusted: npt.ArrayLike | None = None
+    costs: npt.ArrayLike | None = None
+    allowed_flips: Mapping[Any, Collection[Any]] | None = None
+    groups: Sequence[Hashable] | None = None
+    group_budgets: int | Mapping[Any, int] | None = None
+
+    def __repr__(self) -> str:
+        parts = []
+        if self.trusted is not None:
+            mask = np.asarray(self.trusted)
+            parts.append(f"trusted={int(np.count_nonzero(mask))} of {mask.size}")
+        if self.costs is not None:
+            costs = np.asarray(self.costs)
+            parts.append(f"costs={costs.min()}..{costs.max()}" if costs.size else "costs=[]")
+        if self.allowed_flips is not None:
+            parts.append(f"allowed_flips={dict(self.allowed_flips)!r}")
+        if self.groups is not None:
+            parts.append(f"groups={len(set(self.groups))}")
+        if self.group_budgets is not None:
+            parts.append(f"group_budgets={self.group_budgets!r}")
+        return f"Threat({', '.join(parts)})"
+
+    def resolve(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Adversary:
+        """Check everything against the labels and turn it into arrays.
+
+        Parameters
+        ----------
+        labels : (m,) array
+            In the user's own values.
+        classes : (2,) array
+            The distinct values.
+        """
+        m = labels.size
+        flippable = ~_mask("trusted", self.trusted, m) & self._may_flip(labels, classes)
+        costs = _costs(self.costs, m)
+        if self.groups is None and self.group_budgets is not None:
+            raise InvalidInput("group_budgets needs groups: give the group of each label as groups=[...]")
+        group_of, names = _groups(self.groups, m)
+        caps = _caps(self.group_budgets, names)
+        limited = np.array([g for g, cap in enumerate(caps) if cap is not None], dtype=np.int64)
+        renumber = np.full(len(names) + 1, -1, dtype=np.int64)
+        renumber[limited] = np.arange(limited.size)
+        index = np.flatnonzero(flippable)
+        groups = renumber[group_of[index]]
+        return Adversary(
+            m=m,
+            labels=index,
+            costs=costs[index],
+            groups=groups,
+            group_caps=np.array([caps[g] for g in limited], dtype=np.int64),
+            never=int(costs.sum()) + 1,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The threat in plain JSON values, as certificates record it."""
+        return {
+            "trusted": None if self.trusted is None else np.flatnonzero(np.asarray(self.trusted)).tolist(),
+            "costs": None if self.costs is None else np.asarray(self.costs).tolist(),
+            "allowed_flips": None
+            if self.allowed_flips is None
+            else [[str(a), [str(b) for b in bs]] for a, bs in self.allowed_flips.items()],
+            "groups": None if self.groups is None else [str(g) for g in self.groups],
+            "group_budgets": {str(g): int(b) for g, b in self.group_budgets.items()}
+            if isinstance(self.group_budgets, Mapping)
+            else self.group_budgets,
+        }
+
+    def _may_flip(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        if self.allowed_flips is None:
+            return np.ones(labels.size, dtype=bool)
+        known = classes.tolist()
+        may = np.zeros(labels.size, dtype=bool)
+        for source, targets in self.allowed_flips.items():
+            targets = [targets] if isinstance(targets, str) else list(targets)
+            for value in [source, *targets]:
+                if value not in known:
+                    raise InvalidInput(f"allowed_flips names the label {value!r}, but the labels are {known}")
+            if any(target != source for target in targets):
+                may |= labels == source
+        return may
+
+
+@dataclass(frozen=True, eq=False)
+class Adversary:
+    """A threat resolved against m labels.
+
+    Attributes
+    ----------
+    m : int
+    labels : (ν,) array
+        Indices of the labels that may be flipped, ascending.
+    costs, groups : (ν,) arrays
+        Cost of each, and the index of its limited group (-1: none).
+    group_caps : (G,) array
+        Budgets of the limited groups.
+    never : int
+        The radius that means "no admissible change of labels does it": total cost of all m labels, plus one.
+    """
+
+    m: int
+    labels: Int
+    costs: Int
+    groups: Int
+    group_caps: Int
+    never: int
+
+    @property
+    def full_budget(self) -> int:
+        """The largest budget worth asking for: the total cost of all labels."""
+        return self.never - 1
+
+    @property
+    def group_totals(self) -> Int:
+        """(G,) cost of flipping all of each limited group."""
+        totals = np.zeros(self.group_caps.size, dtype=np.int64)
+        grouped = self.groups >= 0
+        np.add.at(totals, self.groups[grouped], self.costs[grouped])
+        return totals
+
+    def most_flips(self, budget: int) -> int:
+        """How many labels a budget can change at the most (group budgets are ignored: an upper bound)."""
+        return int(np.searchsorted(np.cumsum(np.sort(self.costs)), budget, side="right"))
+
+    def count_sets(self, budget: int) -> float:
+        """Number of admissible sets of flips within ``budget`` (exact up to 2**53)."""
+        ways = np.zeros(budget + 1)
+        ways[0] = 1.0
+        for group in range(-1, self.group_caps.size):
+            cap = budget if group < 0 else min(budget, int(self.group_caps[group]))
+            own = np.zeros(cap + 1)
+            own[0] = 1.0
+            for cost in self.costs[self.groups == group].tolist():
+                if cost <= cap:
+                    more = own.copy()
+                    more[cost:] += own[: cap + 1 - cost]
+                    own = np.minimum(more, _COUNT_CEILING)
+            ways = np.minimum(np.convolve(ways, own)[: budget + 1], _COUNT_CEILING)
+        return float(ways.sum())
+
+
+_COUNT_CEILING = 1e150
+"""Beyond this nobody counts; low enough that products and sums stay finite."""
+
+
+def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> npt.NDArray[np.bool_]:
+    if mask is None:
+        return np.zeros(m, dtype=bool)
+    array = np.asarray(mask)
+    if array.dtype != np.bool_:
+        raise InvalidInput(
+            f"{name} must be a boolean mask with one entry per label, got dtype {array.dtype}; "
+            f"from indices: mask = numpy.zeros({m}, bool); mask[indices] = True"
+        )
+    if array.shape != (m,):
+        raise InvalidInput(f"{name} must have one entry per label, shape ({m},), got shape {array.shape}")
+    return array
+
+
+def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
+    if costs is None:
+        return np.ones(m, dtype=np.int64)
+    array = np.asarray(costs)
+    if array.shape != (m,):
+        raise InvalidInput(f"costs must have one entry per label, shape ({m},), got shape {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"costs must be whole numbers, got dtype {array.dtype}; scale them to integers")
+    if array.min() < 1:
+        raise InvalidInput(
+            f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted"
+        )
+    total = int(array.sum(dtype=object))
+    if total > MAX_TOTAL_COST:
+        raise InvalidInput(
+            f"costs add up to {total}, more than {MAX_TOTAL_COST}; divide them by a common unit"
+        )
+    return array.astype(np.int64)
+
+
+def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashable]]:
+    """Index of each label's group (last index, one past the names: none) and the groups' names."""
+    if groups is None:
+        return np.zeros(m, dtype=np.int64), []
+    if len(groups) != m:
+        raise InvalidInput(f"groups must have one entry per label ({m}), got {len(groups)}")
+    values = [g.item() if isinstance(g, np.generic) else g for g in groups]
+    names = list(dict.fromkeys(g for g in values if g is not None))
+    position = {g: k for k, g in enumerate(names)}
+    return np.array([len(names) if g is None else position[g] for g in values], dtype=np.int64), names
+
+
+def _caps(budgets: int | Mapping[Any, int] | None, names: list[Hashable]) -> list[int | None]:
+    if budgets is None:
+        return [None] * len(names)
+    mapping = dict(budgets) if isinstance(budgets, Mapping) else dict.fromkeys(names, budgets)
+    for group, cap in mapping.items():
+        if group not in names:
+            raise InvalidInput(f"group_budgets names the group {group!r}, but the groups are {names}")
+        if isinstance(cap, bool) or not isinstance(cap, int | np.integer) or cap < 0:
+            raise InvalidInput(f"the budget of group {group!r} must be a whole number ≥ 0, got {cap!r}")
+    return [None if g not in mapping else int(mapping[g]) for g in names]
