@@ -145,9 +145,7 @@ class Certificate:
             A whole number of flips, or (as a float) a fraction of the labels; or give ``flips=`` or ``fraction=``.
         """
         b = self._budget(budget, flips, fraction)
-        return np.where(
-            self.radius_lower > b, ROBUST, np.where(self.radius_upper <= b, VULNERABLE, UNKNOWN)
-        )
+        return np.where(self.radius_lower > b, ROBUST, np.where(self.radius_upper <= b, VULNERABLE, UNKNOWN))
 
     def certified_ratio(
         self,
@@ -330,20 +328,22 @@ def load(path: str | os.PathLike[str]) -> Certificate:
         with zipfile.ZipFile(name) as archive:
             damaged = archive.testzip()
             if damaged is not None:
-                raise CertificateFileError(f"{name} is damaged: its part {damaged} does not match its checksum")
+                raise CertificateFileError(
+                    f"{name} is damaged: its part {damaged} does not match its checksum"
+                )
             return _read(name, archive)
     except FileNotFoundError:
         raise CertificateFileError(f"there is no file {name}") from None
     except (zipfile.BadZipFile, OSError, EOFError) as error:
-        raise CertificateFileError(
-            f"{name} is not a labelcert certificate, or is damaged: {error}"
-        ) from None
+        raise CertificateFileError(f"{name} is not a labelcert certificate, or is damaged: {error}") from None
 
 
 def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
     members = set(archive.namelist())
     if "metadata.json" not in members:
-        raise CertificateFileError(f"{name} is a zip archive, but not a labelcert certificate: no metadata.json")
+        raise CertificateFileError(
+            f"{name} is a zip archive, but not a labelcert certificate: no metadata.json"
+        )
     try:
         metadata = json.loads(archive.read("metadata.json"))
     except ValueError as error:
@@ -427,5 +427,3 @@ def _well_formed(sets: SetList, m: int) -> bool:
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.setflags(write=False)
     return array
-
-

@@ -242,6 +242,10 @@ def _check_workers(workers: int | None) -> int:
 def _check_time_limit(time_limit: float | None) -> float | None:
     if time_limit is None:
         return None
-    if isinstance(time_limit, bool) or not isinstance(time_limit, int | float | np.number) or not time_limit > 0:
+    if (
+        isinstance(time_limit, bool)
+        or not isinstance(time_limit, int | float | np.number)
+        or not time_limit > 0
+    ):
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
     return float(time_limit)

@@ -150,16 +150,14 @@ def _trainer(
             if not (factor > 0 and all(image[i] == factor * labels[i] for i in range(m))):
                 raise AssertionError("kernel ridge solution is wrong")
             return [_dot(row, direction) for row in rows]
-        Z = [int(v) for v in svm.train(y, np.full(m, CAP, dtype=np.int8))]
+        Z = [int(v) for v in svm.train(y, np.full(m, CAP, dtype=np.int8)) or ()]
         z = _scale_to_optimum(Q, C, labels, Z)
         return [_dot(row, z) for row in rows]
 
     return scores
 
 
-def _scale_to_optimum(
-    Q: list[list[Fraction]], C: Fraction, y: list[int], Z: list[int]
-) -> list[Fraction]:
+def _scale_to_optimum(Q: list[list[Fraction]], C: Fraction, y: list[int], Z: list[int]) -> list[Fraction]:
     """The multiple of ``Z`` that satisfies the optimality conditions, verified; they fix the scale.
 
     Some label is at its cap or has margin exactly 1: candidates for the scale come from these.
@@ -172,7 +170,8 @@ def _scale_to_optimum(
         alpha = [y[i] * s * direction[i] for i in range(m)]
         margin = [y[i] * s * f[i] for i in range(m)]
         if all(
-            0 <= a <= C and (a == 0 or g <= 1) and (a == C or g >= 1) for a, g in zip(alpha, margin, strict=True)
+            0 <= a <= C and (a == 0 or g <= 1) and (a == C or g >= 1)
+            for a, g in zip(alpha, margin, strict=True)
         ):
             return [s * v for v in direction]
     raise AssertionError("no multiple of the solution satisfies the optimality conditions")
@@ -211,7 +210,16 @@ def engines_for(case: Case) -> list[str]:
     return ["auto", *(engine.name for engine in ENGINES if engine.refuses(problem) is None)]
 
 
-KERNELS = ("generic", "lattice", "duplicates", "low-rank", "zero-rows", "low-rank-float", "identity", "near-tie")
+KERNELS = (
+    "generic",
+    "lattice",
+    "duplicates",
+    "low-rank",
+    "zero-rows",
+    "low-rank-float",
+    "identity",
+    "near-tie",
+)
 
 
 def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:
@@ -225,9 +233,7 @@ def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:
         K = np.exp(-0.5 * np.maximum(np.diag(K)[:, None] + np.diag(K) - 2 * K, 0))
     K = (K + K.T) / 2
     scale = max(float(np.abs(K[:m, :m]).sum(axis=1).max()), 1e-3)
-    C = float(
-        rng.choice([1e-6, 0.5 / scale, 1 / scale, 0.125, 0.25, 0.3, 1.0, 2.0, 10.0, 1e3, 1e6])
-    )
+    C = float(rng.choice([1e-6, 0.5 / scale, 1 / scale, 0.125, 0.25, 0.3, 1.0, 2.0, 10.0, 1e3, 1e6]))
     y = rng.integers(0, 2, m)
     y[0], y[-1] = 0, 1
     names = np.array(["ham", "spam"]) if rng.random() < 0.5 else np.array([3, 7])

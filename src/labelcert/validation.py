@@ -96,7 +96,9 @@ def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[An
     """The labels as an array, their two distinct values in order, and ±1 codes (+1: the second value)."""
     labels = np.asarray(value)
     if labels.ndim != 1:
-        raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
+        raise InvalidInput(
+            f"labels must be a flat sequence, one per training point, got shape {labels.shape}"
+        )
     if labels.size == 0:
         raise InvalidInput("labels is empty: at least two labelled points, one of each class, are needed")
     if labels.dtype == np.object_:
@@ -136,7 +138,9 @@ def check_cap(C: float) -> float:
         raise InvalidInput(f"C must be a positive number, got {C!r}")
     value = float(C)
     if not value > 0 or not math.isfinite(value):
-        raise InvalidInput(f"C must be a positive finite number, got {C!r}; larger C means less regularisation")
+        raise InvalidInput(
+            f"C must be a positive finite number, got {C!r}; larger C means less regularisation"
+        )
     if not SMALLEST_C <= value <= LARGEST_C:
         raise InvalidInput(
             f"C must be between {SMALLEST_C:g} and {LARGEST_C:g}, got {value:g}; "

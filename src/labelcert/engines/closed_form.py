@@ -28,8 +28,11 @@ Numbers = npt.NDArray[Any]
 CURVE_UPDATES = 1.5e10
 """Score updates (labellings × nodes) spent on the exact curve where no time limit is given: some seconds."""
 
-GREEDY_UPDATES = 2e9
-"""Score updates spent on attacks beyond the exact part of the curve."""
+GREEDY_UPDATES = 1e8
+"""Score updates spent on finding attacks beyond the exact part of the curve."""
+
+CHECK_UPDATES = 4e8
+"""Multiplications spent on trying attacks there."""
 
 _BLOCK_BYTES = 64e6
 
@@ -288,16 +291,14 @@ def greedy_attacks(question: Question) -> list[Int]:
     return attacks
 
 
-_ATTACKS_TRIED = 300
-
-
 def _improve(
     question: Question, attacks: list[Int], curve_lower: Int, curve_upper: Int, curve_sets: list[Int]
 ) -> None:
     """Raise the lower curve by attacks that are found anyway, each checked by the scorer."""
     costs = question.problem.adversary.costs
     distinct = {tuple(attack.tolist()): attack for attack in reversed(attacks)}
-    stride = max(1, len(distinct) // _ATTACKS_TRIED)
+    affordable = max(10, int(CHECK_UPDATES / question.scores.size))
+    stride = max(1, len(distinct) // affordable)
     for attack in list(distinct.values())[::stride]:
         cost = int(costs[attack].sum())
         if curve_lower[cost] >= curve_upper[cost]:

@@ -18,7 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from labelcert.svm.pivoting import CAP, COLD_TABLEAU, REORDER, UNIT_ROUNDOFF, Scratch, bound, new_scratch, settle
+from labelcert.svm.pivoting import (
+    CAP,
+    COLD_TABLEAU,
+    REORDER,
+    UNIT_ROUNDOFF,
+    Scratch,
+    bound,
+    new_scratch,
+    relabel,
+    settle,
+)
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
@@ -107,8 +117,7 @@ class Walker(NamedTuple):
     mirror_bits: Words
     group_used: Int
     tally: Int
-    saved_T: Float
-    saved_state: npt.NDArray[np.int8]
+    parent: Scratch
 
 
 COST, MOVES = 0, 1
@@ -130,8 +139,7 @@ def new_walker(task: Task) -> Walker:
         mirror_bits=np.zeros(words, dtype=np.uint64),
         group_used=np.zeros(task.group_caps.size, dtype=np.int64),
         tally=np.zeros(2, dtype=np.int64),
-        saved_T=np.zeros((svm_size, svm_size)),
-        saved_state=np.zeros(svm_size, dtype=np.int8),
+        parent=new_scratch(svm_size),
     )
 
 
@@ -151,22 +159,30 @@ def new_found(task: Task, stops: int) -> Found:
     )
 
 
-@njit(cache=True, nogil=True)
-def _flip(task: Any, w: Any, position: int) -> None:
-    """Flip one label (by its position among the flippable ones) and keep cost, groups and set up to date."""
-    i = task.labels[position]
+@njit(cache=True, nogil=True, forceinline=True)
+def _count(task: Any, w: Any, position: int) -> None:
+    """Put one label into the set of flips, or take it out, and keep cost and groups up to date."""
     word, bit = position >> 6, np.uint64(position & 63)
     w.bits[word] ^= np.uint64(1) << bit
     sign = 1 if (w.bits[word] >> bit) & np.uint64(1) else -1
     w.tally[COST] += sign * task.costs[position]
     if task.groups[position] >= 0:
         w.group_used[task.groups[position]] += sign * task.costs[position]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _flip(task: Any, w: Any, position: int) -> None:
+    """Flip one label (by its position among the flippable ones); the model follows."""
+    _count(task, w, position)
+    i = task.labels[position]
+    if not task.linear:
+        relabel(task.machine, w.svm, w.y, i)
+        return
     w.y[i] = -w.y[i]
-    if task.linear:
-        w.tally[MOVES] += 1
-        step = 2.0 * w.y[i]
-        for t in range(w.p.shape[0]):
-            w.p[t] += step * task.scores[i, t]
+    w.tally[MOVES] += 1
+    step = 2.0 * w.y[i]
+    for t in range(w.p.shape[0]):
+        w.p[t] += step * task.scores[i, t]
 
 
 @njit(cache=True, nogil=True)
@@ -188,7 +204,7 @@ def _reset(task: Any, w: Any) -> None:
         w.svm.state[:] = CAP
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _within(task: Any, w: Any) -> bool:
     """Whether the current set respects the budget and every group's own."""
     if w.tally[COST] > task.budget:
@@ -199,7 +215,7 @@ def _within(task: Any, w: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _mirror_within(task: Any, w: Any) -> bool:
     """The same for the complement of the current set."""
     if not task.mirror or task.total - w.tally[COST] > task.budget:
@@ -210,7 +226,7 @@ def _mirror_within(task: Any, w: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _train(task: Any, w: Any, found: Any) -> None:
     """Retrain on the current labels, from the tableau at hand."""
     rounds = settle(task.machine, w.svm, w.y)
@@ -239,7 +255,7 @@ def _combine(scores: Float, z: Float, p: Float) -> None:
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _score(task: Any, w: Any, found: Any) -> float:
     """Scores of all test nodes under the current labels, in ``w.p``; returns their error bound ``τ``."""
     m = task.scores.shape[0]
@@ -314,6 +330,8 @@ def walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) -
     whether the walk was finished; ``stop[0] != 0`` ends it early.
     """
     _reset(task, w)
+    if not task.linear:
+        _train(task, w, found)
     b = 0
     while prefix >> b:
         if (prefix >> b) & 1:
@@ -332,12 +350,26 @@ def walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) -
 
 
 @njit(cache=True, nogil=True)
+def _copy(source: Any, target: Any) -> None:
+    """All that a solve starts from."""
+    target.T[:, :] = source.T
+    target.state[:] = source.state
+    target.x[:] = source.x
+    target.g[:] = source.g
+    target.low[:] = source.low
+    target.high[:] = source.high
+    target.flags[:] = source.flags
+
+
+@njit(cache=True, nogil=True)
 def walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
     """All sets made of one parent and one later position; ``parents`` is (·, size − 1), rows ascending.
 
     Every set is one flip away from its parent, whose tableau it starts from.
     """
     _reset(task, w)
+    if not task.linear:
+        _train(task, w, found)
     nu = task.labels.shape[0]
     size = parents.shape[1]
     for row in range(parents.shape[0]):
@@ -356,16 +388,18 @@ def walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
             continue
         if not task.linear:
             _train(task, w, found)
-            w.saved_T[:, :] = w.svm.T
-            w.saved_state[:] = w.svm.state
+            _copy(w.svm, w.parent)
         first = parents[row, size - 1] + 1 if size > 0 else 0
         for position in range(first, nu):
             _flip(task, w, position)
             _visit(task, w, found)
-            _flip(task, w, position)
-            if not task.linear:
-                w.svm.T[:, :] = w.saved_T
-                w.svm.state[:] = w.saved_state
+            if task.linear:
+                _flip(task, w, position)
+            else:
+                _count(task, w, position)
+                i = task.labels[position]
+                w.y[i] = -w.y[i]
+                _copy(w.parent, w.svm)
             if stop[0] != 0:
                 return False
     return True

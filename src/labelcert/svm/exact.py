@@ -15,6 +15,9 @@ from flint import fmpq, fmpz, fmpz_mat
 
 from labelcert.svm.pivoting import CAP, FREE, ZERO
 
+CRISS_CROSS_LIMIT = 32
+"""Largest m for the criss-cross method, whose tableau is dense and exact."""
+
 Float = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
 
@@ -99,25 +102,35 @@ class ExactSVM:
     def __init__(self, Q: Float, C: float) -> None:
         self._rows, shift = to_integers(Q)
         self._m = Q.shape[0]
+        self._matrix = fmpz_mat(self._rows)
         self._one = fmpz(1) << shift
         ratio = Fraction(C)
         self._c_num, self._c_den = fmpz(ratio.numerator), fmpz(ratio.denominator)
 
-    def train(self, y: Float, hint: States) -> list[Any]:
-        """Integers proportional to the optimal ``z`` for labels ``y`` (±1), starting from states ``hint``."""
+    def train(self, y: Float, hint: States) -> list[Any] | None:
+        """Integers proportional to the optimal ``z`` for labels ``y`` (±1), starting from states ``hint``.
+
+        Block principal pivoting as in :func:`labelcert.svm.pivoting.settle`, then, where a singular kernel keeps it
+        from ending, the criss-cross method; None where the problem is too large for that one.
+        """
         labels = [int(v) for v in y]
         states = [int(s) for s in hint]
-        for _ in range(4 * self._m + 8):
+        fewest, patience = self._m + 1, 3
+        for _ in range(20 + 2 * self._m):
             solution = self._solve(labels, states)
             if solution is None:
                 break
             Z, D = solution
-            wrong = self._violation(labels, states, Z, D)
-            if wrong is None:
+            wrong = self._violations(labels, states, Z, D)
+            if not wrong:
                 return Z
-            index, state = wrong
-            states[index] = state
-        return self._criss_cross(labels)
+            if len(wrong) < fewest:
+                fewest, patience = len(wrong), 3
+            else:
+                patience -= 1
+            for index, state in wrong if patience > 0 else wrong[-1:]:
+                states[index] = state
+        return self._criss_cross(labels) if self._m <= CRISS_CROSS_LIMIT else None
 
     def _solve(self, y: list[int], states: list[int]) -> tuple[list[Any], Any] | None:
         """``(Z, D)`` with ``z = Z / D`` for these states; dependent FREE labels are first moved to ZERO."""
@@ -148,21 +161,23 @@ class ExactSVM:
             Z[i] = numerators[k, 0]
         return Z, denominator * self._c_den
 
-    def _violation(self, y: list[int], states: list[int], Z: list[Any], D: Any) -> tuple[int, int] | None:
-        """The last label that violates its state, and the state it should take; None at the optimum."""
+    def _violations(self, y: list[int], states: list[int], Z: list[Any], D: Any) -> list[tuple[int, int]]:
+        """All labels that violate their states, and the states they should take; empty at the optimum."""
         cap = self._c_num * (D // self._c_den)
         one = self._one * D
-        for i in reversed(range(self._m)):
+        image = self._matrix * fmpz_mat(self._m, 1, Z)
+        wrong = []
+        for i in range(self._m):
             if states[i] == FREE:
                 if y[i] * Z[i] < 0:
-                    return i, ZERO
-                if y[i] * Z[i] > cap:
-                    return i, CAP
+                    wrong.append((i, ZERO))
+                elif y[i] * Z[i] > cap:
+                    wrong.append((i, CAP))
                 continue
-            margin = y[i] * sum((q * v for q, v in zip(self._rows[i], Z, strict=True)), fmpz(0))
+            margin = y[i] * image[i, 0]
             if (states[i] == ZERO and margin < one) or (states[i] == CAP and margin > one):
-                return i, FREE
-        return None
+                wrong.append((i, FREE))
+        return wrong
 
     def _criss_cross(self, y: list[int]) -> list[Any]:
         """Least-index criss-cross method: finite on every positive semidefinite kernel, singular ones included.

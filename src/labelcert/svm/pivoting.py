@@ -40,6 +40,10 @@ COLD_TABLEAU = 1.0
 """Value of ``Scratch.flags[0]`` that asks for a new tableau before the next solve."""
 
 
+SLACK = 1e-12
+"""Violations up to this, relative to the numbers at hand, do not move a label: pivoting on noise leads nowhere."""
+
+
 class Machine(NamedTuple):
     """One SVM up to its labels: the kernel and the constants that its error bounds need.
 
@@ -73,7 +77,24 @@ class Machine(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Everything that one worker writes to while it solves: states, tableau, solution."""
+    """Everything that one worker writes to while it solves.
+
+    Attributes
+    ----------
+    T : (m, m) array
+        The tableau of the FREE set.
+    state : (m,) array
+    x, g : (m,) arrays
+        ``g = T x``: what is given (``f`` on FREE, ``z`` elsewhere) and what follows (``z`` on FREE, ``f`` elsewhere).
+    z, f : (m,) arrays
+        The solution and its margins, in the labels' own order.
+    low, high : (m,) arrays
+        Between which values ``y g`` may move in each label's state.
+    step, image, row, change : (m,) arrays
+        Scratch.
+    flags : (1,) array
+        ``COLD_TABLEAU``: nothing above can be relied on but ``state``.
+    """
 
     T: Float
     state: npt.NDArray[np.int8]
@@ -81,6 +102,11 @@ class Scratch(NamedTuple):
     g: Float
     z: Float
     f: Float
+    low: Float
+    high: Float
+    step: Float
+    image: Float
+    row: Float
     change: npt.NDArray[np.int8]
     flags: Float
 
@@ -94,8 +120,13 @@ def new_scratch(m: int) -> Scratch:
         g=np.zeros(m),
         z=np.zeros(m),
         f=np.zeros(m),
+        low=np.zeros(m),
+        high=np.zeros(m),
+        step=np.zeros(m),
+        image=np.zeros(m),
+        row=np.zeros(m),
         change=np.zeros(m, dtype=np.int8),
-        flags=np.array([COLD_TABLEAU, 0.0]),
+        flags=np.array([COLD_TABLEAU]),
     )
 
 
@@ -113,21 +144,32 @@ def multiply(A: Float, x: Float, out: Float) -> None:
         out[i] = acc
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def _pivot(T: Float, k: int) -> None:
-    """Exchange ``z_k`` and ``f_k`` in the tableau (principal pivot on ``T_kk``)."""
+@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
+def _pivot(T: Float, k: int, row: Float) -> None:
+    """Exchange ``z_k`` and ``f_k`` in the tableau (principal pivot on ``T_kk``).
+
+    Works from a copy of row k (``row`` is scratch), so that the compiler knows that nothing overlaps.
+    """
     m = T.shape[0]
-    inv = 1.0 / T[k, k]
-    for i in range(m):
-        if i != k:
-            a = T[i, k] * inv
-            if a != 0.0:
-                for j in range(m):
-                    T[i, j] -= a * T[k, j]
-            T[i, k] = a
+    inverse = 1.0 / T[k, k]
     for j in range(m):
-        T[k, j] *= -inv
-    T[k, k] = inv
+        row[j] = T[k, j]
+    for i in range(m):
+        a = T[i, k] * inverse
+        for j in range(m):
+            T[i, j] -= a * row[j]
+        T[i, k] = a
+    for j in range(m):
+        T[k, j] = -inverse * row[j]
+    T[k, k] = inverse
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _assign(s: Any, j: int, state: int, C: float) -> None:
+    """Set a state, and between which values ``y_j g_j`` may move in it."""
+    s.state[j] = state
+    s.low[j] = 0.0 if state == FREE else (1.0 if state == ZERO else -np.inf)
+    s.high[j] = C if state == FREE else (1.0 if state == CAP else np.inf)
 
 
 @njit(cache=True, nogil=True)
@@ -141,23 +183,170 @@ def _rebuild(machine: Any, s: Any) -> None:
     for k in range(m):
         if s.state[k] == FREE:
             if s.T[k, k] > 0.0:
-                _pivot(s.T, k)
+                _pivot(s.T, k, s.row)
             else:
                 s.state[k] = CAP
+    for k in range(m):
+        _assign(s, k, s.state[k], machine.C)
     s.flags[0] = 0.0
+
+
+DRIVEN, ABSENT = 3, 4
+"""States of the one label that is on its way in or out, and of labels that do not take part (``z = 0``)."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _leave_free(s: Any, j: int, state: int, z: float, y: float, C: float) -> bool:
+    """Take label ``j`` out of FREE, at value ``z``; its margin is 1."""
+    if not s.T[j, j] > 0.0:
+        return False
+    _pivot(s.T, j, s.row)
+    _assign(s, j, state, C)
+    s.x[j] = z
+    s.g[j] = y
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _enter_free(s: Any, j: int, y: float, smallest: float, C: float) -> bool:
+    """Let label ``j`` move, from where it is; its margin is 1."""
+    if not s.T[j, j] > smallest:
+        return False
+    _pivot(s.T, j, s.row)
+    _assign(s, j, FREE, C)
+    s.g[j] = s.x[j]
+    s.x[j] = y
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER, forceinline=True)
+def _rates(s: Any, y: Float, i: int, way: float) -> None:
+    """Rates ``dg/d|z_i|`` in ``s.step``, and in ``s.image`` how far each label can go before its state ends."""
+    for j in range(y.shape[0]):
+        # Column i of the tableau is its row i, but for the sign of the FREE entries.
+        rate = s.T[i, j] * (-way if s.state[j] == FREE else way)
+        s.step[j] = rate
+        dv = y[j] * rate
+        v = y[j] * s.g[j]
+        room = max(s.high[j] - v if dv > 0.0 else v - s.low[j], 0.0)
+        s.image[j] = room / abs(dv) if dv != 0.0 else np.inf
+
+
+@njit(cache=True, nogil=True)
+def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
+    """Move ``z_i`` to ``target`` along the path of optima of all other labels, one event at a time.
+
+    An event is a label that reaches the end of its state; it changes state by one pivot. Label ``i`` itself becomes
+    FREE where it reaches ``s.high[i]``. Returns whether all went well.
+    """
+    m = y.shape[0]
+    C = machine.C
+    smallest = 1e-13 * machine.entry_max
+    for _ in range(8 * m + 20):
+        left = target - s.x[i]
+        way = 1.0 if left > 0.0 else -1.0
+        _rates(s, y, i, way)
+        length = abs(left)
+        event = -1
+        for j in range(m):
+            if s.image[j] < length:
+                length = s.image[j]
+                event = j
+        for j in range(m):
+            s.g[j] += length * s.step[j]
+        s.x[i] += way * length
+        if event < 0:
+            s.x[i] = target
+            return True
+        if s.state[event] == FREE:
+            state = ZERO if y[event] * s.step[event] < 0.0 else CAP
+            if not _leave_free(s, event, state, 0.0 if state == ZERO else C * y[event], y[event], C):
+                return False
+        else:
+            if not _enter_free(s, event, y[event], smallest, C):
+                return False
+            if event == i:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _insert(machine: Any, s: Any, y: Float, i: int) -> bool:
+    """Let a label with ``z_i = 0`` take part: nothing changes, or ``z_i`` grows until its margin or the cap is reached."""
+    C = machine.C
+    if y[i] * s.g[i] >= 1.0:
+        _assign(s, i, ZERO, C)
+        return True
+    _assign(s, i, DRIVEN, C)
+    s.high[i] = 1.0
+    fine = _drive(machine, s, y, i, C * y[i])
+    if s.state[i] == DRIVEN:
+        _assign(s, i, CAP, C)
+    return fine
+
+
+@njit(cache=True, nogil=True)
+def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
+    """Flip ``y_i`` and follow the optimum: take the point out, then put it back on the other side.
+
+    The path has few events, since neighbouring labellings have similar solutions. Should rounding end it early,
+    :func:`settle` starts over.
+    """
+    if s.flags[0] != 0.0:
+        y[i] = -y[i]
+        return
+    C = machine.C
+    fine = True
+    if s.state[i] == FREE:
+        fine = _leave_free(s, i, DRIVEN, s.g[i], y[i], C)
+    _assign(s, i, DRIVEN, C)
+    if fine and s.x[i] != 0.0:
+        fine = _drive(machine, s, y, i, 0.0)
+    y[i] = -y[i]
+    if fine:
+        fine = _insert(machine, s, y, i)
+    if not fine:
+        s.state[i] = CAP
+        s.flags[0] = COLD_TABLEAU
+
+
+@njit(cache=True, nogil=True)
+def _grow(machine: Any, s: Any, y: Float) -> bool:
+    """The optimum from nothing: one label after the other joins. Returns whether all went well.
+
+    On a singular kernel the FREE set never outgrows the rank, since a dependent label's margin stands still.
+    """
+    m = y.shape[0]
+    for i in range(m):
+        for j in range(m):
+            s.T[i, j] = machine.Q[i, j]
+        s.T[i, i] += machine.ridge
+        s.x[i] = 0.0
+        s.g[i] = 0.0
+        _assign(s, i, ABSENT, machine.C)
+    fine = True
+    for i in range(m):
+        fine = fine and _insert(machine, s, y, i)
+    if not fine:
+        for i in range(m):
+            if s.state[i] > CAP:
+                s.state[i] = CAP
+        return False
+    s.flags[0] = 0.0
+    return True
 
 
 @njit(cache=True, nogil=True)
 def settle(machine: Any, s: Any, y: Float) -> int:
-    """Pivot from the current states to (numerically) optimal ones for labels ``y``; ``s.z`` is the solution.
+    """Make sure that the states are (numerically) optimal for labels ``y``; ``s.z`` is the solution.
 
-    All violated labels change state at once; after a few rounds without progress only the last violated one
+    After :func:`relabel` they are, and one product confirms it. Otherwise: all violated labels change state at once; after a few rounds without progress only the last violated one
     does, which cannot cycle on a positive definite kernel. Returns the number of rounds, negative if the limit
     was reached: the result is then poor, and :func:`bound` will say so.
     """
     m = machine.Q.shape[0]
     C = machine.C
-    if s.flags[0] != 0.0:
+    if s.flags[0] != 0.0 and not _grow(machine, s, y):
         _rebuild(machine, s)
     fewest = m + 1
     patience = 3
@@ -175,8 +364,8 @@ def settle(machine: Any, s: Any, y: Float) -> int:
         for i in range(m):
             s.z[i] = s.g[i] if s.state[i] == FREE else s.x[i]
             norm1 += abs(s.z[i])
-        slack_f = 64.0 * UNIT_ROUNDOFF * (1.0 + machine.entry_max * norm1)
-        slack_z = 64.0 * UNIT_ROUNDOFF * (norm1 + C)
+        slack_f = SLACK * (1.0 + machine.entry_max * norm1)
+        slack_z = SLACK * (norm1 + C)
         violated = 0
         last = -1
         for i in range(m):
@@ -196,6 +385,9 @@ def settle(machine: Any, s: Any, y: Float) -> int:
                 violated += 1
                 last = i
         if violated == 0:
+            if rounds > 0:
+                for i in range(m):
+                    _assign(s, i, s.state[i], C)
             return rounds + 1
         if violated < fewest:
             fewest = violated
@@ -206,7 +398,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
             if s.change[i] >= 0 and (patience > 0 or i == last):
                 if s.change[i] == FREE or s.state[i] == FREE:
                     if s.T[i, i] > 0.0:
-                        _pivot(s.T, i)
+                        _pivot(s.T, i, s.row)
                     else:
                         s.flags[0] = COLD_TABLEAU
                 s.state[i] = s.change[i]
@@ -216,7 +408,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
     return -limit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _margins(machine: Any, s: Any) -> float:
     """``f = Q z``; returns a bound on the rounding error of every ``f_i`` (and of ``y_i − f_i``)."""
     m = machine.Q.shape[0]
@@ -230,7 +422,7 @@ def _margins(machine: Any, s: Any) -> float:
     return 1.01 * UNIT_ROUNDOFF * ((m + 2) * machine.entry_max * norm1 + 4.0 * biggest) + m * _TINY
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _residual(s: Any, y: Float, err: float) -> float:
     """Upper bound on ``‖y_F − (Qz)_F‖₂`` over the FREE set."""
     total = 0.0
@@ -255,16 +447,16 @@ def _inverse_norm(machine: Any, s: Any) -> float:
         if s.state[i] != FREE:
             continue
         for j in range(m):
-            s.x[j] = 0.0
+            s.step[j] = 0.0
         for k in range(m):
             if s.state[k] == FREE:
                 a = s.T[i, k]
                 norm_x += a * a
                 for j in range(m):
-                    s.x[j] += a * machine.Q[k, j]
+                    s.step[j] += a * machine.Q[k, j]
         for j in range(m):
             if s.state[j] == FREE:
-                e = s.x[j] - (1.0 if i == j else 0.0)
+                e = s.step[j] - (1.0 if i == j else 0.0)
                 norm_e += e * e
                 norm_q += machine.Q[i, j] * machine.Q[i, j]
     norm_x = math.sqrt(norm_x)
@@ -274,7 +466,7 @@ def _inverse_norm(machine: Any, s: Any) -> float:
     return 1.01 * norm_x / (1.0 - theta)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) -> bool:
     """Whether the exact solution of the FREE system satisfies all optimality conditions.
 
@@ -312,11 +504,11 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
         if residual <= 4.0 * math.sqrt(m) * err:
             break
         for i in range(m):
-            s.x[i] = y[i] - s.f[i] if s.state[i] == FREE else 0.0
-        multiply(s.T, s.x, s.g)
+            s.step[i] = y[i] - s.f[i] if s.state[i] == FREE else 0.0
+        multiply(s.T, s.step, s.image)
         for i in range(m):
             if s.state[i] == FREE:
-                s.z[i] += s.g[i]
+                s.z[i] += s.image[i]
         err = _margins(machine, s)
         better = _residual(s, y, err)
         if better > 0.5 * residual:

@@ -92,6 +92,13 @@ class Scorer(ABC):
         y[index] = -y[index]
         return y
 
+    def _products(self, z: Float, nodes: Nodes | None) -> Float:
+        if nodes is None:
+            return self.rows @ z
+        if nodes.size <= 4:  # waking up the threads of a BLAS would cost more than the sum
+            return np.sum(self.rows[nodes] * z, axis=1)
+        return self.rows[nodes] @ z
+
     def _finish(self, scale: Float) -> None:
         p, _ = self.approximate(self.problem.y)
         self.decision = p * scale
@@ -109,11 +116,11 @@ class HingeScorer(Scorer):
         largest = float(np.abs(Q).max())
         diagonal = float(np.diag(Q).max())
         well = problem.min_eig >= 1e-9 * largest
-        gap_ridge = 0.0 if well else 2.0**-36 * diagonal
+        gap_ridge = 0.0 if well else 2.0**-46 * diagonal
         self.machine = Machine(
             Q=Q,
             C=C,
-            ridge=0.0 if well else 2.0**-30 * diagonal,
+            ridge=0.0 if well else 2.0**-40 * diagonal,
             min_eig=problem.min_eig,
             entry_max=largest,
             row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
@@ -132,7 +139,7 @@ class HingeScorer(Scorer):
         s.state[:] = CAP
         settle(self.machine, s, y)
         tau, _ = bound(self.machine, s, y)
-        return (self.rows if nodes is None else self.rows[nodes]) @ s.z, tau
+        return self._products(s.z, nodes), tau
 
     def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
         """Retrain in rational arithmetic, from the states that float64 found."""
@@ -141,6 +148,8 @@ class HingeScorer(Scorer):
         if self._exact is None:
             self._exact = ExactSVM(self.problem.K_train, self.problem.C)
         Z = self._exact.train(y, self._scratch.state)
+        if Z is None:
+            return np.full(nodes.size, UNDECIDED)
         return np.array([_sign(self._dot(int(t), Z)) for t in nodes], dtype=np.int8)
 
     def _dot(self, t: int, Z: list[Any]) -> Any:
@@ -177,8 +186,7 @@ class LinearScorer(Scorer):
     def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
         """One product."""
         m = self.problem.m
-        rows = self.rows if nodes is None else self.rows[nodes]
-        return rows @ y, 1.01 * (UNIT_ROUNDOFF * (m + 3) * math.sqrt(m) + self.slack)
+        return self._products(y, nodes), 1.01 * (UNIT_ROUNDOFF * (m + 3) * math.sqrt(m) + self.slack)
 
     def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
         """Exact sums (at the cap), or one exact linear solve (ridge)."""

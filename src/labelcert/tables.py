@@ -1,0 +1,112 @@
+"""Certificates as text: tables that are coloured in a terminal and plain when piped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from labelcert.certificate import Certificate
+
+
+def interval(lower: int, upper: int, never: int) -> str:
+    """A radius in words: exact, an interval, or open above.
+
+    Examples
+    --------
+    >>> interval(2, 2, 21), interval(2, 5, 21), interval(4, 21, 21), interval(21, 21, 21)
+    ('2', '2 to 5', '4 or more', 'never')
+    """
+    if lower == upper:
+        return "never" if lower == never else str(lower)
+    return f"{lower} or more" if upper == never else f"{lower} to {upper}"
+
+
+def node_table(
+    cert: Certificate,
+    *,
+    node_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> Table:
+    """One row per test node: prediction, radius, and the flips that change it; weakest nodes first.
+
+    Parameters
+    ----------
+    node_names, label_names : sequences of str, optional
+        What to call test nodes and labelled points; their indices by default.
+    limit : int, optional
+        Show that many rows at the most.
+    """
+    table = Table(title="Fewest flipped labels that change each prediction", title_justify="left")
+    for heading, justify in (
+        ("node", "right"),
+        ("prediction", "left"),
+        ("radius", "right"),
+        ("flips that do it", "left"),
+    ):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    order = sorted(range(cert.n_test), key=lambda t: (cert.radius_lower[t], cert.radius_upper[t], t))
+    for t in order[:limit]:
+        radius = interval(int(cert.radius_lower[t]), int(cert.radius_upper[t]), cert.never)
+        name = str(t) if node_names is None else node_names[t]
+        tie = " (tie)" if cert.radius_upper[t] == 0 else ""
+        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t), label_names))
+    if limit is not None and cert.n_test > limit:
+        table.caption = f"the {limit} weakest of {cert.n_test} nodes"
+    return table
+
+
+def budget_table(cert: Certificate, *, budgets: Sequence[int] | None = None) -> Table:
+    """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
+    table = Table(title="Predictions that provably survive", title_justify="left")
+    for heading in ("flips", "of labels", "each alone", "all at once", "changed"):
+        table.add_column(heading, justify="right")
+    table.add_column("by flipping")
+    total = cert.never - 1
+    for b in range(cert.max_flips + 1) if budgets is None else budgets:
+        changed = (int(cert.collective_lower[b]), int(cert.collective_upper[b]))
+        table.add_row(
+            str(b),
+            f"{b / total:.0%}",
+            _percent(cert.certified_ratio(flips=b), cert.certified_ratio(flips=b, bound="upper")),
+            _percent(
+                cert.certified_ratio(flips=b, collective=True),
+                cert.certified_ratio(flips=b, collective=True, bound="upper"),
+            ),
+            str(changed[0]) if changed[0] == changed[1] else f"{changed[0]} to {changed[1]}",
+            flips_text(cert.collective_witness(b)),
+        )
+    return table
+
+
+def flips_text(witness: dict[int, Any] | None, label_names: Sequence[str] | None = None) -> str:
+    """A witness in one short line.
+
+    Examples
+    --------
+    >>> flips_text({3: "fine", 7: "fraud"})
+    '3 → fine, 7 → fraud'
+    """
+    if witness is None:
+        return "none known"
+    if not witness:
+        return "–"
+    shown = [
+        f"{i if label_names is None else label_names[i]} → {label}" for i, label in list(witness.items())[:6]
+    ]
+    return ", ".join(shown) + (f", … ({len(witness)} flips)" if len(witness) > 6 else "")
+
+
+def summary(cert: Certificate) -> str:
+    """One line on how the certificate came about."""
+    statistics = cert.settings["statistics"]
+    trainings = statistics.get("trainings", 0)
+    how = f"{trainings:,} models retrained" if trainings else "closed form"
+    state = "exact" if cert.exact else f"intervals ({cert.settings['stopped']})"
+    return f"{state}; engine {cert.engine}: {how} in {cert.settings['seconds']:.2f} s"
+
+
+def _percent(lower: float, upper: float) -> str:
+    return f"{lower:.1%}" if lower == upper else f"{lower:.1%} to {upper:.1%}"
