@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -66,7 +67,8 @@ class Certificate:
     radius_lower, radius_upper : (n,) arrays
         The fewest flips that change each prediction lie between these. ``never`` (m + 1 by default) in
         ``radius_upper``: no change is known. Beyond ``max_flips`` nothing is claimed: a node that survives
-        every attack within it has ``radius_lower = max_flips + 1``.
+        every attack within it has ``radius_lower = max_flips + 1``. A node whose clean score is too close to 0 to
+        be decided at all has the interval from 0 to ``never``, and its prediction is not certain.
     collective_lower, collective_upper : (B + 1,) arrays
         The most predictions that one attack of at most b flips changes, index b.
     labels, classes : arrays
@@ -208,6 +210,11 @@ class Certificate:
             raise InvalidInput(
                 f"true_labels must have one entry per test node, shape ({self.n_test},), got {truth.shape}"
             )
+        if not np.isin(truth, self.classes).any():
+            raise InvalidInput(
+                f"true_labels must be given in the labels' own values {self.classes.tolist()}, "
+                f"but none of them is: {truth[:3].tolist()}..."
+            )
         if bound not in ("lower", "upper"):
             raise InvalidInput(f"bound must be 'lower' or 'upper', got {bound!r}")
         radius = self.radius_lower if bound == "lower" else self.radius_upper
@@ -252,15 +259,19 @@ class Certificate:
         """
         target = os.fspath(path)
         partial = f"{target}.partial"
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            metadata = {
+        metadata = json.dumps(
+            {
                 "schema": SCHEMA,
                 "schema_version": SCHEMA_VERSION,
                 "max_flips": self.max_flips,
                 "never": self.never,
                 "settings": self.settings,
-            }
-            archive.writestr("metadata.json", json.dumps(metadata, indent=1))
+            },
+            indent=1,
+            allow_nan=False,
+        )
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("metadata.json", metadata)
             for name, array in self._arrays().items():
                 with archive.open(f"{name}.npy", "w") as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
@@ -334,7 +345,7 @@ def load(path: str | os.PathLike[str]) -> Certificate:
             return _read(name, archive)
     except FileNotFoundError:
         raise CertificateFileError(f"there is no file {name}") from None
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
         raise CertificateFileError(f"{name} is not a labelcert certificate, or is damaged: {error}") from None
 
 

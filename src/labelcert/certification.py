@@ -95,6 +95,7 @@ def certify(
     with progress_report("certifying", progress) as report, control.running():
         control.report = report
         chosen, question = choose(engine, problem, control)
+        control.start_clock()
         findings = chosen.run(question, control)
         findings = check_witnesses(question, findings)
     settings = {
@@ -105,7 +106,7 @@ def certify(
         "C": problem.C,
         "kernel_shift": problem.shift,
         "threat": problem.threat.describe(),
-        "time_limit": time_limit,
+        "time_limit": control.time_limit,
         "workers": control.workers,
         "problem_sha256": problem.digest(),
         "seconds": time.perf_counter() - started,
@@ -242,10 +243,7 @@ def _check_workers(workers: int | None) -> int:
 def _check_time_limit(time_limit: float | None) -> float | None:
     if time_limit is None:
         return None
-    if (
-        isinstance(time_limit, bool)
-        or not isinstance(time_limit, int | float | np.number)
-        or not time_limit > 0
-    ):
+    number = not isinstance(time_limit, bool) and isinstance(time_limit, int | float | np.number)
+    if not number or not 0 < time_limit < float("inf"):
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
     return float(time_limit)

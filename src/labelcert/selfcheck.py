@@ -20,7 +20,8 @@ from labelcert.certification import certify
 from labelcert.engines import ENGINES
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge, ExactSVM
-from labelcert.svm.pivoting import CAP
+from labelcert.svm.pivoting import new_scratch, settle
+from labelcert.svm.training import loose_machine
 from labelcert.threat import Threat
 
 Float = npt.NDArray[np.float64]
@@ -139,6 +140,7 @@ def _trainer(
     m = problem.m
     svm = ExactSVM(problem.K_train, problem.C)
     ridge = ExactRidge(problem.K_train, problem.C)
+    machine = loose_machine(problem.K_train, problem.C)
 
     def scores(y: Float) -> list[Fraction]:
         labels = [int(v) for v in y]
@@ -150,7 +152,9 @@ def _trainer(
             if not (factor > 0 and all(image[i] == factor * labels[i] for i in range(m))):
                 raise AssertionError("kernel ridge solution is wrong")
             return [_dot(row, direction) for row in rows]
-        Z = [int(v) for v in svm.train(y, np.full(m, CAP, dtype=np.int8)) or ()]
+        hint = new_scratch(m)
+        settle(machine, hint, y)
+        Z = [int(v) for v in svm.train(y, hint.state) or ()]
         z = _scale_to_optimum(Q, C, labels, Z)
         return [_dot(row, z) for row in rows]
 
@@ -252,6 +256,35 @@ def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:
     )
 
 
+def hard_case(rng: np.random.Generator) -> Case:
+    """An ill-conditioned kernel on 12 to 20 labels, attacked by at most one flip."""
+    m, n = int(rng.integers(12, 21)), 30
+    kind = str(rng.choice(["gaussian", "polynomial", "vandermonde", "low rank"]))
+    points = rng.normal(size=(m + n, int(rng.integers(1, 4))))
+    if kind == "gaussian":
+        squared = np.sum((points[:, None] - points[None]) ** 2, axis=2)
+        K = np.exp(-squared / rng.choice([0.5, 4.0, 100.0]))
+    elif kind == "polynomial":
+        K = (1 + points @ points.T) ** int(rng.integers(2, 9))
+    elif kind == "vandermonde":
+        K = np.vander(points[:, 0], 8) @ np.vander(points[:, 0], 8).T
+    else:
+        K = points @ points.T
+    K = (K + K.T) / 2
+    labels = rng.integers(0, 2, m)
+    labels[0], labels[-1] = 0, 1
+    return Case(
+        kind=kind,
+        K_train=K[:m, :m],
+        labels=labels,
+        K_test=K[m:, :m],
+        C=float(rng.choice([1e-3, 0.1, 1.0, 100.0, 1e5])),
+        loss="hinge",
+        threat=Threat(),
+        max_flips=1,
+    )
+
+
 def _features(rng: np.random.Generator, kind: str, m: int, n: int) -> Float:
     if kind == "generic":
         return rng.normal(size=(m + n, m + 2))
@@ -295,10 +328,14 @@ def _random_threat(rng: np.random.Generator, labels: npt.NDArray[Any]) -> Threat
 def run(
     problems: int, seed: int, *, largest: int = 8, report: Callable[[float, float], None] = lambda a, b: None
 ) -> list[str]:
-    """Compare all engines with brute force on random problems; returns every contradiction found."""
+    """Compare all engines with brute force on random problems; returns every contradiction found.
+
+    Every tenth problem is larger and ill-conditioned, under a budget of one flip.
+    """
     wrong: list[str] = []
     for k in range(problems):
-        case = random_case(np.random.default_rng([seed, k]), largest=largest)
+        rng = np.random.default_rng([seed, k])
+        case = hard_case(rng) if k % 10 == 9 else random_case(rng, largest=largest)
         truth = brute_force(case)
         for engine in engines_for(case):
             wrong += [f"problem {k}: {line}" for line in compare(case, truth, engine, workers=1)]

@@ -96,7 +96,7 @@ class Threat:
             labels=index,
             costs=costs[index],
             groups=groups,
-            group_caps=np.array([caps[g] for g in limited], dtype=np.int64),
+            group_caps=np.array([min(caps[g] or 0, MAX_TOTAL_COST) for g in limited], dtype=np.int64),
             never=int(costs.sum()) + 1,
         )
 
@@ -111,16 +111,23 @@ class Threat:
             "groups": None if self.groups is None else [str(g) for g in self.groups],
             "group_budgets": {str(g): int(b) for g, b in self.group_budgets.items()}
             if isinstance(self.group_budgets, Mapping)
-            else self.group_budgets,
+            else None
+            if self.group_budgets is None
+            else int(self.group_budgets),
         }
 
     def _may_flip(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         if self.allowed_flips is None:
             return np.ones(labels.size, dtype=bool)
+        if not isinstance(self.allowed_flips, Mapping):
+            raise InvalidInput(
+                "allowed_flips must be a mapping {label: [labels it may become]}, "
+                f"got {type(self.allowed_flips).__name__}"
+            )
         known = classes.tolist()
         may = np.zeros(labels.size, dtype=bool)
         for source, targets in self.allowed_flips.items():
-            targets = [targets] if isinstance(targets, str) else list(targets)
+            targets = list(targets) if isinstance(targets, list | tuple | set | frozenset) else [targets]
             for value in [source, *targets]:
                 if value not in known:
                     raise InvalidInput(f"allowed_flips names the label {value!r}, but the labels are {known}")
@@ -172,19 +179,22 @@ class Adversary:
 
     def count_sets(self, budget: int) -> float:
         """Number of admissible sets of flips within ``budget`` (exact up to 2**53)."""
-        ways = np.zeros(budget + 1)
-        ways[0] = 1.0
-        for group in range(-1, self.group_caps.size):
-            cap = budget if group < 0 else min(budget, int(self.group_caps[group]))
-            own = np.zeros(cap + 1)
-            own[0] = 1.0
-            for cost in self.costs[self.groups == group].tolist():
-                if cost <= cap:
-                    more = own.copy()
-                    more[cost:] += own[: cap + 1 - cost]
-                    own = np.minimum(more, _COUNT_CEILING)
-            ways = np.minimum(np.convolve(ways, own)[: budget + 1], _COUNT_CEILING)
+        ways = self._count_group(-1, budget)
+        for group, cap in enumerate(self.group_caps.tolist()):
+            own = self._count_group(group, min(budget, cap))
+            ways = np.minimum(np.convolve(ways, np.trim_zeros(own, "b"))[: budget + 1], _COUNT_CEILING)
         return float(ways.sum())
+
+    def _count_group(self, group: int, cap: int) -> npt.NDArray[np.float64]:
+        """(cap + 1,) number of sets inside one group (-1: labels without one) of each cost."""
+        ways = np.zeros(cap + 1)
+        ways[0] = 1.0
+        for cost in self.costs[self.groups == group].tolist():
+            if cost <= cap:
+                more = ways.copy()
+                more[cost:] += ways[: cap + 1 - cost]
+                ways = np.minimum(more, _COUNT_CEILING)
+        return ways
 
 
 _COUNT_CEILING = 1e150
@@ -232,6 +242,7 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
     if len(groups) != m:
         raise InvalidInput(f"groups must have one entry per label ({m}), got {len(groups)}")
     values = [g.item() if isinstance(g, np.generic) else g for g in groups]
+    values = [None if g != g else g for g in values]  # NaN, as tables have it for "none"
     names = list(dict.fromkeys(g for g in values if g is not None))
     position = {g: k for k, g in enumerate(names)}
     return np.array([len(names) if g is None else position[g] for g in values], dtype=np.int64), names

@@ -33,10 +33,16 @@ EXACT_PSD_LIMIT = 128
 
 SMALLEST_C, LARGEST_C = 1e-12, 1e12
 
+LARGEST_ENTRY = 1e60
+"""Kernels whose largest entry is beyond this (or below its inverse) would overflow in error bounds."""
+
 
 def check_matrix(name: str, value: npt.ArrayLike) -> Float:
     """A finite, two-dimensional, real array as float64."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be a matrix: rows of equal length ({error})") from None
     if array.dtype == np.object_ or not (
         np.issubdtype(array.dtype, np.floating)
         or np.issubdtype(array.dtype, np.integer)
@@ -52,6 +58,12 @@ def check_matrix(name: str, value: npt.ArrayLike) -> Float:
         raise InvalidInput(
             f"{name} must be finite, but entry ({i}, {j}) is {array[i, j]} "
             f"({int((~finite).sum())} such entries); check the features and the kernel's parameters"
+        )
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest != 0.0 and not 1 / LARGEST_ENTRY <= largest <= LARGEST_ENTRY:
+        raise InvalidInput(
+            f"{name} has entries up to {largest:.3g}, outside of {1 / LARGEST_ENTRY:g} to {LARGEST_ENTRY:g}; "
+            "rescale the features: (K·s, C/s) is the same problem as (K, C)"
         )
     return array
 
@@ -94,7 +106,7 @@ def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:
 
 def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Float]:
     """The labels as an array, their two distinct values in order, and ±1 codes (+1: the second value)."""
-    labels = np.asarray(value)
+    labels = np.array(value)
     if labels.ndim != 1:
         raise InvalidInput(
             f"labels must be a flat sequence, one per training point, got shape {labels.shape}"
@@ -111,7 +123,14 @@ def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[An
         kinds = {type(v).__name__ for v in values}
         if len(kinds) > 1:
             raise InvalidInput(f"labels must all be of one kind, got a mix of {', '.join(sorted(kinds))}")
-        labels = np.asarray(values)
+        labels = np.array(values)
+    if labels.dtype.kind == "T":
+        labels = labels.astype(np.str_)
+    if labels.dtype.kind not in "biufUS":
+        raise InvalidInput(
+            f"labels must be numbers, strings or booleans, got {type(labels.flat[0]).__name__} "
+            f"(dtype {labels.dtype}); pass their names instead"
+        )
     if np.issubdtype(labels.dtype, np.floating) and not np.isfinite(labels).all():
         bad = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise InvalidInput(
@@ -180,8 +199,10 @@ def settle_kernel(K: Float, K_test: Float) -> tuple[Float, float, float]:
     """Make sure that every score is well defined: ``(kernel, shift, lower bound on its eigenvalues)``.
 
     That needs a positive semidefinite kernel and, where it is singular, test rows in its range. Kernels for
-    which both hold exactly are kept to the bit. Where either is missed by rounding, a small power of two is
-    added to the diagonal, which makes the kernel positive definite; what misses by more is refused.
+    which both can be shown are kept to the bit: by a factorisation where the kernel is definite, in exact
+    arithmetic where it is nearly singular and m ≤ ``EXACT_PSD_LIMIT``. Otherwise, if nothing is missed by more
+    than rounding, a small power of two is added to the diagonal, which makes the kernel positive definite;
+    what misses by more is refused.
     """
     m = K.shape[0]
     diagonal = np.diag(K)

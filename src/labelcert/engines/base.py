@@ -60,12 +60,11 @@ class Control:
     deadline: float | None = None
     flag: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(1, dtype=np.int8))
     stop: Stop = Stop.FINISHED
+    closing_time: float | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count time, and turn the first Ctrl-C into an orderly stop (the second one interrupts as usual)."""
-        if self.time_limit is not None:
-            self.deadline = time.monotonic() + self.time_limit
+        """Turn the first Ctrl-C into an orderly stop (the second one interrupts as usual)."""
         # Elsewhere than in the main thread signals cannot be caught, nor do they arrive.
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -94,11 +93,18 @@ class Control:
             self.end(Stop.TIME_LIMIT)
         return bool(self.flag[0])
 
-    def closing_time(self) -> float:
-        """Until when open points may still be decided: a moment longer than the search itself."""
-        if self.over():
-            return time.monotonic() + GRACE_SECONDS
-        return float("inf") if self.deadline is None else self.deadline + GRACE_SECONDS
+    def start_clock(self) -> None:
+        """From here the time limit counts: compiled, and with the clean predictions decided."""
+        if self.time_limit is not None:
+            self.deadline = time.monotonic() + self.time_limit
+
+    def closed(self) -> bool:
+        """Whether even open points can no longer be decided: a moment after the search had to stop."""
+        if not self.over():
+            return False
+        if self.closing_time is None:
+            self.closing_time = time.monotonic() + GRACE_SECONDS
+        return time.monotonic() > self.closing_time
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,19 +73,60 @@ def cube_chunks(task: Task) -> Iterator[Chunk]:
 
 
 def level_chunks(task: Task) -> Iterator[Chunk]:
-    """All sets within budget, by size."""
-    nu = int(task.labels.size)
+    """All sets within budget, by size; ends at the first size that no admissible set has."""
     yield CubeChunk(min_cost=0, stops=1, prefix=0, low=0)
-    cheapest = np.cumsum(np.sort(task.costs))
+    nu = int(task.affordable.size)
+    cheapest = np.cumsum(np.sort(task.costs[task.affordable]))
     for size in range(1, nu + 1):
         if cheapest[size - 1] > task.budget:
             return
         leaves = max(1.0, math.comb(nu, size) / math.comb(nu - 1, size - 1))
         block = max(1, round(LEVEL_STOPS / leaves))
-        parents = itertools.combinations(range(nu - 1), size - 1)
+        parents = admissible_parents(task, size - 1)
+        empty = True
         while rows := list(itertools.islice(parents, block)):
+            empty = False
             array = np.array(rows, dtype=np.int64).reshape(len(rows), size - 1)
             last = array[:, -1] if size > 1 else np.full(len(rows), -1)
             yield LevelChunk(
                 min_cost=int(cheapest[size - 1]), stops=int((nu - 1 - last).sum()), parents=array
             )
+        if empty:
+            return
+
+
+def admissible_parents(task: Task, size: int) -> Iterator[tuple[int, ...]]:
+    """Admissible sets of a size that leave a later label to add; they count affordable positions, in order."""
+    nu = int(task.affordable.size)
+    if task.group_caps.size == 0 and np.all(task.costs[task.affordable] == task.costs[task.affordable[0]]):
+        # With equal costs and no groups every set of an affordable size is admissible.
+        return itertools.combinations(range(nu - 1), size)
+    costs = task.costs[task.affordable].tolist()
+    groups = task.groups[task.affordable].tolist()
+    left = task.group_caps.tolist()
+    return _extend((), 0, size, task.budget, nu - 1, costs, groups, left)
+
+
+def _extend(
+    chosen: tuple[int, ...],
+    first: int,
+    missing: int,
+    budget: int,
+    end: int,
+    costs: list[int],
+    groups: list[int],
+    left: list[int],
+) -> Iterator[tuple[int, ...]]:
+    """All admissible ways to add ``missing`` more positions below ``end``; flips only ever add cost."""
+    if missing == 0:
+        yield chosen
+        return
+    for k in range(first, end - missing + 1):
+        cost, group = costs[k], groups[k]
+        if cost > budget or (group >= 0 and cost > left[group]):
+            continue
+        if group >= 0:
+            left[group] -= cost
+        yield from _extend((*chosen, k), k + 1, missing - 1, budget - cost, end, costs, groups, left)
+        if group >= 0:
+            left[group] += cost

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.engines.base import Control, Findings, Question, Work, within_reach
-from labelcert.engines.enumerate import Enumerate, count_stops, positions_of
+from labelcert.engines.enumerate import WORK_LIMIT_SECONDS, Enumerate, count_stops, positions_of
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 from labelcert.svm.scoring import LinearScorer, Scorer, always_at_cap
@@ -33,6 +33,9 @@ GREEDY_UPDATES = 1e8
 
 CHECK_UPDATES = 4e8
 """Multiplications spent on trying attacks there."""
+
+KNAPSACK_SECONDS = 3e-8
+"""Rough time of one cell of a knapsack table."""
 
 _BLOCK_BYTES = 64e6
 
@@ -56,8 +59,19 @@ class ClosedForm:
         return LinearScorer(problem)
 
     def estimate(self, question: Question, control: Control) -> Work:
-        """Always cheap: the effort spent on the curve is limited."""
-        return Work("sorting")
+        """Sorting is always cheap; a knapsack over large costs is not. The effort on the curve is limited."""
+        a, budget = question.problem.adversary, question.problem.max_flips
+        if uniform(a.costs):
+            return Work("sorting")
+        cells = float(a.labels.size) * (budget + 1) * max(1, question.nodes.size) * (1 + a.labels.size // 64)
+        cells += float((a.group_caps + 1).sum()) * (budget + 1) * question.nodes.size
+        seconds = cells * KNAPSACK_SECONDS
+        reason = (
+            f"a knapsack of {a.labels.size} labels and budgets up to {budget} for {question.nodes.size} nodes"
+        )
+        if seconds <= WORK_LIMIT_SECONDS:
+            return Work(reason, seconds)
+        return Work(reason, seconds, "divide the costs by a common unit, or give a smaller max_flips")
 
     def run(self, question: Question, control: Control) -> Findings:
         """Radii in closed form, then as much of the curve as the effort allows."""
@@ -129,7 +143,7 @@ def linear_radii(question: Question) -> tuple[Int, Int, list[Int | None]]:
         spending = Spending(signed[a.labels], a, problem.max_flips)
         left = margins[None, :] - 2.0 * spending.best
         sure = _first(left < -errors[None, part])
-        maybe = _first(left <= errors[None, part])
+        maybe = _first(~(left > errors[None, part]))
         for k, t in enumerate(range(part.start, part.stop)):
             if sure[k] == maybe[k]:
                 cost, flips = spending.attack(int(sure[k]), k)
@@ -187,9 +201,9 @@ class Spending:
         self._adversary = adversary
         self._budget = budget
         costs = adversary.costs
-        self._unit = int(costs[0]) if costs.size and np.all(costs == costs[0]) else None
-        if self._unit is not None or costs.size == 0:
-            self._by_sorting(gains, self._unit or 1)
+        self._unit = int(costs[0]) if costs.size else 1
+        if uniform(costs):
+            self._by_sorting(gains, self._unit)
         else:
             self._by_knapsack(gains)
 
@@ -198,7 +212,7 @@ class Spending:
         if step >= self.best.shape[0]:
             return self._budget + 1, None
         if self._order is not None:
-            return step * (self._unit or 1), np.sort(self._order[:step, node])
+            return step * self._unit, np.sort(self._order[:step, node])
         flips = positions_of(self._sets[step, node])
         return int(self._adversary.costs[flips].sum()), flips
 
@@ -251,10 +265,15 @@ class Spending:
         self._order = None
 
 
+def uniform(costs: Int) -> bool:
+    """Whether all labels cost the same, so that the largest gains are the best buy."""
+    return costs.size == 0 or bool(np.all(costs == costs[0]))
+
+
 def _bytes_per_node(adversary: Adversary, budget: int) -> float:
     nu = adversary.labels.size
     words = max(1, -(-nu // 64))
-    return 8.0 * (4 * (nu + 1) + 3 * (budget + 1) * (words + 1) * (len(set(adversary.costs.tolist())) > 1))
+    return 8.0 * (4 * (nu + 1) + 3 * (budget + 1) * (words + 1) * (not uniform(adversary.costs)))
 
 
 def greedy_attacks(question: Question) -> list[Int]:

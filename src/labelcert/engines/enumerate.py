@@ -30,7 +30,7 @@ Int = npt.NDArray[np.int64]
 WORK_LIMIT_SECONDS = 900.0
 """Longest estimated run that starts without a ``time_limit``."""
 
-_CUBE_LIMIT = 40
+_CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
 _MAX_DOUBTS_HELD = 200_000
 
@@ -77,7 +77,7 @@ class Enumerate:
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
         walk(chunks, task, ledger, control, total=count_stops(question, question.problem.max_flips))
-        ledger.settle_doubts(control.closing_time())
+        ledger.settle_doubts(control)
         return ledger.findings(time.perf_counter() - started)
 
 
@@ -88,6 +88,9 @@ def make_task(question: Question) -> Task:
     scorer = question.scorer
     linear = isinstance(scorer, LinearScorer)
     machine = scorer.machine if isinstance(scorer, HingeScorer) else _no_machine()
+    affordable = a.costs <= problem.max_flips
+    grouped = a.groups >= 0
+    affordable[grouped] &= a.costs[grouped] <= a.group_caps[a.groups[grouped]]
     return Task(
         machine=machine,
         scores=question.scores,
@@ -97,6 +100,7 @@ def make_task(question: Question) -> Task:
         labels=a.labels,
         costs=a.costs,
         groups=a.groups,
+        affordable=np.flatnonzero(affordable),
         group_caps=a.group_caps,
         group_totals=a.group_totals,
         budget=problem.max_flips,
@@ -116,10 +120,12 @@ def count_stops(question: Question, budget: int) -> float:
 
 def seconds_per_stop(task: Task) -> float:
     """Measured on a few labellings of a typical size (compiled first)."""
-    nu = int(task.labels.size)
-    if nu == 0 or task.budget == 0:
+    nu = int(task.affordable.size)
+    if nu == 0:
         return 0.0
-    size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs)), task.budget)) // 2))
+    size = min(
+        nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2)
+    )
     generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False)
     # Parents from the first half of the labels, so that each has many extensions: the walk's own overhead counts little.
     rng = np.random.default_rng(0)
@@ -182,6 +188,8 @@ def walk(chunks: Iterator[Chunk], task: Task, ledger: Ledger, control: Control, 
                 continue
             pending.popleft()
             ledger.merge(found, chunk, finished)
+            if ledger.doubts_held > _MAX_DOUBTS_HELD:
+                ledger.settle_doubts(control)
             done += chunk.stops
             control.report(min(done, total), total)
     chunk = next(chunks, None)
@@ -225,17 +233,20 @@ class Ledger:
         self._counters += found.counters
         if not finished:
             self.unvisited(chunk.min_cost)
-        if sum(len(d) for d in self._doubts) > _MAX_DOUBTS_HELD:
-            self.settle_doubts(float("inf"))
+
+    @property
+    def doubts_held(self) -> int:
+        """Labellings that wait for a decision."""
+        return sum(len(d) for d in self._doubts)
 
     def unvisited(self, cost: int) -> None:
         """Some sets of this cost or more were not visited."""
         self._frontier = min(self._frontier, cost)
 
-    def settle_doubts(self, closing_time: float) -> None:
+    def settle_doubts(self, control: Control) -> None:
         """Decide noted labellings exactly, cheapest first, where the answer can still matter.
 
-        What is not decided by ``closing_time`` (on the monotonic clock) stays open.
+        What is not decided when the run is closed, or cannot be decided exactly, stays open.
         """
         if not self._doubts:
             return
@@ -247,7 +258,7 @@ class Ledger:
             cost, sure, doubtful = (int(v) for v in doubts[row])
             if cost >= self._radius.max(initial=0) and sure + doubtful <= self._most[cost]:
                 continue
-            if time.monotonic() > closing_time:
+            if not self._question.scorer.exact or control.closed():
                 rest = doubts[order[k:]]
                 self._open_radius = np.minimum(self._open_radius, rest[:, 0].min())
                 np.maximum.at(self._open_most, rest[:, 0], rest[:, 1] + rest[:, 2])

@@ -58,6 +58,8 @@ class Task(NamedTuple):
         Indices of the labels that may be flipped.
     costs, groups : (ν,) arrays
         Cost of each flip and its group (-1: none).
+    affordable : array
+        Positions that some admissible set contains (used by levels, not by cubes).
     group_caps, group_totals : (G,) arrays
         Budget of each group, and the cost of flipping all of it.
     budget : int
@@ -76,6 +78,7 @@ class Task(NamedTuple):
     labels: Int
     costs: Int
     groups: Int
+    affordable: Int
     group_caps: Int
     group_totals: Int
     budget: int
@@ -281,7 +284,7 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
         v = sign * p[t]
         near = cost < found.radius[t]
         sure = v < -tau
-        unsure = (not sure) and (v <= tau)
+        unsure = not (sure or v > tau)
         changed += sure
         doubtful += unsure
         closer += sure and near
@@ -363,34 +366,33 @@ def _copy(source: Any, target: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
-    """All sets made of one parent and one later position; ``parents`` is (·, size − 1), rows ascending.
+    """All sets made of one parent and one later affordable position; ``parents`` is (·, size − 1), rows ascending.
+
+    Entries of ``parents`` count affordable positions.
 
     Every set is one flip away from its parent, whose tableau it starts from.
     """
     _reset(task, w)
     if not task.linear:
         _train(task, w, found)
-    nu = task.labels.shape[0]
     size = parents.shape[1]
     for row in range(parents.shape[0]):
         if row > 0:
             for k in range(size):
                 if parents[row, k] != parents[row - 1, k]:
-                    _flip(task, w, parents[row - 1, k])
+                    _flip(task, w, task.affordable[parents[row - 1, k]])
             for k in range(size):
                 if parents[row, k] != parents[row - 1, k]:
-                    _flip(task, w, parents[row, k])
+                    _flip(task, w, task.affordable[parents[row, k]])
         else:
             for k in range(size):
-                _flip(task, w, parents[row, k])
-        # Flips only ever add cost, so no extension of an inadmissible parent is admissible.
-        if not _within(task, w):
-            continue
+                _flip(task, w, task.affordable[parents[row, k]])
         if not task.linear:
             _train(task, w, found)
             _copy(w.svm, w.parent)
         first = parents[row, size - 1] + 1 if size > 0 else 0
-        for position in range(first, nu):
+        for k in range(first, task.affordable.shape[0]):
+            position = task.affordable[k]
             _flip(task, w, position)
             _visit(task, w, found)
             if task.linear:

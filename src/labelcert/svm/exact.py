@@ -15,7 +15,7 @@ from flint import fmpq, fmpz, fmpz_mat
 
 from labelcert.svm.pivoting import CAP, FREE, ZERO
 
-CRISS_CROSS_LIMIT = 32
+CRISS_CROSS_LIMIT = 48
 """Largest m for the criss-cross method, whose tableau is dense and exact."""
 
 Float = npt.NDArray[np.float64]

@@ -477,14 +477,14 @@ def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) 
     for i in range(y.shape[0]):
         if s.state[i] == FREE:
             v = y[i] * s.z[i]
-            if v < 1.01 * delta or v > C - 1.01 * delta - 2.0 * UNIT_ROUNDOFF * C:
+            if not (v >= 1.01 * delta and v <= C - 1.01 * delta - 2.0 * UNIT_ROUNDOFF * C):
                 return False
         else:
             v = y[i] * s.f[i] - 1.0
             if s.state[i] == ZERO:
-                if v < wide:
+                if not v >= wide:
                     return False
-            elif v > -wide:
+            elif not v <= -wide:
                 return False
     return True
 
@@ -494,10 +494,20 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
     """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``, and how it was proved.
 
     1 or 2: the active set is proved optimal, with the global or a local bound on the inverse, and ``τ`` is the
-    error of one linear solve. 3: the duality gap of the solution (clipped to the box) bounds it.
+    error of one linear solve. 3: the duality gap of the solution (clipped to the box) bounds it. Every test is
+    written so that a NaN fails it; where nothing is proved, ``τ`` is infinite.
     """
     m = machine.Q.shape[0]
     C = machine.C
+    usable = True
+    for i in range(m):
+        # A proof about the states needs the solution that belongs to them, whatever came before.
+        if s.state[i] == ZERO:
+            s.z[i] = 0.0
+        elif s.state[i] == CAP:
+            s.z[i] = C * y[i]
+        elif s.state[i] != FREE:
+            usable = False
     err = _margins(machine, s)
     residual = _residual(s, y, err)
     for _ in range(2):
@@ -522,11 +532,11 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
         norm2 += s.z[i] * s.z[i]
     rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
 
-    if machine.min_eig > 0.0:
+    if usable and machine.min_eig > 0.0:
         delta = 1.01 * residual / machine.min_eig
         if _strictly_optimal(machine, s, y, err, delta):
             return 1.01 * (delta + rounding), 1
-    inverse = _inverse_norm(machine, s)
+    inverse = _inverse_norm(machine, s) if usable else np.inf
     if inverse < np.inf:
         delta = 1.01 * residual * inverse
         if _strictly_optimal(machine, s, y, err, delta):
@@ -542,11 +552,12 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
         excess = y[i] * s.f[i] - 1.0
         high = max(a * (excess + err), (a - C) * (excess + err))
         low = max(a * (excess - err), (a - C) * (excess - err))
-        gap += max(high, low, 0.0)
+        gap += high if high >= low else low
     gap = 1.01 * gap + m * _TINY
     total = gap + 1.01 * machine.gap_ridge * m * C * C
     norm2 = 0.0
     for i in range(m):
         norm2 += s.z[i] * s.z[i]
     rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
-    return 1.01 * (math.sqrt(machine.gap_factor * total) + rounding), 3
+    tau = 1.01 * (math.sqrt(machine.gap_factor * total) + rounding)
+    return (tau if tau < np.inf else np.inf), 3

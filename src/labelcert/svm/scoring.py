@@ -50,6 +50,11 @@ class Scorer(ABC):
     clean: Signs
     decision: Float
 
+    @property
+    def exact(self) -> bool:
+        """Whether rational arithmetic is within reach."""
+        return self.problem.m <= EXACT_LIMIT
+
     @abstractmethod
     def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
         """Scores of the scaled rows (all, or those of some nodes) and one error bound for all of them."""
@@ -143,7 +148,7 @@ class HingeScorer(Scorer):
 
     def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
         """Retrain in rational arithmetic, from the states that float64 found."""
-        if self.problem.m > EXACT_LIMIT:
+        if not self.exact:
             return np.full(nodes.size, UNDECIDED)
         if self._exact is None:
             self._exact = ExactSVM(self.problem.K_train, self.problem.C)
@@ -169,6 +174,11 @@ class LinearScorer(Scorer):
         Largest error of a score that comes from the rows.
     """
 
+    @property
+    def exact(self) -> bool:
+        """Sums are always within reach, linear systems up to a size."""
+        return self.problem.loss == "hinge" or super().exact
+
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._ridge: ExactRidge | None = None
@@ -192,7 +202,7 @@ class LinearScorer(Scorer):
         """Exact sums (at the cap), or one exact linear solve (ridge)."""
         if self.problem.loss == "hinge":
             return np.array([_sign(math.fsum(self.problem.K_test[t] * y)) for t in nodes], dtype=np.int8)
-        if self.problem.m > EXACT_LIMIT:
+        if not self.exact:
             return np.full(nodes.size, UNDECIDED)
         Z = self._exact_ridge().solve([int(v) for v in y])
         rows = [to_integers(self.problem.K_test[t : t + 1])[0][0] for t in nodes]
@@ -204,7 +214,7 @@ class LinearScorer(Scorer):
         row = to_integers(self.problem.K_test[t : t + 1])[0][0]
         if self.problem.loss == "hinge":
             return row
-        return None if self.problem.m > EXACT_LIMIT else self._exact_ridge().solve(row)
+        return self._exact_ridge().solve(row) if self.exact else None
 
     def _exact_ridge(self) -> ExactRidge:
         if self._ridge is None:
@@ -214,10 +224,12 @@ class LinearScorer(Scorer):
 
 def unit_rows(K: Float) -> tuple[Float, Float]:
     """Rows scaled by powers of two (exactly) to 2-norms at most 1, and what multiplies them back, (n,)."""
-    norms = np.linalg.norm(K, axis=1) * (1 + 1e-9)
-    exponents = np.where(norms > 0, np.ceil(np.log2(np.where(norms > 0, norms, 1.0))) + 1, 0.0)
-    scale = 2.0**exponents
-    return np.ascontiguousarray(K / scale[:, None]), scale
+    largest = np.abs(K).max(axis=1)
+    first = 2.0 ** np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
+    entries = K / first[:, None]
+    norms = np.linalg.norm(entries, axis=1) * (1 + 1e-9)
+    second = 2.0 ** np.ceil(np.log2(np.maximum(norms, 1.0)))
+    return np.ascontiguousarray(entries / second[:, None]), first * second
 
 
 def ridge_rows(problem: Problem) -> tuple[Float, Float]:
@@ -228,8 +240,11 @@ def ridge_rows(problem: Problem) -> tuple[Float, Float]:
     m = problem.m
     lam = 1.0 / (2.0 * problem.C)
     A = problem.K_train + lam * np.eye(m)
-    factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-    H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
+    try:
+        factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+        H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
+    except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
+        H = np.linalg.lstsq(A, problem.K_test.T, rcond=None)[0]
     residual = problem.K_test.T - A @ H
     norm_a = float(np.linalg.norm(A))
     rounding = 2.0 * UNIT_ROUNDOFF * (m + 4) * (norm_a * np.linalg.norm(H, axis=0) + 1e-290)

@@ -51,7 +51,7 @@ def loose_machine(K: Float, C: float) -> Machine:
     return Machine(
         Q=K,
         C=float(C),
-        ridge=2.0**-36 * scale,
+        ridge=2.0**-44 * scale,
         min_eig=0.0,
         entry_max=scale,
         row_norm=float(np.linalg.norm(K, axis=1).max()),
