@@ -1,0 +1,48 @@
+"""Graphs in: the graph object, where graphs come from, and which of their nodes are labelled and tested."""
+
+from labelcert.graphs.builtin import bundled_table, karate, nearest_neighbor_graph
+from labelcert.graphs.convert import from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
+from labelcert.graphs.datasets import DatasetInfo, dataset_info, load_dataset, published_split
+from labelcert.graphs.files import graph_from_files
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
+from labelcert.graphs.random_models import cba, csbm
+from labelcert.graphs.splits import (
+    Split,
+    balanced_split,
+    collective_targets,
+    exhaustive_split,
+    multiclass_targets,
+    own_split,
+)
+from labelcert.graphs.validation import UNLABELED, as_indices
+
+__all__ = [
+    "DATA_DIR_VARIABLE",
+    "UNLABELED",
+    "DatasetInfo",
+    "Graph",
+    "Split",
+    "as_indices",
+    "balanced_split",
+    "bundled_table",
+    "cba",
+    "collective_targets",
+    "csbm",
+    "data_folder",
+    "dataset_info",
+    "exhaustive_split",
+    "from_networkx",
+    "from_pyg",
+    "from_scipy",
+    "graph_from_files",
+    "karate",
+    "load_dataset",
+    "multiclass_targets",
+    "nearest_neighbor_graph",
+    "own_split",
+    "published_split",
+    "to_networkx",
+    "to_pyg",
+    "to_scipy",
+]

@@ -1,0 +1,150 @@
+"""Graphs that need no download: the karate club, and scikit-learn's bundled tables with or without edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.spatial import KDTree
+
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs.graph import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+BUNDLED = ("iris", "wine", "breast-cancer", "digits")
+"""Names of scikit-learn's bundled tables."""
+
+
+def karate(*, weighted: bool = False) -> Graph:
+    """Zachary's karate club: 34 members, identity features, class 1 = the club of "Mr. Hi".
+
+    Parameters
+    ----------
+    weighted : bool
+        Whether an edge counts the contexts in which its two members met, as networkx has them, or 1.
+
+    Examples
+    --------
+    >>> graph = karate()
+    >>> graph
+    Graph('karate', 34 nodes, 78 edges, 34 features, 2 classes)
+    >>> graph.class_names[graph.labels[0]]
+    'Mr. Hi'
+    """
+    try:
+        import networkx as nx
+    except ImportError:
+        raise MissingExtra("networkx", "graphs", "the karate club") from None
+    club = nx.karate_club_graph()
+    nodes = sorted(club.nodes)
+    return Graph(
+        adjacency=nx.to_scipy_sparse_array(club, nodelist=nodes, weight="weight" if weighted else None),
+        features=np.eye(len(nodes)),
+        labels=np.array([int(club.nodes[v]["club"] == "Mr. Hi") for v in nodes]),
+        class_names=("Officer", "Mr. Hi"),
+        name="karate",
+    )
+
+
+def bundled_table(name: str, *, neighbors: int | None = None, standardize: bool = True) -> Graph:
+    """One of scikit-learn's bundled tables, without edges or as a nearest-neighbour graph.
+
+    Parameters
+    ----------
+    name : {"iris", "wine", "breast-cancer", "digits"}
+        The table.
+    neighbors : int, optional
+        Number k of nearest neighbours that each node is joined to; no edges where not given.
+    standardize : bool
+        Whether every feature is brought to mean 0 and variance 1, before neighbours are sought.
+
+    Examples
+    --------
+    >>> bundled_table("iris")
+    Graph('iris', 150 nodes, 0 edges, 4 features, 3 classes)
+    >>> bundled_table("iris", neighbors=5).name
+    'iris-knn'
+    """
+    if name not in BUNDLED:
+        raise InvalidInput(f"expected one of {', '.join(BUNDLED)}, got {name!r}")
+    try:
+        from sklearn import datasets as bundled
+    except ImportError:
+        raise MissingExtra("scikit-learn", "sklearn", f"the table {name!r}") from None
+    table: Any = getattr(bundled, f"load_{name.replace('-', '_')}")()
+    X = np.asarray(table.data, dtype=np.float64)
+    if standardize:
+        spread = X.std(axis=0)
+        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    class_names = tuple(str(c) for c in table.target_names)
+    if neighbors is None:
+        return Graph(
+            adjacency=csr_array((len(X), len(X))),
+            features=X,
+            labels=table.target,
+            class_names=class_names,
+            name=name,
+        )
+    return nearest_neighbor_graph(
+        X, table.target, neighbors=neighbors, class_names=class_names, name=f"{name}-knn"
+    )
+
+
+def nearest_neighbor_graph(
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    neighbors: int = 10,
+    class_names: Sequence[str] = (),
+    name: str = "knn",
+) -> Graph:
+    """Graph that joins every row of a table to its nearest rows (Euclidean), in either direction.
+
+    Parameters
+    ----------
+    features : array, shape (n, d)
+        The table.
+    labels : array of int, shape (n,)
+        Classes, -1 for an unlabelled row.
+    neighbors : int
+        Number k of nearest other rows, 1 ≤ k < n.
+    class_names, name
+        As for `Graph`.
+
+    Examples
+    --------
+    >>> nearest_neighbor_graph([[0.0], [1.0], [5.0]], [0, 0, 1], neighbors=1)
+    Graph('knn', 3 nodes, 2 edges, 1 features, 2 classes)
+    """
+    table = Graph(
+        adjacency=csr_array((len(np.asarray(features)),) * 2),
+        features=features,  # type: ignore[arg-type]
+        labels=labels,  # type: ignore[arg-type]
+        class_names=tuple(class_names),
+        name=name,
+    )
+    n = table.n_nodes
+    if not 1 <= neighbors < n:
+        raise InvalidInput(f"expected between 1 and n-1 = {n - 1} neighbors, got {neighbors}")
+    X = table.features if isinstance(table.features, np.ndarray) else table.features.toarray()
+    nearest: Any = KDTree(X).query(X, k=neighbors + 1)[1]
+    rows = np.repeat(np.arange(n), neighbors)
+    columns = np.concatenate([_without(found, row, neighbors) for row, found in enumerate(nearest)])
+    joined = csr_array((np.ones(n * neighbors), (rows, columns)), shape=(n, n))
+    return Graph(
+        adjacency=joined.maximum(joined.T),
+        features=table.features,
+        labels=table.labels,
+        class_names=table.class_names,
+        name=name,
+    )
+
+
+def _without(found: Any, row: int, count: int) -> Any:
+    # Among more than k + 1 identical rows, a row need not be among its own nearest ones.
+    return found[found != row][:count]

@@ -1,0 +1,166 @@
+"""From the files that datasets are published in to a raw graph; nothing in these files is executed."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from labelcert.errors import DataUnavailable, InvalidInput
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.safe_pickle import read_pickled_data
+from labelcert.graphs.validation import first_asymmetry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from labelcert.graphs.validation import IntArray, SparseMatrix
+
+PLANETOID_PARTS = ("tx", "allx", "ty", "ally", "graph", "test.index")
+"""The Planetoid files of a whole graph; `x` and `y` repeat the first rows of `allx` and `ally`."""
+
+
+def planetoid_graph(parts: Mapping[str, bytes], *, name: str) -> Graph:
+    """Raw graph from Planetoid's files, as bytes by part (see `PLANETOID_PARTS`).
+
+    Row i of `tx` belongs to the node in line i of `test.index`. Nodes that neither `allx` nor `test.index`
+    mentions (Citeseer has 15) have no features and are put in class 0.
+    """
+    tx, allx, ty, ally = (_pickled(parts, part, name) for part in ("tx", "allx", "ty", "ally"))
+    neighbors = _pickled(parts, "graph", name)
+    try:
+        test = np.array(parts["test.index"].split(), dtype=np.int64)
+        n = max(allx.shape[0], int(test.max()) + 1, max(neighbors) + 1)
+        nodes = np.concatenate((np.arange(allx.shape[0]), test))
+        labels = np.zeros(n, dtype=np.int64)
+        labels[nodes] = np.concatenate((ally, ty)).argmax(axis=1)
+        top, bottom = csr_array(allx).tocoo(), csr_array(tx).tocoo()
+        rows = np.concatenate((top.coords[0], test[bottom.coords[0]]))
+        columns = np.concatenate((top.coords[1], bottom.coords[1]))
+        values = np.concatenate((top.data, bottom.data))
+        X = csr_array((values, (rows, columns)), shape=(n, allx.shape[1]))
+        sources = np.repeat(
+            np.fromiter(neighbors, dtype=np.int64), [len(found) for found in neighbors.values()]
+        )
+        targets = np.array([j for found in neighbors.values() for j in found], dtype=np.int64)
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        raise DataUnavailable(f"the Planetoid files of {name} do not fit together ({error})") from error
+    A = _pattern(np.stack((sources, targets)), n, name)
+    return _raw_graph(name, cast("SparseMatrix", A.maximum(A.T)), X, labels)
+
+
+def _pickled(parts: Mapping[str, bytes], part: str, name: str) -> Any:
+    return read_pickled_data(parts[part], what=f"the file {part!r} of {name}")
+
+
+def sparse_npz_graph(content: bytes, *, name: str) -> Graph:
+    """Raw graph from an npz with the CSR parts `adj_matrix.*` and `attr_matrix.*` (or `adj_*`, `attr_*`)."""
+    with _npz(content, name) as arrays:
+        adjacency = _csr_parts(arrays, ("adj_matrix.", "adj_"), name)
+        X = _csr_parts(arrays, ("attr_matrix.", "attr_"), name)
+        labels = _member(arrays, "labels", name)
+    adjacency.data[:] = 1.0
+    return _raw_graph(name, adjacency, X, labels)
+
+
+def edge_npz_graph(content: bytes, *, name: str) -> Graph:
+    """Raw graph from an npz with `node_features`, `node_labels` and undirected `edges` of shape (e, 2)."""
+    with _npz(content, name) as arrays:
+        X, labels, edges = (_member(arrays, key, name) for key in ("node_features", "node_labels", "edges"))
+    A = _pattern(np.asarray(edges, dtype=np.int64).T, len(labels), name)
+    return _raw_graph(name, cast("SparseMatrix", A.maximum(A.T)), csr_array(X), labels)
+
+
+def table_graph(edges: bytes, labels: bytes, *, name: str) -> Graph:
+    """Raw graph without features from two text tables: source and target per line, class per line."""
+    try:
+        pairs = np.array([line.split()[:2] for line in edges.splitlines() if line.strip()], dtype=np.int64)
+        classes = np.array(labels.split(), dtype=np.int64)
+    except ValueError as error:
+        raise DataUnavailable(
+            f"the tables of {name} are damaged: integers were expected ({error})"
+        ) from error
+    return _raw_graph(name, _pattern(pairs.T, len(classes), name), csr_array((len(classes), 0)), classes)
+
+
+def archive_members(content: bytes, members: tuple[str, ...], *, name: str) -> dict[str, bytes]:
+    """Contents of the named files in a tar archive, read in memory; nothing is unpacked to disk."""
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:
+            for entry in archive:
+                member = entry.name.rsplit("/", 1)[-1]
+                stream = archive.extractfile(entry) if member in members and entry.isfile() else None
+                if stream is not None:
+                    found[member] = stream.read()
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise DataUnavailable(f"the archive of {name} is damaged ({error})") from error
+    missing = [member for member in members if member not in found]
+    if missing:
+        raise DataUnavailable(f"the archive of {name} lacks the file {missing[0]!r}")
+    return found
+
+
+def wiki_cs_graph(content: bytes, *, name: str) -> Graph:
+    """Raw directed graph from Wiki-CS's JSON with `features`, `labels` and, per node, its `links`."""
+    try:
+        document = json.loads(content)
+        X = np.array(document["features"], dtype=np.float32)
+        labels = np.array(document["labels"], dtype=np.int64)
+        links = document["links"]
+        sources = np.repeat(np.arange(len(links)), [len(found) for found in links])
+        targets = np.array([j for found in links for j in found], dtype=np.int64)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataUnavailable(f"the file of {name} is damaged: {error!r}") from error
+    return _raw_graph(name, _pattern(np.stack((sources, targets)), len(labels), name), X, labels)
+
+
+def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: IntArray) -> Graph:
+    try:
+        directed = first_asymmetry(adjacency) is not None
+        return Graph(adjacency=adjacency, features=features, labels=labels, name=name, directed=directed)
+    except InvalidInput as error:
+        raise DataUnavailable(f"the published files of {name} do not make a graph: {error}") from error
+
+
+def _pattern(pairs: IntArray, n: int, name: str) -> SparseMatrix:
+    """Unweighted adjacency with an entry for every pair; repeated pairs count once."""
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
+        raise DataUnavailable(f"the files of {name} have an edge to node {pairs.max()}, but only {n} nodes")
+    matrix = csr_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(n, n))
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return cast("SparseMatrix", matrix)
+
+
+def _npz(content: bytes, name: str) -> Any:
+    try:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataUnavailable(f"the file of {name} is not an intact npz ({error})") from error
+
+
+def _member(arrays: Any, key: str, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(arrays[key])
+    except (KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise DataUnavailable(f"the file of {name} lacks a readable array {key!r} ({error})") from error
+
+
+def _csr_parts(arrays: Any, prefixes: tuple[str, ...], name: str) -> SparseMatrix:
+    prefix = next((p for p in prefixes if f"{p}data" in arrays.files), prefixes[0])
+    data, indices, indptr, shape = (
+        _member(arrays, f"{prefix}{part}", name) for part in ("data", "indices", "indptr", "shape")
+    )
+    try:
+        matrix = csr_array((data.astype(np.float64), indices, indptr), shape=(int(shape[0]), int(shape[1])))
+        matrix.sum_duplicates()
+    except (ValueError, IndexError) as error:
+        raise DataUnavailable(f"the file of {name} has a damaged matrix {prefix}* ({error})") from error
+    return cast("SparseMatrix", matrix)

@@ -1,0 +1,241 @@
+"""From and to the graph objects of networkx, SciPy and PyTorch Geometric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csr_array
+
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs.class_coding import encode_classes
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.validation import UNLABELED, first_asymmetry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+
+
+def from_networkx(
+    source: Any,
+    *,
+    features: str | Sequence[str] | None = None,
+    label: str | None = "label",
+    weight: str | None = None,
+    name: str | None = None,
+) -> Graph:
+    """Graph from a networkx graph; nodes keep its order and are named by their keys.
+
+    Parameters
+    ----------
+    source : networkx.Graph or networkx.DiGraph
+        The graph; multigraphs are refused.
+    features : str or sequence of str, optional
+        A node attribute that holds a vector, or several that hold a number each; identity where not given.
+    label : str, optional
+        Node attribute with the class (any text or number); nodes without it are unlabelled.
+    weight : str, optional
+        Edge attribute with the weight, 1 on edges that lack it; all weights are 1 where not given.
+    name : str, optional
+        Name of the graph; the networkx graph's own where not given.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> source = nx.Graph([("ann", "bob"), ("bob", "cleo")])
+    >>> source.nodes["ann"]["label"] = "cat"
+    >>> from_networkx(source, name="friends")
+    Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
+    """
+    nx = _networkx()
+    if not isinstance(source, nx.Graph) or source.is_multigraph():
+        raise InvalidInput(
+            f"expected a networkx Graph or DiGraph, got {type(source).__name__}; "
+            f"merge parallel edges of a multigraph first, for example with networkx.Graph(source)"
+        )
+    nodes = list(source.nodes)
+    if not nodes:
+        raise InvalidInput("expected a graph with at least one node, got an empty one")
+    labels, class_names = encode_classes(
+        source.nodes[v].get(label) if label is not None else None for v in nodes
+    )
+    return Graph(
+        adjacency=nx.to_scipy_sparse_array(source, nodelist=nodes, weight=weight, dtype=np.float64),
+        features=_node_features(source, nodes, features),
+        labels=labels,
+        class_names=class_names,
+        node_names=tuple(str(v) for v in nodes),
+        name=name or source.name or "graph",
+        directed=source.is_directed(),
+    )
+
+
+def to_networkx(graph: Graph) -> Any:
+    """Networkx graph with `weight` on edges, and `features` and (where known) `label` on nodes.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> club = to_networkx(karate())
+    >>> club.number_of_edges(), club.nodes[0]["label"]
+    (78, 'Mr. Hi')
+    """
+    nx = _networkx()
+    result = nx.DiGraph(name=graph.name) if graph.directed else nx.Graph(name=graph.name)
+    keys: Sequence[Any] = graph.node_names if graph.node_names is not None else range(graph.n_nodes)
+    X = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
+    for key, row, label in zip(keys, X, graph.labels, strict=True):
+        attributes = {} if label == UNLABELED else {"label": graph.class_names[label]}
+        result.add_node(key, features=row.copy(), **attributes)
+    entries = graph.adjacency.tocoo()
+    for i, j, weight in zip(*entries.coords, entries.data, strict=True):
+        result.add_edge(keys[i], keys[j], weight=float(weight))
+    return result
+
+
+def from_scipy(
+    adjacency: Any,
+    features: Any = None,
+    labels: Any = None,
+    *,
+    class_names: Sequence[str] = (),
+    node_names: Sequence[str] | None = None,
+    name: str = "graph",
+    directed: bool = False,
+) -> Graph:
+    """Graph from matrices: identity features and unlabelled nodes where they are not given.
+
+    Parameters
+    ----------
+    adjacency : sparse or dense matrix, shape (n, n)
+        Edge weights.
+    features : sparse or dense matrix, shape (n, d), optional
+        Node features.
+    labels : array of int, shape (n,), optional
+        Classes 0..K-1 and -1 for unlabelled nodes.
+    class_names, node_names, name, directed
+        As for `Graph`.
+
+    Examples
+    --------
+    >>> from_scipy(sp.eye_array(4).tocsr()[[1, 0, 3, 2]])
+    Graph('graph', 4 nodes, 2 edges, 4 features, 0 classes, 4 unlabelled)
+    """
+    n = int(np.shape(adjacency)[0]) if np.ndim(adjacency) or sp.issparse(adjacency) else 0
+    return Graph(
+        adjacency=adjacency,
+        features=sp.eye_array(n, format="csr") if features is None else features,
+        labels=np.full(n, UNLABELED) if labels is None else labels,
+        class_names=tuple(class_names),
+        node_names=None if node_names is None else tuple(node_names),
+        name=name,
+        directed=directed,
+    )
+
+
+def to_scipy(graph: Graph) -> tuple[SparseMatrix, FloatArray | SparseMatrix, IntArray]:
+    """Adjacency, features and labels as copies that may be changed.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> adjacency, features, labels = to_scipy(karate())
+    >>> adjacency.shape, features.shape, labels.shape
+    ((34, 34), (34, 34), (34,))
+    """
+    return graph.adjacency.copy(), graph.features.copy(), graph.labels.copy()
+
+
+def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
+    """Graph from a PyTorch Geometric `Data`: `edge_index`, and `x`, `y`, `edge_weight` where it has them.
+
+    The result is undirected where edges come in both directions with the same weight, and directed otherwise.
+    Repeated edges count once, or add up where they are weighted.
+
+    Examples
+    --------
+    >>> from_pyg(data)  # doctest: +SKIP
+    Graph('graph', 2708 nodes, 5278 edges, 1433 features, 7 classes)
+    """
+    edges = getattr(data, "edge_index", None)
+    if edges is None or getattr(data, "num_nodes", None) is None:
+        raise InvalidInput(
+            f"expected a PyTorch Geometric Data with edge_index and num_nodes, got {type(data).__name__}"
+        )
+    n = int(data.num_nodes)
+    rows, columns = _numpy(edges)
+    weights = getattr(data, "edge_weight", None)
+    values = np.ones(len(rows)) if weights is None else np.asarray(_numpy(weights), dtype=np.float64).ravel()
+    adjacency = csr_array((values, (rows, columns)), shape=(n, n))
+    adjacency.sum_duplicates()
+    if weights is None:
+        adjacency.data[:] = 1.0
+    x, y = getattr(data, "x", None), getattr(data, "y", None)
+    return from_scipy(
+        adjacency,
+        None if x is None else _numpy(x),
+        None if y is None else _numpy(y).ravel(),
+        class_names=class_names,
+        name=name,
+        directed=first_asymmetry(adjacency) is not None,
+    )
+
+
+def to_pyg(graph: Graph) -> Any:
+    """PyTorch Geometric `Data` with `edge_index`, `edge_weight`, dense `x` and `y` (-1 = unlabelled).
+
+    Examples
+    --------
+    >>> to_pyg(graph)  # doctest: +SKIP
+    Data(x=[34, 34], edge_index=[2, 156], y=[34], edge_weight=[156])
+    """
+    try:
+        import torch  # type: ignore[import-not-found, unused-ignore]
+        from torch_geometric.data import Data
+    except ImportError:
+        raise MissingExtra("torch_geometric", "pyg", "conversion to PyTorch Geometric") from None
+    entries = graph.adjacency.tocoo()
+    X = graph.features.copy() if isinstance(graph.features, np.ndarray) else graph.features.toarray()
+    return Data(
+        x=torch.from_numpy(X),
+        edge_index=torch.from_numpy(np.stack(entries.coords).astype(np.int64)),
+        edge_weight=torch.from_numpy(entries.data.copy()),
+        y=torch.from_numpy(graph.labels.copy()),
+    )
+
+
+def _networkx() -> Any:
+    try:
+        import networkx
+    except ImportError:
+        raise MissingExtra("networkx", "graphs", "conversion from and to networkx") from None
+    return networkx
+
+
+def _numpy(tensor: Any) -> Any:
+    return tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
+
+
+def _node_features(source: Any, nodes: list[Any], features: str | Sequence[str] | None) -> Any:
+    if features is None:
+        return sp.eye_array(len(nodes), format="csr")
+    attributes = [features] if isinstance(features, str) else list(features)
+    for v in nodes:
+        missing = next((a for a in attributes if a not in source.nodes[v]), None)
+        if missing is not None:
+            raise InvalidInput(
+                f"expected the attribute {missing!r} on every node, but node {v!r} has none; "
+                f"set it, or choose other features"
+            )
+    try:
+        return np.array(
+            [np.concatenate([np.atleast_1d(source.nodes[v][a]) for a in attributes]) for v in nodes],
+            dtype=np.float64,
+        )
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"expected numbers, equally many on every node, in the attributes {attributes}: {error}"
+        ) from error

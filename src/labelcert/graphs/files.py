@@ -1,0 +1,313 @@
+"""Bring your own graph: an edge list, a feature table and a label table, as CSV or Parquet.
+
+pandas is imported where a file is read: it takes as long to import as the rest of the package.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csr_array
+
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs.class_coding import encode_classes
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.validation import UNLABELED
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import pandas as pd
+
+    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+
+    PathOrStr: TypeAlias = str | os.PathLike[str]
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+_PARQUET = (".parquet", ".pq")
+_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zip")
+
+
+def graph_from_files(
+    edges: PathOrStr | None = None,
+    *,
+    features: PathOrStr | None = None,
+    labels: PathOrStr | None = None,
+    directed: bool = False,
+    source: str = "source",
+    target: str = "target",
+    weight: str = "weight",
+    node: str = "node",
+    label: str = "label",
+    name: str | None = None,
+) -> Graph:
+    r"""Graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed) or Parquet.
+
+    The feature table says which nodes there are, and in which order. Without one, the nodes are those of the
+    edge list in order of appearance, and features are the identity.
+
+    Parameters
+    ----------
+    edges : path, optional
+        One row per edge, with the columns `source` and `target` and possibly `weight` (1 where absent).
+    features : path, optional
+        One row per node: the column `node`, numeric columns and, where `labels` is not given, possibly
+        `label`.
+    labels : path, optional
+        Columns `node` and `label`; nodes that it leaves out, or leaves empty, are unlabelled.
+    directed : bool
+        Whether edges have a direction. Otherwise each row joins both ways; two rows for the two directions of
+        an edge are one edge.
+    source, target, weight, node, label : str
+        Names of the columns.
+    name : str, optional
+        Name of the graph; the edge list's (or feature table's) file name where not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> edges, labels = Path(folder.name) / "friends.csv", Path(folder.name) / "labels.csv"
+    >>> _ = edges.write_text("source,target\nann,bob\nbob,cleo\n")
+    >>> _ = labels.write_text("node,label\nann,cat\ncleo,dog\n")
+    >>> graph = graph_from_files(edges, labels=labels)
+    >>> graph
+    Graph('friends', 3 nodes, 2 edges, 3 features, 2 classes, 1 unlabelled)
+    >>> graph.node_names
+    ('ann', 'bob', 'cleo')
+    >>> folder.cleanup()
+    """
+    if edges is None and features is None:
+        raise InvalidInput("expected an edge list or a feature table, got neither; name at least one file")
+    edge_table = None if edges is None else _Table(edges, text=(source, target))
+    node_table = None if features is None else _Table(features, text=(node, label))
+    if labels is not None and node_table is not None and label in node_table.frame.columns:
+        raise InvalidInput(
+            f"expected labels in one place, got a column {label!r} in {node_table.path.name} and the table "
+            f"{Path(labels).name}; leave one of them out"
+        )
+    if node_table is not None:
+        node_names = node_table.distinct_ids(node)
+    else:
+        assert edge_table is not None
+        node_names = edge_table.endpoints(source, target)
+    if not node_names:
+        raise InvalidInput("expected at least one node, got empty tables; check the files")
+    position = {name: i for i, name in enumerate(node_names)}
+    n = len(node_names)
+    if edge_table is None:
+        adjacency = csr_array((n, n))
+    else:
+        adjacency = edge_table.adjacency(source, target, weight, position, directed=directed)
+    X: Any = sp.eye_array(n, format="csr")
+    if node_table is not None:
+        X = node_table.numbers(leaving_out=(node, label), ids=node_names)
+    y, class_names = np.full(n, UNLABELED), tuple[str, ...]()
+    if labels is not None:
+        y, class_names = _Table(labels, text=(node, label)).classes(node, label, position)
+    elif node_table is not None and label in node_table.frame.columns:
+        y, class_names = node_table.classes(node, label, position)
+    first = edges if edges is not None else features
+    assert first is not None
+    return Graph(
+        adjacency=adjacency,
+        features=X,
+        labels=y,
+        class_names=class_names,
+        node_names=node_names,
+        name=name or Path(first).name.split(".")[0],
+        directed=directed,
+    )
+
+
+class _Table:
+    """A table and the file it came from, which every message about it names."""
+
+    def __init__(self, path: PathOrStr, *, text: tuple[str, ...]) -> None:
+        self.path = Path(path)
+        self.frame = self._read(text)
+
+    def _read(self, text: tuple[str, ...]) -> pd.DataFrame:
+        import pandas as pd
+
+        if not self.path.is_file():
+            raise InvalidInput(f"expected a table, but there is no file {self.path}; check the path")
+        suffixes = [s.lower() for s in self.path.suffixes if s.lower() not in _COMPRESSIONS]
+        kind = suffixes[-1] if suffixes else ""
+        if kind in _PARQUET:
+            return self._read_parquet()
+        if kind not in _SEPARATORS:
+            raise InvalidInput(
+                f"expected a file ending in {', '.join((*_SEPARATORS, *_PARQUET))}, got {self.path.name}; "
+                f"rename or convert it"
+            )
+        try:
+            with warnings.catch_warnings():
+                # pandas would otherwise cut rows that are longer than the header, and only warn.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                return pd.read_csv(
+                    self.path,
+                    sep=_SEPARATORS[kind],
+                    dtype=dict.fromkeys(text, str),
+                    keep_default_na=False,
+                    na_values=[""],
+                    index_col=False,
+                    skipinitialspace=True,
+                )
+        except (ValueError, OSError, pd.errors.ParserWarning) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InvalidInput(
+                f"expected a table with a header and equally many fields in every row, but {self.path} "
+                f"cannot be read as one ({reason}); correct the file"
+            ) from error
+
+    def _read_parquet(self) -> pd.DataFrame:
+        import pandas as pd
+
+        try:
+            import pyarrow  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise MissingExtra("pyarrow", "parquet", f"reading {self.path.name}") from None
+        try:
+            return pd.read_parquet(self.path, engine="pyarrow")
+        except (ValueError, OSError, pyarrow.ArrowException) as error:
+            raise InvalidInput(
+                f"expected a Parquet file, but {self.path} cannot be read as one ({error}); write it again"
+            ) from error
+
+    def row(self, index: int) -> str:
+        """Where row `index` is, as a reader of the file would say it."""
+        if self.path.suffix.lower() in _PARQUET:
+            return f"row {index} of {self.path.name}"
+        return f"line {index + 2} of {self.path.name}"
+
+    def field(self, column: Any, index: int) -> str:
+        """What is in a field, for messages."""
+        field = self.frame[column].iloc[[index]]
+        return "an empty field" if field.isna().any() else repr(field.item())
+
+    def column(self, name: str) -> pd.Series[Any]:
+        if name not in self.frame.columns:
+            found = ", ".join(repr(str(c)) for c in self.frame.columns) or "none"
+            raise InvalidInput(
+                f"expected a column {name!r} in {self.path.name}, got the columns {found}; rename one, or "
+                f"say which column it is"
+            )
+        return self.frame[name]
+
+    def ids(self, column: str) -> list[str]:
+        """Node ids in a column, as text."""
+        values = self.column(column)
+        missing = np.flatnonzero(values.isna())
+        if missing.size:
+            raise InvalidInput(
+                f"expected a node id in column {column!r}, got an empty field in "
+                f"{self.row(int(missing[0]))}; fill it in or drop the row"
+            )
+        return [str(value).strip() for value in values]
+
+    def distinct_ids(self, column: str) -> tuple[str, ...]:
+        ids = self.ids(column)
+        first: dict[str, int] = {}
+        for i, name in enumerate(ids):
+            if name in first:
+                raise InvalidInput(
+                    f"expected one row per node, got node {name!r} again in {self.row(i)} "
+                    f"(first in {self.row(first[name])}); remove one of them"
+                )
+            first[name] = i
+        return tuple(ids)
+
+    def endpoints(self, source: str, target: str) -> tuple[str, ...]:
+        """Distinct nodes of an edge list in order of appearance."""
+        pairs = zip(self.ids(source), self.ids(target), strict=True)
+        return tuple(dict.fromkeys(name for pair in pairs for name in pair))
+
+    def positions(self, column: str, position: dict[str, int]) -> IntArray:
+        ids = self.ids(column)
+        for i, name in enumerate(ids):
+            if name not in position:
+                known = next(iter(position))
+                raise InvalidInput(
+                    f"expected ids of known nodes (such as {known!r}), got {name!r} in column {column!r}, "
+                    f"{self.row(i)}; correct it, or add the node to the features (or edges)"
+                )
+        return np.array([position[name] for name in ids], dtype=np.int64)
+
+    def adjacency(
+        self, source: str, target: str, weight: str, position: dict[str, int], *, directed: bool
+    ) -> SparseMatrix:
+        rows, columns = self.positions(source, position), self.positions(target, position)
+        weights = self._weights(weight)
+        n = len(position)
+        first: dict[tuple[int, int], int] = {}
+        for i, pair in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+            if pair in first:
+                raise InvalidInput(
+                    f"expected every edge once, got {self._edge(source, target, i)} again in {self.row(i)} "
+                    f"(first in {self.row(first[pair])}); remove one of them"
+                )
+            back = first.get((pair[1], pair[0]))
+            if not directed and back is not None and weights[back] != weights[i]:
+                raise InvalidInput(
+                    f"expected the same weight in both directions, got {weights[i]} for "
+                    f"{self._edge(source, target, i)} in {self.row(i)} but {weights[back]} in "
+                    f"{self.row(back)}; make them equal, or read the edges as directed"
+                )
+            first[pair] = i
+        matrix = csr_array((weights, (rows, columns)), shape=(n, n))
+        return matrix if directed else matrix.maximum(matrix.T)
+
+    def _edge(self, source: str, target: str, i: int) -> str:
+        return f"{self.frame[source].iloc[i]!s} - {self.frame[target].iloc[i]!s}"
+
+    def _weights(self, weight: str) -> FloatArray:
+        if weight not in self.frame.columns:
+            return np.ones(len(self.frame))
+        values = self._numeric(weight)
+        bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+        if bad.size:
+            raise InvalidInput(
+                f"expected positive weights in column {weight!r}, got {self.field(weight, int(bad[0]))} in "
+                f"{self.row(int(bad[0]))}; correct it or drop the edge"
+            )
+        return values
+
+    def _numeric(self, column: Any) -> FloatArray:
+        """A column as float64; NaN where it is not a number."""
+        import pandas as pd
+
+        numbers = pd.to_numeric(self.frame[column], errors="coerce")
+        return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+
+    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> FloatArray:
+        """All columns but those left out, as a matrix of shape (n, d)."""
+        columns = [c for c in self.frame.columns if c not in leaving_out]
+        X = np.empty((len(self.frame), len(columns)))
+        for j, column in enumerate(columns):
+            X[:, j] = self._numeric(column)
+            bad = np.flatnonzero(~np.isfinite(X[:, j]))
+            if bad.size:
+                raise InvalidInput(
+                    f"expected finite numbers as features, got {self.field(column, int(bad[0]))} for node "
+                    f"{ids[bad[0]]!r} in column {str(column)!r}, {self.row(int(bad[0]))}; encode it, fill "
+                    f"it in or drop the column"
+                )
+        return X
+
+    def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
+        """Labels of all nodes, -1 for those not in the table, and the names of the classes."""
+        self.distinct_ids(node)
+        nodes = self.positions(node, position)
+        values = self.column(label)
+        found, class_names = encode_classes(
+            None if missing else v for v, missing in zip(values, values.isna(), strict=True)
+        )
+        y = np.full(len(position), UNLABELED)
+        y[nodes] = found
+        return y, class_names

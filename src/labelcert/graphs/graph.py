@@ -1,0 +1,300 @@
+"""The graph that everything starts from: validated on construction, immutable afterwards.
+
+Throughout the package, n is the number of nodes, d the number of features and K the number of classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelcert.errors import InvalidInput
+from labelcert.graphs.validation import (
+    UNLABELED,
+    as_indices,
+    assembled_csr,
+    canonical_csr,
+    checked_adjacency,
+    checked_class_names,
+    checked_features,
+    checked_labels,
+    checked_node_names,
+    features_from_arrays,
+    first_asymmetry,
+    read_npz,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A graph with node features and node labels; validated on construction, immutable afterwards.
+
+    Any dense or SciPy sparse matrix is accepted for `adjacency` and `features`; both are copied, brought to
+    float64 and made read-only.
+
+    Parameters
+    ----------
+    adjacency : csr_array, shape (n, n)
+        Non-negative edge weights, 1 for an unweighted edge. Symmetric unless `directed`.
+    features : ndarray or csr_array, shape (n, d)
+        Finite node features; d may be 0.
+    labels : ndarray of int64, shape (n,)
+        Classes 0..K-1, and -1 for an unlabelled node.
+    class_names : tuple of str, length K
+        Names of the classes; the numbers 0..K-1 where none are given.
+    node_names : tuple of str, length n, or None
+        Distinct names of the nodes; None where nodes are known by their index only.
+    name : str
+        Name of the graph, for reports.
+    directed : bool
+        Whether `adjacency` may be asymmetric; entry (i, j) is then the edge from i to j.
+
+    Examples
+    --------
+    >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, -1], class_names=("cat", "dog"))
+    >>> graph
+    Graph('graph', 3 nodes, 2 edges, 3 features, 2 classes, 1 unlabelled)
+    >>> graph.n_edges, graph.class_names[graph.labels[1]]
+    (2, 'dog')
+    """
+
+    adjacency: SparseMatrix
+    features: FloatArray | SparseMatrix
+    labels: IntArray
+    class_names: tuple[str, ...] = ()
+    node_names: tuple[str, ...] | None = None
+    name: str = "graph"
+    directed: bool = False
+
+    def __post_init__(self) -> None:
+        adjacency = checked_adjacency(self.adjacency, directed=self.directed)
+        n = int(adjacency.shape[0])
+        labels = checked_labels(self.labels, n)
+        for field, value in (
+            ("adjacency", adjacency),
+            ("features", checked_features(self.features, n)),
+            ("labels", labels),
+            ("class_names", checked_class_names(self.class_names, labels)),
+            ("node_names", checked_node_names(self.node_names, n)),
+        ):
+            object.__setattr__(self, field, value)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes n."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges: unordered pairs of nodes (ordered where directed), a self-loop counting once."""
+        if self.directed:
+            return int(self.adjacency.nnz)
+        loops = int(np.count_nonzero(self.adjacency.diagonal()))
+        return (int(self.adjacency.nnz) + loops) // 2
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return int(self.features.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.class_names)
+
+    @property
+    def class_sizes(self) -> tuple[int, ...]:
+        """Number of labelled nodes in each class 0..K-1."""
+        known = self.labels[self.labels != UNLABELED]
+        return tuple(np.bincount(known, minlength=self.n_classes).tolist())
+
+    def __repr__(self) -> str:
+        unlabeled = int(np.count_nonzero(self.labels == UNLABELED))
+        parts = [
+            repr(self.name),
+            f"{self.n_nodes} nodes",
+            f"{self.n_edges} {'directed ' if self.directed else ''}edges",
+            f"{self.n_features} features",
+            f"{self.n_classes} classes",
+        ]
+        if unlabeled:
+            parts.append(f"{unlabeled} unlabelled")
+        return f"Graph({', '.join(parts)})"
+
+    def node_indices(self, names: Iterable[str]) -> IntArray:
+        """Indices of the nodes with the given names, in the order given.
+
+        Examples
+        --------
+        >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob"))
+        >>> graph.node_indices(["bob"])
+        array([1])
+        """
+        if self.node_names is None:
+            raise InvalidInput(
+                f"expected a graph with node names, but {self.name!r} has none; address its nodes by index "
+                f"0..{self.n_nodes - 1}"
+            )
+        position = {name: i for i, name in enumerate(self.node_names)}
+        wanted = [str(name) for name in names]
+        unknown = next((name for name in wanted if name not in position), None)
+        if unknown is not None:
+            raise InvalidInput(
+                f"expected names of nodes of {self.name!r} (such as {self.node_names[0]!r}), got "
+                f"{unknown!r}; correct the name or add the node to the graph"
+            )
+        return np.array([position[name] for name in wanted], dtype=np.int64)
+
+    def subgraph(self, nodes: ArrayLike) -> Graph:
+        """Subgraph induced by `nodes` (indices or a boolean mask), in the order given; all classes are kept.
+
+        Examples
+        --------
+        >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, 1])
+        >>> graph.subgraph([1, 2])
+        Graph('graph', 2 nodes, 1 edges, 3 features, 2 classes)
+        """
+        index = as_indices(nodes, n_nodes=self.n_nodes, what="nodes of the subgraph")
+        return Graph(
+            adjacency=self.adjacency[index][:, index],
+            features=self.features[index],
+            labels=self.labels[index],
+            class_names=self.class_names,
+            node_names=None if self.node_names is None else tuple(self.node_names[i] for i in index),
+            name=self.name,
+            directed=self.directed,
+        )
+
+    def fingerprint(self) -> str:
+        """SHA-256 of adjacency, features and labels, whatever their storage; names do not enter.
+
+        Examples
+        --------
+        >>> dense = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
+        >>> import scipy.sparse as sp
+        >>> sparse = Graph(np.zeros((2, 2)), sp.eye_array(2), [0, 1], name="another name")
+        >>> dense.fingerprint() == sparse.fingerprint()
+        True
+        """
+        digest = hashlib.sha256()
+        for matrix in (self.adjacency, canonical_csr(self.features)):
+            digest.update(np.array(matrix.shape, dtype="<i8").tobytes())
+            digest.update(matrix.indptr.astype("<i8").tobytes())
+            digest.update(matrix.indices.astype("<i8").tobytes())
+            digest.update(matrix.data.astype("<f8").tobytes())
+        digest.update(self.labels.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def to_npz(self, path: str | os.PathLike[str]) -> Path:
+        """Write the graph as one npz in the normalised format (no pickle), replacing `path` in one step.
+
+        Arrays: `adj_indptr`, `adj_indices`, `adj_shape` and, where weights differ from 1, `adj_data`;
+        features either as CSR (`x_indptr`, `x_indices`, `x_data`, `x_shape`) or dense (`x`); `labels`; and
+        `class_names`, `node_names`, `name`, `directed`.
+
+        Examples
+        --------
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).to_npz(Path(folder.name) / "pair.npz")
+        >>> Graph.from_npz(path)
+        Graph('graph', 2 nodes, 1 edges, 2 features, 2 classes)
+        >>> folder.cleanup()
+        """
+        arrays: dict[str, Any] = {
+            "adj_indptr": self.adjacency.indptr,
+            "adj_indices": self.adjacency.indices,
+            "adj_shape": np.array(self.adjacency.shape, dtype=np.int64),
+            "labels": self.labels,
+            "class_names": np.array(self.class_names, dtype=np.str_),
+            "name": np.array(self.name),
+            "directed": np.array(self.directed),
+        }
+        if np.any(self.adjacency.data != 1.0):
+            arrays["adj_data"] = self.adjacency.data
+        if isinstance(self.features, np.ndarray):
+            arrays["x"] = self.features
+        else:
+            arrays["x_indptr"] = self.features.indptr
+            arrays["x_indices"] = self.features.indices
+            arrays["x_data"] = self.features.data
+            arrays["x_shape"] = np.array(self.features.shape, dtype=np.int64)
+        if self.node_names is not None:
+            arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
+        target = Path(path)
+        # A reader, or a second process that loads the same dataset, never sees a half-written file.
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                np.savez_compressed(stream, allow_pickle=False, **arrays)
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return target
+
+    @classmethod
+    def from_npz(
+        cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None
+    ) -> Graph:
+        """Read a graph from one npz in the normalised format (see `to_npz`); pickled content is refused.
+
+        Parameters
+        ----------
+        path : path
+            The file; only `adj_indptr`, `adj_indices`, `adj_shape` and `labels` must be in it.
+        name : str, optional
+            Name of the graph; otherwise the one in the file, or the file's own name.
+        directed : bool, optional
+            Otherwise the value in the file or, where it has none, whether the adjacency is asymmetric.
+
+        Examples
+        --------
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = Path(folder.name) / "edge.npz"
+        >>> np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])
+        >>> Graph.from_npz(path)
+        Graph('edge', 2 nodes, 1 edges, 0 features, 1 classes, 1 unlabelled)
+        >>> folder.cleanup()
+        """
+        source = Path(path)
+        arrays = read_npz(source)
+        missing = [key for key in ("adj_indptr", "adj_indices", "adj_shape", "labels") if key not in arrays]
+        if missing:
+            raise InvalidInput(
+                f"expected the arrays adj_indptr, adj_indices, adj_shape and labels in {source}, but "
+                f"{', '.join(missing)} is missing (found: {', '.join(sorted(arrays)) or 'nothing'}); write "
+                f"the file with Graph.to_npz"
+            )
+        indices = arrays["adj_indices"]
+        adjacency = assembled_csr(
+            arrays.get("adj_data", np.ones(len(indices))),
+            indices,
+            arrays["adj_indptr"],
+            arrays["adj_shape"],
+            what=f"the adjacency in {source}",
+        )
+        if directed is None:
+            directed = (
+                bool(arrays["directed"]) if "directed" in arrays else first_asymmetry(adjacency) is not None
+            )
+        return cls(
+            adjacency=adjacency,
+            features=features_from_arrays(arrays, adjacency.shape[0], source),
+            labels=arrays["labels"],
+            class_names=tuple(arrays["class_names"].tolist()) if "class_names" in arrays else (),
+            node_names=tuple(arrays["node_names"].tolist()) if "node_names" in arrays else None,
+            name=name or (str(arrays["name"]) if "name" in arrays else source.stem),
+            directed=directed,
+        )

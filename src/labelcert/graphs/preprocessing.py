@@ -1,0 +1,126 @@
+"""Steps from a raw graph to the graph of an experiment; each takes a graph and returns a new one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from labelcert.errors import InvalidInput
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.validation import UNLABELED
+
+if TYPE_CHECKING:
+    from labelcert.graphs.validation import SparseMatrix
+
+
+def symmetrize(graph: Graph) -> Graph:
+    """Undirected graph with the larger of the two weights between each pair: A or Aᵀ where unweighted.
+
+    Examples
+    --------
+    >>> arrow = Graph([[0, 1], [0, 0]], np.eye(2), [0, 1], directed=True)
+    >>> symmetrize(arrow).adjacency.toarray().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    both = graph.adjacency.maximum(graph.adjacency.T)
+    return replace(graph, adjacency=both.tocsr(), directed=False)
+
+
+def drop_self_loops(graph: Graph) -> Graph:
+    """The graph without edges from a node to itself.
+
+    Examples
+    --------
+    >>> drop_self_loops(Graph([[1, 1], [1, 0]], np.eye(2), [0, 1])).n_edges
+    1
+    """
+    kept = graph.adjacency.tocoo()
+    i, j = kept.coords
+    off_diagonal = i != j
+    entries = (kept.data[off_diagonal], (i[off_diagonal], j[off_diagonal]))
+    return replace(graph, adjacency=csr_array(entries, shape=graph.adjacency.shape))
+
+
+def binarize_features(graph: Graph) -> Graph:
+    """Features replaced by 1 where they are positive and by 0 elsewhere.
+
+    Examples
+    --------
+    >>> binarize_features(Graph(np.zeros((1, 1)), [[0.0, 0.3]], [0])).features.tolist()
+    [[0.0, 1.0]]
+    """
+    positive = (graph.features > 0).astype(np.float64)
+    return replace(graph, features=cast("SparseMatrix", positive))
+
+
+def drop_nodes_without_features(graph: Graph) -> Graph:
+    """Subgraph of the nodes with at least one feature different from 0.
+
+    Examples
+    --------
+    >>> drop_nodes_without_features(Graph(np.zeros((2, 2)), [[0.0], [1.0]], [0, 1])).n_nodes
+    1
+    """
+    if isinstance(graph.features, np.ndarray):
+        return graph.subgraph(graph.features.any(axis=1))
+    return graph.subgraph(np.diff(graph.features.indptr) > 0)
+
+
+def drop_isolated_nodes(graph: Graph) -> Graph:
+    """Subgraph of the nodes that have an edge, in or out; a self-loop is one.
+
+    Examples
+    --------
+    >>> drop_isolated_nodes(Graph([[0, 1, 0], [1, 0, 0], [0, 0, 0]], np.eye(3), [0, 1, 1])).n_nodes
+    2
+    """
+    has_edge = np.diff(graph.adjacency.indptr) > 0
+    has_edge[graph.adjacency.indices] = True
+    return graph.subgraph(has_edge)
+
+
+def largest_component(graph: Graph) -> Graph:
+    """Largest (weakly) connected component, nodes in ascending order; the first one where sizes tie.
+
+    Examples
+    --------
+    >>> largest_component(Graph([[0, 0, 0], [0, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, 1])).n_nodes
+    2
+    """
+    if graph.n_nodes == 0:
+        return graph
+    _, component = connected_components(graph.adjacency, directed=True, connection="weak")
+    return graph.subgraph(component == np.argmax(np.bincount(component)))
+
+
+def two_largest_classes(graph: Graph) -> Graph:
+    """Binary graph: subgraph of the two most frequent classes without its isolated nodes.
+
+    The most frequent class becomes 1 and the second 0; where sizes tie, the class seen first comes first.
+
+    Examples
+    --------
+    >>> path = np.diag(np.ones(4), 1) + np.diag(np.ones(4), -1)
+    >>> binary = two_largest_classes(Graph(path, np.eye(5), [2, 2, 2, 0, 0], class_names=("a", "b", "c")))
+    >>> binary.labels.tolist(), binary.class_names
+    ([1, 1, 1, 0, 0], ('a', 'c'))
+    """
+    frequent = Counter(graph.labels[graph.labels != UNLABELED].tolist()).most_common(2)
+    if len(frequent) < 2:
+        raise InvalidInput(
+            f"expected at least two classes among the labels of {graph.name!r}, got {len(frequent)}; "
+            f"a binary graph cannot be made of it"
+        )
+    first, second = (label for label, _ in frequent)
+    kept = graph.subgraph(np.isin(graph.labels, (first, second)))
+    binary = replace(
+        kept,
+        labels=(kept.labels == first).astype(np.int64),
+        class_names=(graph.class_names[second], graph.class_names[first]),
+    )
+    return drop_isolated_nodes(binary)

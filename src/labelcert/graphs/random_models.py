@@ -1,0 +1,233 @@
+"""Random graphs with two classes: the contextual stochastic block model and contextual Barabási-Albert.
+
+Both draw labels y ∈ {0, 1}, features X | y ~ N(±μ, σ² I) in d dimensions, and edges given the labels. The
+defaults are the paper's settings; for them the draws are those behind its tables, number for number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from labelcert.errors import DataUnavailable, InvalidInput
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.local_data import data_folder
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from numpy.typing import ArrayLike
+
+    from labelcert.graphs.validation import FloatArray, IntArray
+
+    Order: TypeAlias = Literal["stable", "published"]
+
+WITHIN_CLASS = 3.16
+"""Average number of neighbours of a node in its own class, as in Cora."""
+BETWEEN_CLASSES = 0.74
+"""Average number of neighbours of a node in the other class, as in Cora."""
+ORDERS_FILE = "random_graph_orders.npz"
+"""File in the data folder with the node orders behind the paper's tables."""
+
+
+class _NormalSampler(Protocol):
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any) -> Any: ...
+
+
+def csbm(
+    *,
+    n: int = 200,
+    seed: int = 0,
+    within_degree: float = WITHIN_CLASS,
+    between_degree: float = BETWEEN_CLASSES,
+    density: float = 1.0,
+    homophily: float = 1.0,
+    separation: float = 1.5,
+    sigma: float = 1.0,
+    n_features: int | None = None,
+    order: Order = "stable",
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Graph:
+    """Graph from the contextual stochastic block model, nodes sorted by class.
+
+    An edge within a class has probability p = 2 · `within_degree` / (n-1), one between the classes
+    q = 2 · `between_degree` / (n-1).
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    seed : int
+        Seed of ``Generator(PCG64(seed))``.
+    within_degree, between_degree : float
+        Expected number of neighbours in the node's own class and in the other one.
+    density : float
+        Factor on both degrees (the paper's density study: 2 and 0.5).
+    homophily : float
+        Factor on `within_degree` alone (the paper's "2p" and "0.5p": 2 and 0.5).
+    separation : float
+        Distance K of the class means in units of σ: each entry of μ is K σ / (2 √d).
+    sigma : float
+        Standard deviation σ of each feature.
+    n_features : int, optional
+        Number of features d; round(n / ln² n) where not given.
+    order : {"stable", "published"}
+        How nodes of a class are ordered: as drawn, or as in the paper's runs (n = 200 and seeds 0 to 4 only,
+        from `random_graph_orders.npz` in the data folder). Splits depend on it, the graph otherwise does not.
+    data_dir : path, optional
+        The data folder, where `order` is "published"; see `load_dataset`.
+
+    Examples
+    --------
+    >>> csbm(seed=0)
+    Graph('csbm', 200 nodes, 387 edges, 7 features, 2 classes)
+    """
+    d, mean = _feature_model(n, n_features, separation, sigma)
+    _require_positive(density=density, homophily=homophily)
+    p = 2 * within_degree * density * homophily / (n - 1)
+    q = 2 * between_degree * density / (n - 1)
+    for degree, probability in (("within_degree", p), ("between_degree", q)):
+        if not 0 <= probability <= 1:
+            raise InvalidInput(
+                f"expected {degree} (times its factors) between 0 and (n-1)/2 = {(n - 1) / 2}, got an edge "
+                f"probability of {probability:.3g}; use smaller degrees or more nodes"
+            )
+    rng = np.random.Generator(np.random.PCG64(_checked_seed(seed)))
+    y = rng.integers(0, 2, n)
+    X = _class_features(rng, y, mean, sigma, d)
+    same_class = y[:, None] == y[None, :]
+    upper = rng.binomial(1, np.triu(np.where(same_class, p, q), k=1))
+    return _sorted_by_class("csbm", X, upper + upper.T, y, _node_order("csbm", y, seed, order, data_dir))
+
+
+def cba(
+    *,
+    n: int = 200,
+    seed: int = 0,
+    edges_per_node: int = 2,
+    within_affinity: float = WITHIN_CLASS,
+    between_affinity: float = BETWEEN_CLASSES,
+    homophily: float = 1.0,
+    separation: float = 1.5,
+    sigma: float = 1.0,
+    n_features: int | None = None,
+    order: Order = "stable",
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Graph:
+    """Graph from the contextual Barabási-Albert model, nodes sorted by class.
+
+    Node i draws m times among the nodes j < i with probability proportional to (1 + deg j) · w, where w is
+    the affinity of the two classes; a node drawn more than once is one neighbour.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    seed : int
+        Seed of NumPy's legacy generator.
+    edges_per_node : int
+        Draws m for each new node (the paper's density study: 4 and 1).
+    within_affinity, between_affinity : float
+        Affinity of two nodes of the same class and of different classes.
+    homophily : float
+        Factor on `within_affinity` alone.
+    separation, sigma, n_features, order, data_dir
+        As for `csbm`.
+
+    Examples
+    --------
+    >>> cba(seed=0)
+    Graph('cba', 200 nodes, 389 edges, 7 features, 2 classes)
+    """
+    d, mean = _feature_model(n, n_features, separation, sigma)
+    _require_positive(within_affinity=within_affinity, between_affinity=between_affinity, homophily=homophily)
+    if edges_per_node < 1:
+        raise InvalidInput(f"expected edges_per_node of at least 1, got {edges_per_node}")
+    rng = np.random.RandomState(_checked_seed(seed))
+    y = rng.randint(0, 2, n, dtype=np.int64)
+    X = _class_features(rng, y, mean, sigma, d)
+    A = np.zeros((n, n))
+    attraction = np.ones(n)
+    for i in range(1, n):
+        affinity = np.where(y[:i] == y[i], within_affinity * homophily, between_affinity)
+        weight = attraction[:i] * affinity
+        drawn = rng.multinomial(edges_per_node, weight / weight.sum()) > 0
+        A[i, :i] = A[:i, i] = drawn
+        attraction[:i] += drawn
+        attraction[i] += drawn.sum()
+    return _sorted_by_class("cba", X, A, y, _node_order("cba", y, seed, order, data_dir))
+
+
+def _checked_seed(seed: int) -> int:
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(f"expected a seed that is a non-negative integer, got {seed!r}")
+    return int(seed)
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InvalidInput(f"expected a positive number for {name}, got {value}")
+
+
+def _feature_model(n: int, n_features: int | None, separation: float, sigma: float) -> tuple[int, float]:
+    """Number of features d and the entry of the class mean μ."""
+    if n < 2:
+        raise InvalidInput(f"expected at least 2 nodes, got n={n}")
+    _require_positive(sigma=sigma)
+    d = round(n / math.log(n) ** 2) if n_features is None else n_features
+    if d < 1:
+        raise InvalidInput(f"expected at least one feature, got n_features={d}")
+    return d, separation * sigma / (2 * math.sqrt(d))
+
+
+def _class_features(rng: _NormalSampler, y: IntArray, mean: float, sigma: float, d: int) -> FloatArray:
+    # The paper's draws passed through single precision, mean included; later digits would not be theirs.
+    mu = np.full(d, mean, dtype=np.float32)
+    covariance = sigma**2 * np.eye(d)
+    X = np.empty((len(y), d))
+    for label, signed_mean in ((0, -mu), (1, mu)):
+        members = y == label
+        drawn = rng.multivariate_normal(signed_mean, covariance, int(members.sum()))
+        X[members] = drawn.astype(np.float32)
+    return X
+
+
+def _node_order(
+    model: str, y: IntArray, seed: int, order: str, data_dir: str | os.PathLike[str] | None
+) -> IntArray:
+    if order == "stable":
+        return np.argsort(y, kind="stable")
+    if order != "published":
+        raise InvalidInput(f"expected order 'stable' or 'published', got {order!r}")
+    key = f"{model}_{seed}"
+    path = data_folder(data_dir) / ORDERS_FILE
+    if not path.is_file():
+        raise DataUnavailable(
+            f"the published node order needs the file {ORDERS_FILE}, which is not in {path.parent}; name "
+            f"the folder that has it with data_dir or LABELCERT_DATA_DIR, or use order='stable'"
+        )
+    with np.load(path, allow_pickle=False) as orders:
+        published = np.asarray(orders[key], dtype=np.int64) if key in orders.files else None
+    if published is None or len(published) != len(y):
+        raise InvalidInput(
+            f"expected n = 200 and a seed from 0 to 4 for the published node order, got n={len(y)}, "
+            f"seed={seed}; use order='stable'"
+        )
+    if not np.array_equal(np.sort(published), np.arange(len(y))) or np.any(np.diff(y[published]) < 0):
+        raise DataUnavailable(f"{key} in {path} is not an order of these nodes by class; get an intact copy")
+    return published
+
+
+def _sorted_by_class(name: str, X: FloatArray, A: ArrayLike, y: IntArray, order: IntArray) -> Graph:
+    adjacency = np.asarray(A, dtype=np.float64)
+    return Graph(
+        adjacency=adjacency[np.ix_(order, order)],  # type: ignore[arg-type]
+        features=X[order],
+        labels=y[order],
+        class_names=("0", "1"),
+        name=name,
+    )

@@ -1,0 +1,236 @@
+"""Which nodes have labels and which are tested: the splits of the paper, and the user's own.
+
+Every random choice starts a fresh ``Generator(PCG64(seed))``, so that a seed names a split for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labelcert.errors import InvalidInput
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.validation import UNLABELED, as_indices
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from labelcert.graphs.validation import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Four disjoint sets of node indices; the order within each is part of the split.
+
+    Parameters
+    ----------
+    train, validation : ndarray of int64
+        The labelled nodes, whose labels a certificate lets the adversary change.
+    test : ndarray of int64
+        Nodes held out for testing.
+    unlabeled : ndarray of int64
+        All other nodes; they take part in message passing and may be tested too.
+
+    Examples
+    --------
+    >>> split = Split(train=[3, 1], validation=[0], test=[2], unlabeled=[4])
+    >>> split.labeled, split.pool
+    (array([3, 1, 0]), array([4, 2]))
+    """
+
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+    unlabeled: IntArray
+
+    def __post_init__(self) -> None:
+        limit = np.iinfo(np.int64).max
+        for field in ("train", "validation", "test", "unlabeled"):
+            index = as_indices(getattr(self, field), n_nodes=limit, what=f"{field} nodes")
+            index.setflags(write=False)
+            object.__setattr__(self, field, index)
+        values, counts = np.unique(
+            np.concatenate((self.train, self.validation, self.test, self.unlabeled)), return_counts=True
+        )
+        if np.any(counts > 1):
+            raise InvalidInput(
+                f"expected disjoint sets of nodes, got node {values[counts > 1][0]} in more than one of "
+                f"train, validation, test and unlabeled; leave it in one of them"
+            )
+
+    @property
+    def labeled(self) -> IntArray:
+        """Training nodes followed by validation nodes: the m labels that a certificate is about."""
+        return np.concatenate((self.train, self.validation))
+
+    @property
+    def pool(self) -> IntArray:
+        """Unlabelled nodes followed by test nodes: the pool P that test nodes are drawn from."""
+        return np.concatenate((self.unlabeled, self.test))
+
+
+def balanced_split(graph: Graph, *, per_class: int = 5, test_fraction: float = 0.1, seed: int = 0) -> Split:
+    """Split of the paper for real graphs, with 2 · `per_class` labelled nodes in each class.
+
+    The nodes of each class are permuted: the first `per_class` are for training, the next `per_class` for
+    validation and the next ⌈`test_fraction` · class size⌉ for testing; then train, validation and test are
+    permuted in that order. All other nodes, those without a label among them, are unlabelled, in ascending
+    order.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> split = balanced_split(karate(), per_class=2, seed=0)
+    >>> len(split.labeled), len(split.test), len(split.unlabeled)
+    (8, 4, 22)
+    """
+    if not 0 <= test_fraction <= 1:
+        raise InvalidInput(f"expected a test fraction between 0 and 1, got {test_fraction}")
+    rng = _generator(seed)
+    train, validation, test = [], [], []
+    for members in _members_by_class(graph, per_class):
+        shuffled = rng.permutation(members)
+        n_test = int(np.ceil(test_fraction * len(members)))
+        train.append(shuffled[:per_class])
+        validation.append(shuffled[per_class : 2 * per_class])
+        test.append(shuffled[2 * per_class : 2 * per_class + n_test])
+    first, second, third = (rng.permutation(np.concatenate(part)) for part in (train, validation, test))
+    rest = np.setdiff1d(np.arange(graph.n_nodes), np.concatenate((first, second, third)))
+    return Split(train=first, validation=second, test=third, unlabeled=rest)
+
+
+def exhaustive_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
+    """Split of the paper for CSBM and CBA graphs: every labelled-class node is train, validation or test.
+
+    The nodes of each class, in turn, are permuted: the first `per_class` are for training, the next
+    `per_class` for validation and the others for testing. Nodes without a label are unlabelled.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import csbm
+    >>> split = exhaustive_split(csbm(seed=0), seed=0)
+    >>> len(split.labeled), len(split.pool)
+    (20, 180)
+    """
+    rng = _generator(seed)
+    shuffled = [rng.permutation(members) for members in _members_by_class(graph, per_class)]
+    return Split(
+        train=np.concatenate([s[:per_class] for s in shuffled]),
+        validation=np.concatenate([s[per_class : 2 * per_class] for s in shuffled]),
+        test=np.concatenate([s[2 * per_class :] for s in shuffled]),
+        unlabeled=np.flatnonzero(graph.labels == UNLABELED),
+    )
+
+
+def own_split(
+    graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), test: ArrayLike | None = None
+) -> Split:
+    """Split from the user's own indices or boolean masks.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph; training and validation nodes must have labels in it.
+    train, validation : array of int, or boolean mask of shape (n,)
+        The labelled nodes.
+    test : array of int, or boolean mask of shape (n,), optional
+        Test nodes; all nodes that are not labelled where not given.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> split = own_split(karate(), train=[0, 33], test=[8, 30])
+    >>> split.test, len(split.unlabeled)
+    (array([ 8, 30]), 30)
+    """
+    n = graph.n_nodes
+    chosen = as_indices(train, n_nodes=n, what="train nodes")
+    checked = as_indices(validation, n_nodes=n, what="validation nodes")
+    labeled = np.concatenate((chosen, checked))
+    if labeled.size == 0:
+        raise InvalidInput("expected at least one labelled node to train on, got none; name some in train")
+    without = labeled[graph.labels[labeled] == UNLABELED]
+    if without.size:
+        raise InvalidInput(
+            f"expected training and validation nodes with labels, but node {without[0]} of {graph.name!r} "
+            f"has none; leave it out or label it"
+        )
+    if test is None:
+        tested = np.setdiff1d(np.arange(n), labeled)
+    else:
+        tested = as_indices(test, n_nodes=n, what="test nodes")
+    rest = np.setdiff1d(np.arange(n), np.concatenate((labeled, tested)))
+    return Split(train=chosen, validation=checked, test=tested, unlabeled=rest)
+
+
+def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> IntArray:
+    """The paper's test nodes for collective certificates: `count` nodes of the pool, or all where fewer.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import csbm
+    >>> split = exhaustive_split(csbm(seed=0), seed=0)
+    >>> len(collective_targets(split)), len(collective_targets(split, count=500))
+    (50, 180)
+    """
+    if count < 1:
+        raise InvalidInput(f"expected at least one test node, got count={count}")
+    pool = split.pool
+    if count >= len(pool):
+        return pool
+    return _generator(seed).choice(pool, count, replace=False)
+
+
+def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> IntArray:
+    """The paper's test nodes for several classes, as even over the classes as `count` allows.
+
+    Target τ = 0..count-1 is of class τ mod K: entry ⌊τ / K⌋ of that class's part of the pool, permuted.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import csbm
+    >>> graph = csbm(seed=0)
+    >>> graph.labels[multiclass_targets(graph, exhaustive_split(graph, seed=0), count=5)]
+    array([0, 1, 0, 1, 0])
+    """
+    if count < 1:
+        raise InvalidInput(f"expected at least one test node, got count={count}")
+    pool = split.pool
+    if pool.size and pool.max() >= graph.n_nodes:
+        raise InvalidInput(
+            f"expected a split of {graph.name!r} with its {graph.n_nodes} nodes, got node {pool.max()} in it"
+        )
+    K = graph.n_classes
+    by_class = [_generator(seed).permutation(pool[graph.labels[pool] == k]) for k in range(K)]
+    for tau in range(count):
+        if tau // K >= len(by_class[tau % K]):
+            raise InvalidInput(
+                f"expected at least {tau // K + 1} nodes of class {graph.class_names[tau % K]!r} in the "
+                f"pool for {count} targets, got {len(by_class[tau % K])}; ask for at most {tau} targets"
+            )
+    return np.array([by_class[tau % K][tau // K] for tau in range(count)], dtype=np.int64)
+
+
+def _generator(seed: int) -> np.random.Generator:
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(f"expected a seed that is a non-negative integer, got {seed!r}")
+    return np.random.Generator(np.random.PCG64(int(seed)))
+
+
+def _members_by_class(graph: Graph, per_class: int) -> list[IntArray]:
+    if per_class < 1:
+        raise InvalidInput(f"expected at least one training node per class, got per_class={per_class}")
+    if graph.n_classes == 0:
+        raise InvalidInput(
+            f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes"
+        )
+    members = [np.flatnonzero(graph.labels == k) for k in range(graph.n_classes)]
+    for name, nodes in zip(graph.class_names, members, strict=True):
+        if len(nodes) < 2 * per_class:
+            raise InvalidInput(
+                f"expected at least {2 * per_class} nodes in every class (train and validation take "
+                f"{per_class} each), got {len(nodes)} in class {name!r} of {graph.name!r}; lower per_class"
+            )
+    return members

@@ -1,0 +1,287 @@
+"""What makes a graph valid: every check that `Graph` runs on what it is given, and on what it reads."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csr_array
+
+from labelcert.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    IntArray: TypeAlias = NDArray[np.int64]
+    SparseMatrix: TypeAlias = csr_array[np.float64, tuple[int, int]]
+
+UNLABELED = -1
+"""The label of a node whose class is not known."""
+
+
+def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArray:
+    """Distinct node indices from a list of indices (order kept) or from a boolean mask over all nodes.
+
+    Parameters
+    ----------
+    nodes : array of int, or of bool with shape (n,)
+        The user's choice of nodes; negative indices are refused, since they are rarely meant.
+    n_nodes : int
+        Number of nodes n.
+    what : str
+        What the nodes are for, named in messages.
+
+    Returns
+    -------
+    ndarray of int64
+
+    Examples
+    --------
+    >>> as_indices([4, 0], n_nodes=5)
+    array([4, 0])
+    >>> as_indices(np.array([True, False, True]), n_nodes=3)
+    array([0, 2])
+    """
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise InvalidInput(
+            f"{what}: expected a one-dimensional list of indices or a boolean mask, got an array of shape "
+            f"{array.shape}; flatten it"
+        )
+    if array.dtype == np.bool_:
+        if len(array) != n_nodes:
+            raise InvalidInput(
+                f"{what}: expected a boolean mask with one entry for each of the {n_nodes} nodes, got "
+                f"{len(array)} entries; give a mask of that length, or indices"
+            )
+        return np.flatnonzero(array).astype(np.int64)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(
+            f"{what}: expected integer indices or a boolean mask, got values of type {array.dtype} "
+            f"(the first is {array.tolist()[0]!r}); convert them to int"
+        )
+    outside = np.flatnonzero((array < 0) | (array >= n_nodes))
+    if outside.size:
+        raise InvalidInput(
+            f"{what}: expected indices in 0..{n_nodes - 1}, got {array[outside[0]]} at position "
+            f"{outside[0]}; remove or correct it"
+        )
+    index = array.astype(np.int64)
+    values, first, counts = np.unique(index, return_index=True, return_counts=True)
+    if np.any(counts > 1):
+        repeated = values[counts > 1][np.argmin(first[counts > 1])]
+        raise InvalidInput(
+            f"{what}: expected distinct nodes, got {repeated} more than once; remove the repetition"
+        )
+    return index
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def canonical_csr(matrix: Any) -> SparseMatrix:
+    """Float64 CSR copy with sorted indices, merged duplicates and no stored zeros."""
+    csr = csr_array(matrix, dtype=np.float64, copy=True)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    return cast("SparseMatrix", csr)
+
+
+def _frozen_csr(matrix: SparseMatrix) -> SparseMatrix:
+    # SciPy computes these flags on first use and would sort in place; asking now keeps later calls off the
+    # arrays.
+    _ = matrix.has_sorted_indices, matrix.has_canonical_format
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        _read_only(part)
+    return matrix
+
+
+def assembled_csr(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any], *, what: str
+) -> SparseMatrix:
+    """CSR matrix from its parts; refused unless they fit together."""
+    try:
+        csr = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+        csr.check_format(full_check=True)
+        return canonical_csr(csr)
+    except (ValueError, TypeError, IndexError) as error:
+        raise InvalidInput(f"{what} is not a valid CSR matrix: {error}; write the file again") from error
+
+
+def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
+    """First pair (i, j) whose two weights differ, or None where the matrix is symmetric."""
+    difference = (adjacency - adjacency.T).tocoo()
+    nonzero = np.flatnonzero(difference.data)
+    if nonzero.size == 0:
+        return None
+    i, j = (int(difference.coords[axis][nonzero[0]]) for axis in (0, 1))
+    return i, j
+
+
+def _as_matrix(value: Any, *, what: str) -> Any:
+    if sp.issparse(value):
+        return value
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"expected numbers in {what}: {error}; convert or encode the other entries"
+        ) from error
+
+
+def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
+    """Read-only CSR adjacency; refused unless square, finite, non-negative and (undirected) symmetric."""
+    matrix = _as_matrix(value, what="the adjacency matrix")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        shape = "x".join(str(s) for s in matrix.shape)
+        raise InvalidInput(
+            f"expected a square adjacency matrix, got one of shape {shape}; give one row and column per node"
+        )
+    adjacency = canonical_csr(matrix)
+    bad = np.flatnonzero(~np.isfinite(adjacency.data) | (adjacency.data < 0))
+    if bad.size:
+        row = int(np.searchsorted(adjacency.indptr, bad[0], side="right")) - 1
+        raise InvalidInput(
+            f"expected finite, non-negative edge weights, got {adjacency.data[bad[0]]} between nodes {row} "
+            f"and {adjacency.indices[bad[0]]}; drop the edge or rescale the weights"
+        )
+    if not directed:
+        pair = first_asymmetry(adjacency)
+        if pair is not None:
+            i, j = pair
+            raise InvalidInput(
+                f"expected a symmetric adjacency matrix, got weight {adjacency[i, j]} from node {i} to {j} "
+                f"but {adjacency[j, i]} back; symmetrise it, or pass directed=True"
+            )
+    return _frozen_csr(adjacency)
+
+
+def checked_features(value: Any, n: int) -> FloatArray | SparseMatrix:
+    """Read-only features, dense or CSR as given; refused unless finite with n rows."""
+    matrix = _as_matrix(value, what="the features")
+    if matrix.ndim != 2 or matrix.shape[0] != n:
+        raise InvalidInput(
+            f"expected features of shape ({n}, d), one row per node, got shape {tuple(matrix.shape)}; "
+            f"give every node exactly one row"
+        )
+    if sp.issparse(matrix):
+        features = canonical_csr(matrix)
+        bad = np.flatnonzero(~np.isfinite(features.data))
+        if bad.size:
+            row = int(np.searchsorted(features.indptr, bad[0], side="right")) - 1
+            raise _not_finite(features.data[bad[0]], row, int(features.indices[bad[0]]))
+        return _frozen_csr(features)
+    finite = np.isfinite(matrix)
+    if not finite.all():
+        row, column = (int(axis[0]) for axis in np.nonzero(~finite))
+        raise _not_finite(matrix[row, column], row, column)
+    return _read_only(np.array(matrix, dtype=np.float64, order="C"))
+
+
+def _not_finite(value: float, row: int, column: int) -> InvalidInput:
+    return InvalidInput(
+        f"expected finite features, got {value} for node {row}, feature {column}; fill it in or drop it"
+    )
+
+
+def checked_labels(value: Any, n: int) -> IntArray:
+    """Read-only int64 labels; refused unless there are n integers from -1 upwards."""
+    labels = np.asarray(value)
+    if labels.shape != (n,):
+        raise InvalidInput(
+            f"expected one label for each of the {n} nodes, got an array of shape {labels.shape}; "
+            f"use -1 for unlabelled nodes"
+        )
+    if n == 0:
+        return _read_only(np.empty(0, dtype=np.int64))
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise InvalidInput(
+            f"expected integer labels 0..K-1 and -1 for unlabelled nodes, got values of type {labels.dtype} "
+            f"(the first is {labels.tolist()[0]!r}); number the classes and pass their names as class_names"
+        )
+    bad = np.flatnonzero(labels < UNLABELED)
+    if bad.size:
+        raise InvalidInput(
+            f"expected labels 0..K-1 and -1 for unlabelled nodes, got {labels[bad[0]]} for node {bad[0]}; "
+            f"number the classes from 0"
+        )
+    return _read_only(labels.astype(np.int64))
+
+
+def checked_class_names(names: Sequence[str], labels: IntArray) -> tuple[str, ...]:
+    """Distinct names for all classes; the numbers 0..K-1 where none are given."""
+    needed = int(labels.max(initial=UNLABELED)) + 1
+    given = tuple(str(name) for name in names) or tuple(str(k) for k in range(needed))
+    if len(given) < needed:
+        raise InvalidInput(
+            f"expected a name for each of the {needed} classes in the labels, got {len(given)} class names "
+            f"{given}; name every class"
+        )
+    _refuse_repetition(given, "class names")
+    return given
+
+
+def checked_node_names(names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
+    """Distinct names of all nodes, or None."""
+    if names is None:
+        return None
+    given = tuple(str(name) for name in names)
+    if len(given) != n:
+        raise InvalidInput(f"expected {n} node names, got {len(given)}; give one per node, or None")
+    _refuse_repetition(given, "node names")
+    return given
+
+
+def _refuse_repetition(names: tuple[str, ...], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidInput(f"expected distinct {what}, got {name!r} more than once; rename one of them")
+        seen.add(name)
+
+
+def read_npz(source: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an npz; refused if any of them is pickled."""
+    if not source.is_file():
+        raise InvalidInput(f"expected a graph in an npz file, but there is no file {source}; check the path")
+    try:
+        loaded = np.load(source, allow_pickle=False)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                return {key: loaded[key] for key in loaded.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInput(
+            f"expected an npz file without pickled content, but {source} cannot be read as one ({error}); "
+            f"write the file with Graph.to_npz"
+        ) from error
+    raise InvalidInput(
+        f"expected an npz archive with several arrays, got a single array in {source}; "
+        f"write the file with Graph.to_npz"
+    )
+
+
+def features_from_arrays(arrays: dict[str, NDArray[Any]], n: int, source: Path) -> Any:
+    """Features among the arrays of a normalised npz; no columns where it has none."""
+    if "x" in arrays:
+        return arrays["x"]
+    parts = ("x_data", "x_indices", "x_indptr", "x_shape")
+    missing = [key for key in parts if key not in arrays]
+    if len(missing) == len(parts):
+        return np.empty((n, 0))
+    if missing:
+        raise InvalidInput(
+            f"expected {', '.join(parts)} for sparse features in {source}, but {', '.join(missing)} is "
+            f"missing; write the file with Graph.to_npz"
+        )
+    return assembled_csr(*(arrays[key] for key in parts), what=f"the feature matrix in {source}")

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs import (
+    Graph,
+    from_networkx,
+    from_pyg,
+    from_scipy,
+    karate,
+    to_networkx,
+    to_pyg,
+    to_scipy,
+)
+from labelcert.graphs.class_coding import encode_classes
+
+
+def test_networkx_there_and_back() -> None:
+    graph = Graph(
+        [[0, 2, 0], [2, 0, 1], [0, 1, 1]],
+        [[0.5, 1], [2, 3], [4, 5]],
+        [1, -1, 0],
+        class_names=("cat", "dog"),
+        node_names=("a", "b", "c"),
+        name="pets",
+    )
+    again = from_networkx(to_networkx(graph), features="features", weight="weight")
+    assert again.fingerprint() == graph.fingerprint()
+    assert (again.class_names, again.node_names, again.name) == (graph.class_names, ("a", "b", "c"), "pets")
+
+
+def test_networkx_attributes() -> None:
+    source = nx.DiGraph()
+    source.add_node(7, age=1.0, pulse=[2.0, 3.0], kind="x")
+    source.add_node("b", age=4.0, pulse=[5.0, 6.0])
+    source.add_edge(7, "b", strength=0.5)
+    graph = from_networkx(source, features=("age", "pulse"), label="kind", weight="strength")
+    assert graph.directed
+    np.testing.assert_array_equal(graph.features, [[1, 2, 3], [4, 5, 6]])
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 0.5], [0, 0]])
+    assert graph.labels.tolist() == [0, -1]
+    assert from_networkx(source, label=None).n_classes == 0
+    assert from_networkx(nx.karate_club_graph(), label="club").class_names == ("Mr. Hi", "Officer")
+    assert to_networkx(graph).is_directed()
+
+
+@pytest.mark.parametrize(
+    ("source", "features", "message"),
+    [
+        (nx.MultiGraph([(0, 1)]), None, "Graph or DiGraph, got MultiGraph"),
+        ([(0, 1)], None, "Graph or DiGraph, got list"),
+        (nx.Graph(), None, "at least one node"),
+        (nx.Graph([(0, 1)]), "age", "attribute 'age' on every node, but node 0 has none"),
+    ],
+)
+def test_networkx_graphs_that_do_not_fit(source: Any, features: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        from_networkx(source, features=features)
+
+
+def test_networkx_features_that_are_no_numbers() -> None:
+    source = nx.Graph([(0, 1)])
+    nx.set_node_attributes(source, {0: [1.0], 1: [1.0, 2.0]}, "x")
+    with pytest.raises(InvalidInput, match="equally many on every node"):
+        from_networkx(source, features="x")
+    nx.set_node_attributes(source, "tall", "x")
+    with pytest.raises(InvalidInput, match="expected numbers"):
+        from_networkx(source, features="x")
+
+
+def test_scipy_there_and_back() -> None:
+    graph = karate()
+    adjacency, features, labels = to_scipy(graph)
+    assert from_scipy(adjacency, features, labels).fingerprint() == graph.fingerprint()
+    labels[0] = 0
+    adjacency.data[:] = 7
+    assert karate().fingerprint() == graph.fingerprint()
+    plain = from_scipy(sp.coo_matrix(([1.0, 1.0], ([0, 1], [1, 0])), shape=(3, 3)))
+    assert plain.labels.tolist() == [-1, -1, -1]
+    np.testing.assert_array_equal(plain.features.toarray(), np.eye(3))
+    with pytest.raises(InvalidInput, match="square"):
+        from_scipy(3.0)
+
+
+class Tensor(SimpleNamespace):
+    """As much of a torch tensor as the conversion uses."""
+
+    def detach(self) -> Tensor:
+        return self
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def numpy(self) -> Any:
+        return self.array
+
+
+def test_pytorch_geometric_data_in() -> None:
+    edges = Tensor(array=np.array([[0, 1, 1, 1], [1, 0, 0, 2]]))
+    x, y = Tensor(array=np.eye(3, dtype=np.float32)), Tensor(array=np.array([[0], [1], [1]]))
+    graph = from_pyg(SimpleNamespace(edge_index=edges, num_nodes=3, x=x, y=y), name="pyg")
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 1, 0], [1, 0, 1], [0, 0, 0]])
+    assert graph.directed
+    assert graph.labels.tolist() == [0, 1, 1]
+    weights = Tensor(array=np.array([0.5, 0.5]))
+    weighted = from_pyg(
+        SimpleNamespace(edge_index=Tensor(array=np.array([[0, 1], [1, 0]])), num_nodes=2, edge_weight=weights)
+    )
+    np.testing.assert_array_equal(weighted.adjacency.toarray(), [[0, 0.5], [0.5, 0]])
+    assert not weighted.directed
+    with pytest.raises(InvalidInput, match="Data with edge_index"):
+        from_pyg(object())
+
+
+def test_pytorch_geometric_data_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, geometric, data = (
+        ModuleType(name) for name in ("torch", "torch_geometric", "torch_geometric.data")
+    )
+    torch.from_numpy = lambda array: Tensor(array=array)
+    data.Data = lambda **parts: SimpleNamespace(num_nodes=34, **parts)
+    for module in (torch, geometric, data):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert from_pyg(to_pyg(karate())).fingerprint() == karate().fingerprint()
+
+
+def test_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'labelcert\[pyg\]'"):
+        to_pyg(karate())
+    graph = karate()
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingExtra, match="networkx"):
+        to_networkx(graph)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "names"),
+    [
+        (["b", "", None, "a"], [1, -1, -1, 0], ("a", "b")),
+        ([2.0, np.nan, 10], [0, -1, 1], ("2", "10")),
+        (["1", 1, 1.0, np.int64(1)], [0, 0, 0, 0], ("1",)),
+        ([True, False], [1, 0], ("False", "True")),
+        ([0.5, 1], [0, 1], ("0.5", "1")),
+        ([], [], ()),
+    ],
+)
+def test_class_coding(values: list[Any], labels: list[int], names: tuple[str, ...]) -> None:
+    found, classes = encode_classes(values)
+    assert (found.tolist(), classes) == (labels, names)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs import Graph, graph_from_files
+
+EDGES = "source,target\nn1,n2\nn2,n3\n"
+FEATURES = "node,height,weight\nn3,1.5,2\nn1,0,1e3\nn2,-1,4\nalone,0,0\n"
+LABELS = "node,label\nn1,dog\nn2,\nn3,cat\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def _write(**texts: str) -> dict[str, Path]:
+        paths = {part: tmp_path / f"{part}.csv" for part in texts}
+        for part, text in texts.items():
+            paths[part].write_text(text)
+        return paths
+
+    return _write
+
+
+def test_three_tables(write: Any) -> None:
+    graph = graph_from_files(**write(edges=EDGES, features=FEATURES, labels=LABELS), name="mine")
+    assert graph.node_names == ("n3", "n1", "n2", "alone")
+    assert graph.class_names == ("cat", "dog")
+    assert graph.labels.tolist() == [0, 1, -1, -1]
+    np.testing.assert_array_equal(graph.features, [[1.5, 2], [0, 1000], [-1, 4], [0, 0]])
+    expected = np.zeros((4, 4))
+    expected[[1, 2, 2, 0], [2, 1, 0, 2]] = 1
+    np.testing.assert_array_equal(graph.adjacency.toarray(), expected)
+    assert graph.name == "mine"
+
+
+def test_edges_alone(write: Any) -> None:
+    graph = graph_from_files(**write(edges=EDGES))
+    assert graph.node_names == ("n1", "n2", "n3")
+    np.testing.assert_array_equal(graph.features.toarray(), np.eye(3))
+    assert graph.labels.tolist() == [-1, -1, -1]
+    assert graph.name == "edges"
+
+
+def test_labels_beside_the_features_and_no_edges(write: Any) -> None:
+    graph = graph_from_files(**write(features="node,label,x\n007,1,0.5\n8,,1\n9,0,2\n"))
+    assert graph.node_names == ("007", "8", "9")
+    assert (graph.labels.tolist(), graph.class_names) == ([1, -1, 0], ("0", "1"))
+    assert (graph.n_features, graph.n_edges) == (1, 0)
+
+
+def test_direction_and_weights(write: Any) -> None:
+    paths = write(edges="source,target,weight\na,b,0.5\nb,a,0.5\nb,c,2\nc,c,1\n")
+    graph = graph_from_files(**paths)
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 1]])
+    directed = graph_from_files(**paths, directed=True)
+    np.testing.assert_array_equal(directed.adjacency.toarray(), [[0, 0.5, 0], [0.5, 0, 2], [0, 0, 1]])
+
+
+def test_own_names_of_columns(write: Any) -> None:
+    paths = write(edges="from,to,w\na,b,2\n", features="id,x\na,1\nb,2\n", labels="id,kind\na,u\n")
+    graph = graph_from_files(**paths, source="from", target="to", weight="w", node="id", label="kind")
+    assert (graph.adjacency[0, 1], graph.class_names) == (2.0, ("u",))
+
+
+def test_tabs_and_compression(tmp_path: Path) -> None:
+    (tmp_path / "edges.tsv").write_text(EDGES.replace(",", "\t"))
+    (tmp_path / "labels.csv.gz").write_bytes(gzip.compress(LABELS.encode()))
+    graph = graph_from_files(tmp_path / "edges.tsv", labels=tmp_path / "labels.csv.gz")
+    assert (graph.n_edges, graph.n_classes) == (2, 2)
+
+
+def test_parquet(tmp_path: Path, write: Any) -> None:
+    pytest.importorskip("pyarrow")
+    csv = write(edges=EDGES, features=FEATURES, labels=LABELS)
+    paths = {part: tmp_path / f"{part}.parquet" for part in csv}
+    for part, path in csv.items():
+        pd.read_csv(path).to_parquet(paths[part])
+    assert graph_from_files(**paths).fingerprint() == graph_from_files(**csv).fingerprint()
+    numbered = pd.DataFrame({"node": [10, 11], "x": [1, 2], "label": pd.array([1, None], dtype="Int64")})
+    numbered.to_parquet(tmp_path / "numbered.parquet")
+    graph = graph_from_files(features=tmp_path / "numbered.parquet")
+    assert (graph.node_names, graph.class_names, graph.labels.tolist()) == (("10", "11"), ("1",), [0, -1])
+    (tmp_path / "bad.parquet").write_text("text")
+    with pytest.raises(InvalidInput, match="expected a Parquet file"):
+        graph_from_files(tmp_path / "bad.parquet")
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "edges.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"reading edges.parquet .*labelcert\[parquet\]"):
+        graph_from_files(tmp_path / "edges.parquet")
+
+
+def test_files_and_npz_agree(write: Any, tmp_path: Path) -> None:
+    graph = graph_from_files(**write(edges=EDGES, features=FEATURES, labels=LABELS))
+    again = Graph.from_npz(graph.to_npz(tmp_path / "mine.npz"))
+    assert (again.fingerprint(), again.node_names) == (graph.fingerprint(), graph.node_names)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"edges": "source,target\nn1,n9\n"},
+            "known nodes .* got 'n9' in column 'target', line 2 of edges.csv",
+        ),
+        ({"labels": "node,label\nn1,a\nn9,b\n"}, "got 'n9' in column 'node', line 3 of labels.csv"),
+        ({"edges": EDGES + "n1,n2\n"}, "every edge once, got n1 - n2 again in line 4 of edges.csv .*line 2"),
+        ({"features": FEATURES + "n1,0,0\n"}, "got node 'n1' again in line 6 of features.csv .*line 3"),
+        ({"labels": LABELS + "n3,dog\n"}, "got node 'n3' again in line 5 of labels.csv"),
+        (
+            {"features": FEATURES.replace("1e3", "tall")},
+            "got 'tall' for node 'n1' in column 'weight', line 3",
+        ),
+        ({"features": FEATURES.replace("1e3", "")}, "got an empty field for node 'n1' in column 'weight'"),
+        ({"features": FEATURES.replace("1e3", "inf")}, "got inf for node 'n1'"),
+        ({"features": FEATURES.replace("1e3", "nan")}, "got 'nan' for node 'n1'"),
+        ({"features": FEATURES.replace("1e3", "1,2,3")}, "equally many fields in every row"),
+        ({"features": "node,x\nn1,1,5\nn2,2,6\nn3,3,7\n"}, "equally many fields in every row"),
+        ({"features": "id,x\nn1,1\n"}, "column 'node' in features.csv, got the columns 'id', 'x'"),
+        ({"edges": "a,b\nn1,n2\n"}, "column 'source' in edges.csv"),
+        ({"labels": "node,kind\nn1,x\n"}, "column 'label' in labels.csv"),
+        ({"edges": "source,target\nn1,\n"}, "node id in column 'target', got an empty field in line 2"),
+        ({"edges": "source,target,weight\nn1,n2,-1\n"}, "positive weights in column 'weight', got -1"),
+        ({"edges": "source,target,weight\nn1,n2,much\n"}, "positive weights .* got 'much' in line 2"),
+        (
+            {"edges": "source,target,weight\nn1,n2,1\nn2,n1,2\n"},
+            "same weight in both directions, got 2.0 for n2 - n1 in line 3 of edges.csv but 1.0 in line 2",
+        ),
+        ({"edges": ""}, "edges.csv cannot be read as one"),
+        ({"features": "node,x\n"}, "at least one node"),
+        ({"features": FEATURES.replace("height", "label")}, "labels in one place"),
+    ],
+)
+def test_bad_tables(write: Any, changes: dict[str, str], message: str) -> None:
+    paths = write(**{"edges": EDGES, "features": FEATURES, "labels": LABELS, **changes})
+    with pytest.raises(InvalidInput, match=message):
+        graph_from_files(**paths)
+
+
+def test_bad_paths(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="an edge list or a feature table, got neither"):
+        graph_from_files()
+    with pytest.raises(InvalidInput, match="there is no file"):
+        graph_from_files(tmp_path / "absent.csv")
+    (tmp_path / "edges.xlsx").write_text("")
+    with pytest.raises(InvalidInput, match=r"file ending in .csv, .*got edges.xlsx"):
+        graph_from_files(tmp_path / "edges.xlsx")

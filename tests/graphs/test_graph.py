@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labelcert.errors import InvalidInput
+from labelcert.graphs import Graph, as_indices
+
+TRIANGLE = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
+
+
+def graph(**changes: Any) -> Graph:
+    parts: dict[str, Any] = {"adjacency": TRIANGLE, "features": np.eye(3), "labels": [0, 1, -1]}
+    return Graph(**{**parts, **changes})
+
+
+def test_sizes_and_names() -> None:
+    g = graph(class_names=("cat", "dog"), node_names=("a", "b", "c"), name="pets")
+    assert (g.n_nodes, g.n_edges, g.n_features, g.n_classes) == (3, 3, 3, 2)
+    assert g.class_sizes == (1, 1)
+    assert repr(g) == "Graph('pets', 3 nodes, 3 edges, 3 features, 2 classes, 1 unlabelled)"
+    assert g.node_indices(["c", "a"]).tolist() == [2, 0]
+    assert graph().class_names == ("0", "1")
+    assert graph(labels=[0, 0, 0], class_names=("a", "never seen")).n_classes == 2
+
+
+def test_directed_edges_are_counted_as_they_are() -> None:
+    arrow = graph(adjacency=[[0, 1, 1], [0, 0, 0], [0, 0, 0]], directed=True)
+    assert arrow.n_edges == 2
+    assert "directed edges" in repr(arrow)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array, sp.coo_array, sp.csr_matrix, sp.csc_array])
+def test_storage_does_not_matter(make: Any) -> None:
+    g = graph(adjacency=make(TRIANGLE), features=make(np.eye(3)))
+    assert isinstance(g.adjacency, sp.csr_array)
+    assert g.adjacency.dtype == np.float64
+    assert isinstance(g.features, np.ndarray | sp.csr_array)
+    assert g.fingerprint() == graph().fingerprint()
+
+
+def test_it_cannot_be_changed_and_does_not_follow_its_input() -> None:
+    adjacency, features, labels = TRIANGLE.copy(), np.eye(3), np.array([0, 1, -1])
+    g = graph(adjacency=adjacency, features=features, labels=labels)
+    adjacency[:], features[:], labels[:] = 7, 7, 7
+    assert g.fingerprint() == graph().fingerprint()
+    with pytest.raises(FrozenInstanceError):
+        g.name = "other"
+    for array in (g.adjacency.data, g.adjacency.indices, g.features, g.labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_read_only_arrays_can_be_computed_with() -> None:
+    g = graph(features=sp.csr_array(np.eye(3)))
+    np.testing.assert_array_equal((g.adjacency @ g.features).toarray(), TRIANGLE)
+    np.testing.assert_array_equal(g.adjacency @ np.eye(3), TRIANGLE)
+    np.testing.assert_array_equal((g.adjacency + sp.eye_array(3)).toarray(), TRIANGLE + np.eye(3))
+    np.testing.assert_array_equal(g.adjacency.sum(axis=1), TRIANGLE.sum(axis=1))
+    np.testing.assert_array_equal((g.adjacency @ g.adjacency.T).toarray(), TRIANGLE @ TRIANGLE.T)
+
+
+def test_fingerprint_sees_content_and_not_names() -> None:
+    g = graph()
+    assert replace(g, name="x", class_names=("a", "b")).fingerprint() == g.fingerprint()
+    different = [graph(labels=[1, 0, -1]), graph(features=2 * np.eye(3)), graph(adjacency=np.zeros((3, 3)))]
+    assert len({other.fingerprint() for other in (g, *different)}) == 4
+
+
+def test_subgraph_keeps_order_and_names() -> None:
+    g = graph(node_names=("a", "b", "c")).subgraph([2, 0])
+    np.testing.assert_array_equal(g.adjacency.toarray(), [[1, 2], [2, 0]])
+    assert g.node_names == ("c", "a")
+    assert g.labels.tolist() == [-1, 0]
+    assert graph().subgraph(np.array([True, False, True])).n_nodes == 2
+    assert graph().subgraph([]).n_nodes == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"adjacency": np.ones((2, 3))}, "square adjacency matrix, got one of shape 2x3"),
+        ({"adjacency": np.ones(3)}, "square adjacency matrix"),
+        ({"adjacency": [["a", "b"], ["c", "d"]]}, "numbers in the adjacency"),
+        ({"adjacency": -TRIANGLE}, "non-negative edge weights, got -1.0 between nodes 0 and 1"),
+        ({"adjacency": TRIANGLE * np.nan}, "finite, non-negative"),
+        ({"adjacency": np.triu(TRIANGLE)}, "symmetric adjacency matrix, got weight 1.0 from node 0 to 1"),
+        ({"features": np.eye(2)}, r"features of shape \(3, d\).* got shape \(2, 2\)"),
+        ({"features": np.ones(3)}, "features of shape"),
+        ({"features": [["x"], ["y"], ["z"]]}, "numbers in the features"),
+        ({"features": [[1.0], [np.inf], [0.0]]}, "got inf for node 1, feature 0"),
+        ({"features": sp.csr_array([[1.0, 0], [0, np.nan], [0, 0]])}, "got nan for node 1, feature 1"),
+        ({"labels": [0, 1]}, "one label for each of the 3 nodes"),
+        ({"labels": [0.0, 1.0, 2.0]}, "integer labels"),
+        ({"labels": ["cat", "dog", "cat"]}, "number the classes"),
+        ({"labels": [0, 1, -2]}, "got -2 for node 2"),
+        ({"class_names": ("only one",)}, "name for each of the 2 classes"),
+        ({"class_names": ("same", "same")}, "distinct class names, got 'same'"),
+        ({"node_names": ("a",)}, "3 node names, got 1"),
+        ({"node_names": ("a", "b", "a")}, "distinct node names, got 'a'"),
+    ],
+)
+def test_bad_input_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        graph(**changes)
+
+
+def test_unknown_node_names() -> None:
+    with pytest.raises(InvalidInput, match="got 'zoe'"):
+        graph(node_names=("a", "b", "c")).node_indices(["a", "zoe"])
+    with pytest.raises(InvalidInput, match="has none; address its nodes by index"):
+        graph().node_indices(["a"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([0, 3], "indices in 0..2, got 3 at position 1"),
+        ([-1], "got -1 at position 0"),
+        ([2, 0, 2, 0], "got 2 more than once"),
+        ([0.0, 1.0], "integer indices or a boolean mask, got values of type float64"),
+        (["a"], "integer indices"),
+        ([[0], [1]], r"one-dimensional .* shape \(2, 1\)"),
+        ([True, False], "each of the 3 nodes, got 2 entries"),
+    ],
+)
+def test_bad_indices(nodes: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=f"seeds: expected .*{message}"):
+        as_indices(nodes, n_nodes=3, what="seeds")
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), n=st.integers(1, 6), d=st.integers(0, 4), sparse=st.booleans(), directed=st.booleans())
+def test_npz_round_trip(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    n: int,
+    d: int,
+    sparse: bool,
+    directed: bool,
+) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    A = rng.integers(0, 3, (n, n)) * rng.choice([1.0, 0.5])
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
+    g = Graph(
+        A if directed else np.maximum(A, A.T),
+        sp.csr_array(X) if sparse else X,
+        rng.integers(-1, 3, n),
+        class_names=("α", "β", "γ"),
+        node_names=tuple(f"node {i}" for i in range(n)) if sparse else None,
+        name="round trip",
+        directed=directed,
+    )
+    again = Graph.from_npz(g.to_npz(tmp_path_factory.mktemp("npz") / "graph.npz"))
+    assert again.fingerprint() == g.fingerprint()
+    assert repr(again) == repr(g)
+    assert type(again.features) is type(g.features)
+    assert (again.class_names, again.node_names) == (g.class_names, g.node_names)
+
+
+def test_writing_leaves_no_other_files(tmp_path: Path) -> None:
+    graph().to_npz(tmp_path / "g.npz")
+    graph().to_npz(tmp_path / "g.npz")
+    assert [p.name for p in tmp_path.iterdir()] == ["g.npz"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = graph().to_npz(tmp_path / "g.npz")
+    before = path.read_bytes()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        graph(labels=[1, 1, 1]).to_npz(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["g.npz"]
+
+
+CSR = {"adj_indptr": [0, 1, 2], "adj_indices": [1, 0], "adj_shape": [2, 2], "labels": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.eye(2)}, "adj_indptr, adj_indices, adj_shape, labels is missing"),
+        ({**CSR, "adj_indices": [1, 5]}, "not a valid CSR matrix"),
+        ({**CSR, "adj_indptr": [0, 1]}, "not a valid CSR matrix"),
+        ({**CSR, "adj_shape": [2]}, "not a valid CSR matrix"),
+        ({**CSR, "labels": [0, 1, 1]}, "one label for each of the 2 nodes"),
+        ({**CSR, "x": np.eye(3)}, "one row per node"),
+        ({**CSR, "x_data": [1.0]}, "x_indices, x_indptr, x_shape is missing"),
+        ({**CSR, "labels": np.array([0, None], dtype=object)}, "without pickled content"),
+    ],
+)
+def test_bad_npz(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    path = tmp_path / "bad.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(InvalidInput, match=message):
+        Graph.from_npz(path)
+
+
+def test_files_that_are_no_npz(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no file"):
+        Graph.from_npz(tmp_path / "absent.npz")
+    (tmp_path / "text.npz").write_text("not an archive")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        Graph.from_npz(tmp_path / "text.npz")
+    np.save(tmp_path / "single.npy", np.eye(2))
+    with pytest.raises(InvalidInput, match="single array"):
+        Graph.from_npz(tmp_path / "single.npy")
+    path = graph().to_npz(tmp_path / "cut.npz")
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        Graph.from_npz(path)
