@@ -1,0 +1,353 @@
+"""What every model offers: a kernel, the blocks of it that an SVM needs, and a certificate.
+
+Throughout, n is the number of nodes, d of features, m of labelled nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from labelcert.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from labelcert.certificate import Certificate
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Features = FloatArray | sp.csr_array
+Activation = Literal["relu", "linear"]
+Variant = Literal["exact", "published"]
+ACTIVATIONS: tuple[str, ...] = get_args(Activation)
+VARIANTS: tuple[str, ...] = get_args(Variant)
+
+SPARSE_BELOW = 0.1
+"""Dense features with a smaller share of nonzero entries are multiplied as sparse ones."""
+
+
+class GraphLike(Protocol):
+    """What a model reads of a graph; `labelcert.graphs.Graph` has it all."""
+
+    @property
+    def adjacency(self) -> sp.csr_array:
+        """Edge weights, shape (n, n)."""
+
+    @property
+    def features(self) -> Features:
+        """Node features X, shape (n, d)."""
+
+    @property
+    def labels(self) -> IntArray:
+        """Classes, −1 where unknown, shape (n,)."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One graph as a model sees it, and some nodes of it.
+
+    Attributes
+    ----------
+    adjacency
+        Shape (n, n).
+    features
+        X, shape (n, d).
+    nodes
+        Indices into this graph, any order.
+    """
+
+    adjacency: sp.csr_array
+    features: Features
+    nodes: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(ABC):
+    """An infinitely wide network (or a plain kernel) with the SVM that is trained on top of it.
+
+    Parameters
+    ----------
+    C
+        Regularisation of the SVM: the cap on its dual variables.
+    """
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(math.isfinite(self.C) and self.C > 0.0, f"C must be a positive finite number, got {self.C!r}")
+        self._check()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse options that make no sense."""
+
+    @abstractmethod
+    def _square(self, view: View) -> FloatArray:
+        """Kernel among the nodes of one view, exactly symmetric."""
+
+    @abstractmethod
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+        """Kernel among the nodes of `train`, and between those of `test` (rows) and of `train` (columns)."""
+
+    def kernel(self, graph: GraphLike) -> FloatArray:
+        """The kernel between all nodes of a graph.
+
+        Parameters
+        ----------
+        graph
+            Graph with n nodes.
+
+        Returns
+        -------
+        ndarray
+            Shape (n, n), float64, symmetric.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> from labelcert.models import Linear
+        >>> graph = SimpleNamespace(adjacency=sp.csr_array((2, 2)), features=np.array([[1.0], [2.0]]))
+        >>> Linear().kernel(graph).tolist()
+        [[1.0, 2.0], [2.0, 4.0]]
+        """
+        n = int(graph.adjacency.shape[0])
+        return self._square(View(graph.adjacency, as_features(graph.features, n), np.arange(n)))
+
+    def kernel_blocks(
+        self,
+        graph: GraphLike,
+        labeled: npt.ArrayLike,
+        test: npt.ArrayLike,
+        *,
+        inductive: bool = False,
+    ) -> tuple[FloatArray, FloatArray]:
+        r"""The two blocks of the kernel that an SVM needs, without the rest.
+
+        Parameters
+        ----------
+        graph
+            Graph with n nodes.
+        labeled, test
+            Node indices, or boolean masks of length n. The blocks keep their order.
+        inductive
+            False: labelled and test nodes live in one graph, known in training. True: the test nodes join,
+            all of them together, after training. Training then sees the graph without them, of kernel
+            :math:`Q`. The trained network is evaluated on the whole graph :math:`G'`, so that the score of
+            test node t changes with the weights along :math:`\nabla f_{G'}(t)`, while training moved them
+            along the :math:`\nabla f_G(i)`: :math:`k_t(i) = \langle \nabla f_{G'}(t), \nabla f_G(i)
+            \rangle`, the kernel between two graphs that share their weights.
+
+        Returns
+        -------
+        tuple of ndarray
+            K_train of shape (m, m), symmetric, and K_test of shape (number of test nodes, m).
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> from labelcert.models import SGC
+        >>> path = sp.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+        >>> graph = SimpleNamespace(adjacency=path, features=np.eye(3), labels=np.array([0, 1, -1]))
+        >>> K_train, K_test = SGC(depth=1).kernel_blocks(graph, [0, 1], [2])
+        >>> K_train.shape, K_test.shape
+        ((2, 2), (1, 2))
+        """
+        n = int(graph.adjacency.shape[0])
+        features = as_features(graph.features, n)
+        rows = as_nodes(labeled, n, "labeled")
+        columns = as_nodes(test, n, "test")
+        after = View(graph.adjacency, features, columns)
+        if not inductive:
+            return self._pair(View(graph.adjacency, features, rows), after, same_graph=True)
+        both = np.intersect1d(rows, columns)
+        require(
+            len(both) == 0,
+            f"inductive test nodes join after training, so none may be labelled, but {len(both)} of them are "
+            f"(nodes {', '.join(map(str, both[:5]))}); drop them from one of the two sets",
+        )
+        kept = np.setdiff1d(np.arange(n), columns)
+        before = View(
+            sp.csr_array(graph.adjacency[kept][:, kept]),
+            features[kept],
+            np.searchsorted(kept, rows).astype(np.int64),
+        )
+        return self._pair(before, after, same_graph=False)
+
+    def certify(
+        self,
+        graph: GraphLike,
+        labeled: npt.ArrayLike,
+        test: npt.ArrayLike,
+        *,
+        inductive: bool = False,
+        **options: Any,
+    ) -> Certificate:
+        """Certificate of the model's predictions for the test nodes against changed labels.
+
+        Parameters
+        ----------
+        graph
+            Graph with n nodes and the labels of the labelled ones.
+        labeled, test, inductive
+            As in `kernel_blocks`.
+        **options
+            Passed to `labelcert.certify`: ``threat``, ``max_flips``, ``engine``, ``time_limit``, ``workers``,
+            ``progress``, ``loss``.
+
+        Returns
+        -------
+        Certificate
+            Test nodes in the order of `test`.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> from labelcert.models import SGC
+        >>> path = sp.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+        >>> graph = SimpleNamespace(adjacency=path, features=np.eye(3), labels=np.array([0, 1, -1]))
+        >>> SGC(C=1.0).certify(graph, [0, 1], [2]).predictions.tolist()
+        [1]
+        """
+        from labelcert.certification import certify
+
+        n = int(graph.adjacency.shape[0])
+        labels = np.asarray(graph.labels)[as_nodes(labeled, n, "labeled")]
+        require(
+            bool((labels >= 0).all()),
+            f"every node in `labeled` needs a label, but {int((labels < 0).sum())} of {len(labels)} have "
+            "none; leave them out",
+        )
+        K_train, K_test = self.kernel_blocks(graph, labeled, test, inductive=inductive)
+        return certify(K_train, labels, K_test, self.C, **options)
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `InvalidInput` with the message unless the condition holds.
+
+    Examples
+    --------
+    >>> require(1 < 2, "one must be smaller than two")
+    """
+    if not condition:
+        raise InvalidInput(message)
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse an option that is not among its choices.
+
+    Examples
+    --------
+    >>> require_choice("activation", "tanh", ACTIVATIONS)
+    Traceback (most recent call last):
+    ...
+    labelcert.errors.InvalidInput: activation must be one of 'relu', 'linear', got 'tanh'
+    """
+    require(
+        isinstance(value, str) and value in choices,
+        f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}",
+    )
+
+
+def require_depth(depth: int) -> None:
+    """Refuse a depth that is not a whole number of hidden layers, at least one.
+
+    Examples
+    --------
+    >>> require_depth(2)
+    """
+    whole = isinstance(depth, int | np.integer) and not isinstance(depth, bool)
+    require(whole and depth >= 1, f"depth must be a whole number of hidden layers, at least 1, got {depth!r}")
+
+
+def require_between(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number outside a closed interval.
+
+    Examples
+    --------
+    >>> require_between("alpha", 0.1, 0.0, 1.0)
+    """
+    require(low <= value <= high, f"{name} must lie between {low:g} and {high:g}, got {value!r}")
+
+
+def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> IntArray:
+    """Node indices from indices or a boolean mask; refuses repetitions and indices out of range.
+
+    Examples
+    --------
+    >>> as_nodes([True, False, True], 3, "test").tolist()
+    [0, 2]
+    """
+    array = np.asarray(nodes)
+    if array.dtype == np.bool_:
+        require(array.shape == (n,), f"{name} as a mask must have shape ({n},), got {array.shape}")
+        array = np.flatnonzero(array)
+    require(
+        array.ndim == 1 and array.size > 0,
+        f"{name} must be a list of node indices that is not empty, got shape {array.shape}",
+    )
+    require(
+        np.issubdtype(array.dtype, np.integer),
+        f"{name} must hold whole numbers (node indices) or be a boolean mask, got dtype {array.dtype}",
+    )
+    outside = array[(array < 0) | (array >= n)]
+    require(
+        outside.size == 0,
+        f"{name} must hold node indices between 0 and {n - 1}, got {outside[0] if outside.size else ''}",
+    )
+    values, counts = np.unique(array, return_counts=True)
+    require(
+        len(values) == len(array),
+        f"{name} must not repeat a node, but node {values[counts.argmax()]} occurs {counts.max()} times",
+    )
+    return array.astype(np.int64)
+
+
+def as_features(features: Features, n: int) -> Features:
+    """Features as float64, dense or CSR, whichever multiplies faster.
+
+    Examples
+    --------
+    >>> as_features(np.eye(2), 2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    require(
+        len(features.shape) == 2 and features.shape[0] == n,
+        f"features must have one row per node, shape ({n}, d), got {tuple(features.shape)}",
+    )
+    if not isinstance(features, np.ndarray):
+        return sp.csr_array(features).astype(np.float64)
+    dense = np.ascontiguousarray(features, dtype=np.float64)
+    if np.count_nonzero(dense) < SPARSE_BELOW * dense.size and dense.size > 1 << 16:
+        return sp.csr_array(dense)
+    return dense
+
+
+def gram(left: Features, right: Features) -> FloatArray:
+    r"""Inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right).
+
+    Examples
+    --------
+    >>> gram(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])).tolist()
+    [[11.0]]
+    """
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return np.ascontiguousarray(left @ right.T)
+    return np.ascontiguousarray((sp.csr_array(left) @ sp.csr_array(right).T).toarray())
+
+
+def squared_norms(features: Features) -> FloatArray:
+    """Squared Euclidean norms of the rows, shape (n,).
+
+    Examples
+    --------
+    >>> squared_norms(np.array([[3.0, 4.0]])).tolist()
+    [25.0]
+    """
+    if isinstance(features, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", features, features))
+    return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()

@@ -1,0 +1,61 @@
+"""How much memory a kernel takes, and whether it is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from labelcert.errors import WorkTooLarge
+
+GIB = 1 << 30
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping, in bytes; None where the system does not say.
+
+    Examples
+    --------
+    >>> free = available_bytes()
+    >>> free is None or free > 0
+    True
+    """
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        for line in meminfo.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def require_memory(needed: int, what: str) -> None:
+    """Refuse work that would not fit into memory.
+
+    Parameters
+    ----------
+    needed
+        Estimated peak, in bytes.
+    what
+        The work, as the message names it.
+
+    Raises
+    ------
+    WorkTooLarge
+        With the estimate, what is free, and what to do.
+
+    Examples
+    --------
+    >>> require_memory(8, "a kernel block of 1 row")
+    >>> require_memory(1 << 60, "a kernel block of 10^8 rows")
+    Traceback (most recent call last):
+    ...
+    labelcert.errors.WorkTooLarge: a kernel block of 10^8 rows takes about 1073741824.0 GiB of memory, ...
+    """
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise WorkTooLarge(
+            f"{what} takes about {needed / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are free; "
+            "ask for fewer labelled or test nodes at a time, a smaller depth, or use a larger machine"
+        )

@@ -1,0 +1,240 @@
+"""Predict, then propagate: APPNP and PPNP (Gasteiger et al., 2019)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from labelcert.models.base import (
+    ACTIVATIONS,
+    VARIANTS,
+    Activation,
+    Features,
+    FloatArray,
+    Model,
+    Variant,
+    View,
+    require,
+    require_between,
+    require_choice,
+    require_depth,
+    squared_norms,
+)
+from labelcert.models.memory import require_memory
+from labelcert.models.plain import mlp_kernel
+from labelcert.models.propagation import (
+    NORMALIZATIONS,
+    Normalization,
+    convolution_matrix,
+    pagerank_iterations,
+    propagate,
+)
+
+BLOCK_ENTRIES = 1 << 21
+"""Entries of the MLP's kernel that are made at once: 16 MiB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropagatedMLP(Model):
+    r"""Base of APPNP and PPNP: an MLP whose outputs are propagated.
+
+    :math:`f = P\,\mathrm{MLP}(X)`, hence the kernel :math:`P\,\Theta_{\mathrm{MLP}}\,P^\top`.
+
+    Parameters
+    ----------
+    alpha
+        Teleport probability: how much of a node's own prediction is kept.
+    depth
+        Hidden layers of the MLP.
+    normalization, edge_weight
+        As in `GCN`, for the S that P is made of.
+    activation, variant, C
+        As in `MLP`.
+    """
+
+    alpha: float = 0.1
+    depth: int = 1
+    normalization: Normalization = "symmetric"
+    activation: Activation = "relu"
+    edge_weight: float = 1.0
+    variant: Variant = "exact"
+
+    def _check(self) -> None:
+        require_between("alpha", self.alpha, 0.0, 1.0)
+        require_depth(self.depth)
+        require_choice("normalization", self.normalization, NORMALIZATIONS)
+        require_choice("activation", self.activation, ACTIVATIONS)
+        require_between("edge_weight", self.edge_weight, 0.0, 1e6)
+        require_choice("variant", self.variant, VARIANTS)
+
+    @abstractmethod
+    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+        """P M for signals M of shape (n, c)."""
+
+    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> FloatArray:
+        return mlp_kernel(
+            left,
+            right,
+            depth=self.depth,
+            relu=self.activation == "relu",
+            published=self.variant == "published",
+            same=same,
+        )
+
+    def _convolution(self, view: View) -> sp.csr_array:
+        return convolution_matrix(
+            view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight
+        )
+
+    def _square(self, view: View) -> FloatArray:
+        n = int(view.adjacency.shape[0])
+        require_memory(4 * 8 * n * n, f"the kernel of {n} nodes")
+        S = self._convolution(view)
+        K = self._propagate(S, self._mlp(view.features, view.features, same=True))
+        K = self._propagate(S, K.T)
+        K += K.T.copy()
+        K *= 0.5
+        return K if np.array_equal(view.nodes, np.arange(n)) else K[np.ix_(view.nodes, view.nodes)]
+
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+        n, m = int(test.adjacency.shape[0]), len(train.nodes)
+        require_memory(6 * 8 * n * m, f"propagating {m} labelled nodes over {n} nodes")
+        S = self._convolution(train)
+        unit = np.zeros((S.shape[0], m))
+        unit[train.nodes, np.arange(m)] = 1.0
+        # P is a polynomial in S, so its rows at the labelled nodes are columns of that polynomial in S^T.
+        P_labeled = self._propagate(sp.csr_array(S.T), unit)
+        inner = self._smooth(train.features, train.features, P_labeled, same=True)
+        K_train = P_labeled.T @ inner
+        if same_graph:
+            K_test = self._propagate(S, inner)[test.nodes]
+        else:
+            inner = self._smooth(test.features, train.features, P_labeled, same=False)
+            K_test = self._propagate(self._convolution(test), inner)[test.nodes]
+        return np.asarray(0.5 * (K_train + K_train.T)), K_test
+
+    def _smooth(self, left: Features, right: Features, P: FloatArray, *, same: bool) -> FloatArray:
+        r""":math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), made in chunks of rows."""
+        n_left, n_right = int(left.shape[0]), int(right.shape[0])
+        out = np.empty((n_left, P.shape[1]))
+        step = max(1, BLOCK_ENTRIES // n_right)
+        for start in range(0, n_left, step):
+            rows = slice(start, min(start + step, n_left))
+            theta = self._mlp(left[rows], right)
+            if same:
+                own = np.arange(rows.start, rows.stop)
+                theta[np.arange(len(own)), own] = self._own(left[rows])
+            out[rows] = theta @ P
+        return out
+
+    def _own(self, features: Features) -> FloatArray:
+        """Kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
+        L = self.depth
+        return (L + 1) * (squared_norms(features) + 1.0) + L * (L + 1) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class APPNP(PropagatedMLP):
+    r"""Approximate personalised propagation of neural predictions.
+
+    Network: :math:`f = P_k (\sqrt{c/h}\,\sigma(X W_1 + b_1) W_2 + b_2)` (one hidden layer; more as in
+    `MLP`), weights and biases standard Gaussian and trained, :math:`P_0 = I`, :math:`P_k = (1 - \alpha) S
+    P_{k-1} + \alpha I`.
+
+    Kernel: :math:`P_k \Theta_{\mathrm{MLP}} P_k^\top`.
+
+    Parameters
+    ----------
+    alpha
+        Teleport probability in [0, 1]; 1 is the MLP.
+    iterations
+        Power iterations k; None stands for the limit, `PPNP`.
+    depth, normalization, activation, edge_weight, variant, C
+        As in `PropagatedMLP`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> APPNP(alpha=1.0).kernel(graph).diagonal().tolist()
+    [5.0, 5.0]
+    """
+
+    iterations: int | None = 10
+
+    def _check(self) -> None:
+        super()._check()
+        if self.iterations is None:
+            _require_limit(self.alpha, self.normalization)
+        else:
+            whole = isinstance(self.iterations, int | np.integer) and not isinstance(self.iterations, bool)
+            require(
+                whole and self.iterations >= 1,
+                "iterations must be a whole number, at least 1, or None for the limit, "
+                f"got {self.iterations!r}",
+            )
+
+    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+        if self.iterations is None:
+            return _propagate_limit(S, M, alpha=self.alpha)
+        return propagate(S, M, alpha=self.alpha, iterations=self.iterations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPNP(PropagatedMLP):
+    r"""Personalised propagation of neural predictions: the limit of `APPNP`.
+
+    Network and kernel: those of `APPNP` with :math:`P = \alpha (I - (1 - \alpha) S)^{-1}`.
+
+    Parameters
+    ----------
+    alpha
+        Teleport probability, above 0.
+    depth, normalization, activation, edge_weight, variant, C
+        As in `APPNP`; the normalisation must be ``"row"`` or ``"symmetric"``, for the limit to exist.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> bool(np.allclose(PPNP().kernel(graph), APPNP(iterations=400).kernel(graph)))
+    True
+    """
+
+    def _check(self) -> None:
+        super()._check()
+        _require_limit(self.alpha, self.normalization)
+
+    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+        return _propagate_limit(S, M, alpha=self.alpha)
+
+
+def _require_limit(alpha: float, normalization: str) -> None:
+    require(
+        alpha >= 1e-3,
+        f"the limit of personalised PageRank needs alpha of at least 0.001, got {alpha!r}; "
+        "use APPNP with iterations",
+    )
+    require(
+        normalization != "none",
+        "the limit of personalised PageRank needs normalization 'row' or 'symmetric', got 'none'; "
+        "use APPNP with iterations",
+    )
+
+
+def _propagate_limit(S: sp.csr_array, M: FloatArray, *, alpha: float) -> FloatArray:
+    """P M for PPNP: one dense factorisation for many signals, power iteration to rounding for few."""
+    n, c = M.shape
+    k = pagerank_iterations(alpha)
+    if 8 * k * S.nnz * c < n * n * (n / 3 + c):
+        return propagate(S, M, alpha=alpha, iterations=k)
+    require_memory(4 * 8 * n * n, f"the propagation matrix of {n} nodes")
+    system = np.asfortranarray(np.eye(n) - (1.0 - alpha) * S.toarray())
+    factors = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
+    return np.asarray(alpha * scipy.linalg.lu_solve(factors, M, check_finite=False))

@@ -1,0 +1,219 @@
+"""Models that ignore the edges: the fully connected network, the linear kernel and the RBF kernel."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from labelcert.models.base import (
+    ACTIVATIONS,
+    VARIANTS,
+    Activation,
+    Features,
+    FloatArray,
+    Model,
+    Variant,
+    View,
+    gram,
+    require,
+    require_choice,
+    require_depth,
+    squared_norms,
+)
+from labelcert.models.memory import require_memory
+from labelcert.models.relu import activate, clip_at_smaller_variance
+
+
+def mlp_kernel(
+    left: Features, right: Features, *, depth: int, relu: bool, published: bool = False, same: bool = False
+) -> FloatArray:
+    r"""Tangent kernel of the fully connected network with biases.
+
+    :math:`\Sigma_1 = X X'^\top + 1`, :math:`\Sigma_{l+1} = E_l + 1`, :math:`\Theta_1 = \Sigma_1`,
+    :math:`\Theta_{l+1} = \Sigma_{l+1} + \Theta_l \odot \dot E_l`. Invariant: the variances are
+    :math:`\|x\|^2 + l`, because :math:`E_{ii} = v_i`.
+
+    Parameters
+    ----------
+    left, right
+        Features, shapes (r, d) and (c, d).
+    depth
+        Hidden layers L.
+    relu
+        Whether the hidden layers have a ReLU.
+    published
+        Clip covariances at the smaller variance.
+    same
+        Whether `left` and `right` are the same points, so that the diagonal holds their variances.
+
+    Returns
+    -------
+    ndarray
+        :math:`\Theta_{L+1}`, shape (r, c).
+
+    Examples
+    --------
+    >>> mlp_kernel(np.array([[1.0]]), np.array([[1.0]]), depth=1, relu=True, same=True).tolist()
+    [[5.0]]
+    """
+    sigma = gram(left, right)
+    sigma += 1.0
+    v_left, v_right = squared_norms(left) + 1.0, squared_norms(right) + 1.0
+    theta: FloatArray | None = None
+    for level in range(depth):
+        if relu:
+            if same:
+                np.fill_diagonal(sigma, v_left + level)
+            if published:
+                clip_at_smaller_variance(sigma, v_left + level, v_right + level)
+        theta = sigma.copy() if theta is None else theta + sigma
+        if relu:
+            activate(sigma, theta, v_left + level, v_right + level)
+        sigma += 1.0
+    return sigma if theta is None else sigma + theta
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseModel(Model):
+    """Base of the kernels that compare two nodes by their features alone; inductive or not is the same."""
+
+    @abstractmethod
+    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+        """Kernel between two sets of points; `same` where they are one."""
+
+    def _square(self, view: View) -> FloatArray:
+        X = view.features[view.nodes]
+        m = len(view.nodes)
+        require_memory(3 * 8 * m * m, f"a kernel of {m} nodes")
+        K = self._between(X, X, same=True)
+        return np.asarray(0.5 * (K + K.T))
+
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+        require_memory(
+            3 * 8 * len(train.nodes) * len(test.nodes), f"a kernel block of {len(test.nodes)} rows"
+        )
+        K_test = self._between(test.features[test.nodes], train.features[train.nodes], same=False)
+        return self._square(train), K_test
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLP(PairwiseModel):
+    r"""Fully connected network with biases; the graph's edges play no role.
+
+    Network: :math:`f = H_L W_{L+1} + b_{L+1}`, :math:`H_l = \sqrt{c/h}\,\sigma(H_{l-1} W_l + b_l)`,
+    :math:`H_0 = X`; all weights and biases standard Gaussian and trained.
+
+    Kernel: that of `mlp_kernel`; for one hidden layer :math:`\Sigma \odot \dot E + E + 1` with
+    :math:`\Sigma = X X^\top + 1`.
+
+    Parameters
+    ----------
+    depth
+        Hidden layers L.
+    activation
+        ``"relu"`` or ``"linear"``.
+    variant
+        ``"exact"`` or ``"published"`` (covariances clipped at the smaller variance).
+    C
+        Regularisation of the SVM.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import scipy.sparse as sp
+    >>> graph = SimpleNamespace(adjacency=sp.csr_array((2, 2)), features=np.eye(2))
+    >>> MLP().kernel(graph).diagonal().tolist()
+    [5.0, 5.0]
+    """
+
+    depth: int = 1
+    activation: Activation = "relu"
+    variant: Variant = "exact"
+
+    def _check(self) -> None:
+        require_depth(self.depth)
+        require_choice("activation", self.activation, ACTIVATIONS)
+        require_choice("variant", self.variant, VARIANTS)
+
+    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+        return mlp_kernel(
+            left,
+            right,
+            depth=self.depth,
+            relu=self.activation == "relu",
+            published=self.variant == "published",
+            same=same,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(PairwiseModel):
+    r"""Linear model :math:`f = X w`, w trained: the kernel is :math:`X X^\top`.
+
+    Parameters
+    ----------
+    bias
+        Adds a trained bias, :math:`f = X w + b`, and with it 1 to every entry.
+    C
+        Regularisation of the SVM.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import scipy.sparse as sp
+    >>> graph = SimpleNamespace(adjacency=sp.csr_array((1, 1)), features=np.array([[3.0]]))
+    >>> Linear(bias=True).kernel(graph).tolist()
+    [[10.0]]
+    """
+
+    bias: bool = False
+
+    def _check(self) -> None:
+        require(isinstance(self.bias, bool), f"bias must be True or False, got {self.bias!r}")
+
+    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+        K = gram(left, right)
+        if self.bias:
+            K += 1.0
+        return K
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBF(PairwiseModel):
+    r"""Gaussian kernel :math:`\exp(-\gamma \|x - x'\|^2)`; no network, but the same certificates apply.
+
+    Parameters
+    ----------
+    gamma
+        γ > 0.
+    C
+        Regularisation of the SVM.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import scipy.sparse as sp
+    >>> graph = SimpleNamespace(adjacency=sp.csr_array((2, 2)), features=np.array([[0.0], [1.0]]))
+    >>> RBF(gamma=0.5).kernel(graph).round(4).tolist()
+    [[1.0, 0.6065], [0.6065, 1.0]]
+    """
+
+    gamma: float = 1.0
+
+    def _check(self) -> None:
+        require(
+            math.isfinite(self.gamma) and self.gamma > 0.0,
+            f"gamma must be a positive finite number, got {self.gamma!r}",
+        )
+
+    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+        K = -2.0 * gram(left, right)
+        K += squared_norms(left)[:, None]
+        K += squared_norms(right)[None, :]
+        np.maximum(K, 0.0, out=K)
+        if same:
+            np.fill_diagonal(K, 0.0)
+        return np.asarray(np.exp(-self.gamma * K))

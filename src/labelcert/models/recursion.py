@@ -1,0 +1,448 @@
+r"""The tangent-kernel recursion of message-passing networks, on the blocks that are asked for.
+
+A network is a sequence of layers. Layer l = 1..D reads the previous layer's output H (the features X for l
+= 1) and, in a network with skip connections, the fixed random embedding :math:`H_0`:
+
+.. math::
+    U_l = (T_l H_{l-1} + R_l H_0)\, W_l, \qquad
+    H_l = \sqrt{2/h}\,\mathrm{ReLU}(U_l)\ \text{or}\ U_l/\sqrt{h},
+
+all :math:`W_l` standard Gaussian and trained. With widths going to infinity, pre-activations become
+Gaussian with covariance :math:`\Sigma_l`, and the tangent kernel :math:`\Theta_l` of :math:`U_l` follows
+(Jacot et al., 2018; for graph convolutions Sabanayagam et al., 2023):
+
+.. math::
+    \Sigma_1 &= T_1 X X^\top T_1^\top, &
+    \Sigma_{l+1} &= T_{l+1} E_l T_{l+1}^\top + R_{l+1} X X^\top R_{l+1}^\top, \\
+    \Theta_1 &= \Sigma_1, &
+    \Theta_{l+1} &= \Sigma_{l+1} + T_{l+1} (\Theta_l \odot \dot E_l)\, T_{l+1}^\top,
+
+where :math:`E_l, \dot E_l` are the expectations of :mod:`labelcert.models.relu` for :math:`\Sigma_l` (and
+:math:`E_l = \Sigma_l, \dot E_l = 1` without activation).
+
+Rows and columns may belong to two different graphs that share the weights: the recursion then runs with one
+:math:`T_l` and X on the left and another on the right. That is the kernel between a node of the graph seen
+at test time and a node of the graph seen in training.
+
+Only what a block depends on is computed. Entry (i, j) of layer l needs layer l − 1 at the neighbours of i
+and of j, and the variances there; the first layer's entries are made in chunks, enter the second layer's
+sums at once, and are never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelcert.models.base import Features, FloatArray, IntArray, gram, squared_norms
+from labelcert.models.memory import require_memory
+from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
+
+STREAM_ENTRIES = 1 << 24
+"""Entries of a chunk of the first layer: 128 MiB."""
+
+PAIR_ENTRIES = 1 << 22
+"""Feature entries gathered at once for products of node pairs: 32 MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer of a message-passing network on one graph of n nodes.
+
+    Attributes
+    ----------
+    convolution
+        T, shape (n, n), applied to the previous layer's output.
+    skip
+        R, shape (n, n), applied to the fixed random embedding of the features; None without skip connection.
+    relu
+        Whether a ReLU follows the weights.
+    readout
+        Whether a second trained linear map follows the activation.
+    gradient_convolution
+        Stands in for T where gradients pass, in published variants whose formula differs; None: T itself.
+    clip_skip
+        Published Skip-PC: the skip term was clipped together with the first layer.
+    """
+
+    convolution: sp.csr_array
+    skip: sp.csr_array | None = None
+    relu: bool = True
+    readout: bool = False
+    gradient_convolution: sp.csr_array | None = None
+    clip_skip: bool = False
+
+
+class Embedding:
+    """Rows of M X for a sparse map M of shape (r, n): covariances of a linear map of the features.
+
+    Of sparse features, those on the right are mapped after the product: mapped features have many more
+    entries, and the product of two sets of them would be the dearest way.
+
+    Examples
+    --------
+    >>> e = Embedding(sp.csr_array(np.array([[1.0, 1.0]])), np.eye(2))
+    >>> e.variances.tolist(), e.covariances(e, slice(0, 1)).tolist()
+    ([2.0], [[2.0]])
+    """
+
+    def __init__(self, M: sp.csr_array, features: Features) -> None:
+        self.columns: IntArray = np.unique(M.indices).astype(np.int64)
+        self.map = sp.csr_array(M[:, self.columns])
+        self.source: Features = features[self.columns]
+        self.mapped: Features = self.map @ self.source
+        self.variances: FloatArray = squared_norms(self.mapped)
+
+    @property
+    def size(self) -> int:
+        """Number of rows r."""
+        return int(self.map.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Entries of a row of M X, on average, at least 1."""
+        entries = self.mapped.size if isinstance(self.mapped, np.ndarray) else self.mapped.nnz
+        return max(1, int(entries) // max(1, self.size))
+
+    def chunks(self, other: Embedding) -> list[slice]:
+        """Row slices for which `covariances` stays within `STREAM_ENTRIES`."""
+        per_row = max(other.size, len(other.columns))
+        step = max(1, STREAM_ENTRIES // max(1, per_row))
+        return [slice(start, min(start + step, self.size)) for start in range(0, self.size, step)]
+
+    def covariances(self, other: Embedding, rows: slice) -> FloatArray:
+        r"""Rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
+        if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
+            return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
+        inner = gram(self.mapped[rows], other.source)
+        return np.ascontiguousarray((other.map @ inner.T).T)
+
+    def pair_covariances(self, i: IntArray, j: IntArray) -> FloatArray:
+        """Covariances of the row pairs (i, j), shape (len(i),)."""
+        out = np.empty(len(i))
+        step = max(1, PAIR_ENTRIES // self.width)
+        for start in range(0, len(i), step):
+            part = slice(start, start + step)
+            if isinstance(self.mapped, np.ndarray):
+                out[part] = np.einsum("ij,ij->i", self.mapped[i[part]], self.mapped[j[part]])
+            else:
+                products = self.mapped[i[part]].multiply(self.mapped[j[part]])
+                out[part] = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
+        return out
+
+
+class Side:
+    """The rows (or columns) of a kernel block: the nodes that each layer needs, and what connects them.
+
+    Parameters
+    ----------
+    layers
+        The network on this side's graph.
+    features
+        X of that graph, shape (n, d).
+    nodes
+        The nodes asked for, ascending, without repetition.
+
+    Attributes
+    ----------
+    nodes
+        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are those
+        asked for.
+    variances
+        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, as far as known.
+    """
+
+    def __init__(self, layers: Sequence[Layer], features: Features, nodes: IntArray) -> None:
+        self.layers = layers
+        depth = len(layers)
+        self.nodes: dict[int, IntArray] = {depth: nodes}
+        self.convolutions: dict[int, sp.csr_array] = {}
+        self.gradient_convolutions: dict[int, sp.csr_array] = {}
+        self.skips: dict[int, Embedding] = {}
+        for level in range(depth, 1, -1):
+            layer = layers[level - 1]
+            rows = self.nodes[level]
+            T = sp.csr_array(layer.convolution[rows])
+            below = np.unique(T.indices).astype(np.int64)
+            self.nodes[level - 1] = below
+            self.convolutions[level] = sp.csr_array(T[:, below])
+            self.gradient_convolutions[level] = self.convolutions[level]
+            if layer.gradient_convolution is not None:
+                self.gradient_convolutions[level] = sp.csr_array(layer.gradient_convolution[rows][:, below])
+            if layer.skip is not None:
+                self.skips[level] = Embedding(sp.csr_array(layer.skip[rows]), features)
+        self.first = Embedding(sp.csr_array(layers[0].convolution[self.nodes[1]]), features)
+        self.variances: dict[int, FloatArray] = {1: self.first.variances}
+
+    @property
+    def last_relu(self) -> int:
+        """The last layer with an activation; 0 where there is none."""
+        return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
+
+
+def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> FloatArray:
+    r"""Tangent kernel :math:`\Theta_D` between the nodes of two sides.
+
+    Parameters
+    ----------
+    left, right
+        Sides of one architecture; the same object for a square block.
+    same_graph
+        Whether both sides look at one graph, so that equal node numbers mean one node.
+    published
+        Clip covariances and round to float32 where the published code does.
+
+    Returns
+    -------
+    ndarray
+        Shape (rows of left, rows of right).
+
+    Raises
+    ------
+    WorkTooLarge
+        If the matrices would not fit into the memory that is free.
+
+    Examples
+    --------
+    One linear layer of weights on the identity convolution is the linear kernel:
+
+    >>> layers = [Layer(sp.eye_array(2, format="csr"), relu=False)]
+    >>> side = Side(layers, np.array([[1.0], [2.0]]), np.arange(2))
+    >>> kernel_block(side, side, same_graph=True).tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
+    """
+    require_memory(estimate_bytes(left, right), f"a kernel block of {len(left.nodes[len(left.layers)])} rows")
+    if left is not right:
+        for side in (left, right):
+            _complete_variances(side, published=published)
+    theta = _Recursion(left, right, same_graph=same_graph, published=published).run()
+    if left is right:
+        theta += theta.T.copy()
+        theta *= 0.5
+    return theta
+
+
+def estimate_bytes(left: Side, right: Side) -> int:
+    """Peak memory of `kernel_block` in bytes: covariances and tangents of two layers in a row, and a chunk.
+
+    Examples
+    --------
+    >>> side = Side([Layer(sp.eye_array(2, format="csr"), relu=False)], np.ones((2, 1)), np.arange(2))
+    >>> estimate_bytes(side, side) > 32
+    True
+    """
+    depth = len(left.layers)
+
+    def area(a: Side, b: Side, level: int) -> int:
+        return len(a.nodes[level]) * len(b.nodes[level]) if 1 <= level <= depth else 0
+
+    chunk = min(4 * STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
+    block = area(left, right, 1) if depth == 1 else 0
+    for level in range(2, depth + 1):
+        block = max(block, 2 * area(left, right, level) + 2 * area(left, right, level + 1))
+    square = 0
+    if left is not right:
+        for side in (left, right):
+            levels = range(2, side.last_relu) if side.last_relu not in side.variances else ()
+            square = max([square, *(area(side, side, k) + area(side, side, k + 1) for k in levels)])
+    return 8 * (max(block, square) + chunk)
+
+
+class _Recursion:
+    """State of one run over the layers; see the module's head for the symbols."""
+
+    def __init__(self, left: Side, right: Side, *, same_graph: bool, published: bool) -> None:
+        self.left, self.right = left, right
+        self.same_graph, self.published = same_graph, published
+        self.depth = len(left.layers)
+
+    def run(self) -> FloatArray:
+        """All layers; returns Theta_D."""
+        if self.depth == 1:
+            out = np.empty((self.left.first.size, self.right.first.size))
+            for rows in self.left.first.chunks(self.right.first):
+                out[rows] = self._first_layer(rows)[1]
+            return out
+        sigma, propagated = self._first_into_second()
+        for level in range(2, self.depth):
+            theta = self._complete_layer(level, sigma, propagated)
+            sigma, propagated = self._convolve(level + 1, sigma, theta)
+        return self._complete_layer(self.depth, sigma, propagated)
+
+    def run_covariances(self, last: int) -> None:
+        """Record the variances of layers 2..last on the way; needs a square block."""
+        E = self._first_into_second(tangent=False)[0]
+        for level in range(2, last + 1):
+            self._complete_covariance(level, E)
+            if level < last:
+                activate(E, None, self.left.variances[level], self.right.variances[level])
+                E = _sandwich(self.left.convolutions[level + 1], E, self.right.convolutions[level + 1])
+
+    def _first_layer(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        layer = self.left.layers[0]
+        sigma = self.left.first.covariances(self.right.first, rows)
+        left_variance, right_variance = self.left.variances[1][rows], self.right.variances[1]
+        if layer.relu:
+            self._set_diagonal(1, sigma, rows)
+            if self.published:
+                clip_at_smaller_variance(sigma, left_variance, right_variance)
+        theta = sigma.copy()
+        if layer.relu:
+            activate(sigma, theta, left_variance, right_variance)
+        if layer.readout:
+            theta += sigma
+        return sigma, theta
+
+    def _first_into_second(self, *, tangent: bool = True) -> tuple[FloatArray, FloatArray | None]:
+        shape = (len(self.left.nodes[2]), len(self.right.nodes[2]))
+        merged = tangent and self._merges_at(2)
+        sigma = np.zeros(shape)
+        theta = np.zeros(shape) if tangent and not merged else None
+        T_left, T_right = sp.csc_array(self.left.convolutions[2]), self.right.convolutions[2]
+        G_left = sp.csc_array(self.left.gradient_convolutions[2])
+        G_right = self.right.gradient_convolutions[2]
+        for rows in self.left.first.chunks(self.right.first):
+            E, theta_dot = self._first_layer(rows)
+            if merged:
+                E += theta_dot
+            _add_product(sigma, T_left, rows, E, T_right)
+            if theta is not None:
+                _add_product(theta, G_left, rows, theta_dot, G_right)
+        return sigma, theta
+
+    def _convolve(
+        self, level: int, sigma: FloatArray, theta: FloatArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        T = self.left.convolutions[level], self.right.convolutions[level]
+        if self._merges_at(level):
+            sigma += theta
+            return _sandwich(T[0], sigma, T[1]), None
+        G = self.left.gradient_convolutions[level], self.right.gradient_convolutions[level]
+        return _sandwich(T[0], sigma, T[1]), _sandwich(G[0], theta, G[1])
+
+    def _merges_at(self, level: int) -> bool:
+        """Whether the layer only adds Sigma and Theta, so that their sum can be convolved in one go."""
+        layer = self.left.layers[level - 1]
+        return level == self.depth and not layer.relu and layer.gradient_convolution is None
+
+    def _complete_covariance(self, level: int, sigma: FloatArray) -> None:
+        layer = self.left.layers[level - 1]
+        if layer.skip is not None:
+            left, right = self.left.skips[level], self.right.skips[level]
+            for rows in left.chunks(right):
+                part = left.covariances(right, rows)
+                if self.published and layer.clip_skip:
+                    clip_at_smaller_variance(part, left.variances[rows], right.variances)
+                sigma[rows] += part
+        if not layer.relu:
+            return
+        if self.left is self.right:
+            self.left.variances[level] = sigma.diagonal().copy()
+        self._set_diagonal(level, sigma, slice(0, len(sigma)))
+        if self.published:
+            clip_at_smaller_variance(sigma, self.left.variances[level], self.right.variances[level])
+
+    def _complete_layer(self, level: int, sigma: FloatArray, theta: FloatArray | None) -> FloatArray:
+        layer = self.left.layers[level - 1]
+        self._complete_covariance(level, sigma)
+        if theta is None:
+            theta = sigma.copy() if layer.relu else sigma
+        else:
+            if self.published and level < self.depth:
+                theta[...] = theta.astype(np.float32)
+            theta += sigma
+        if layer.relu:
+            activate(sigma, theta, self.left.variances[level], self.right.variances[level])
+        if layer.readout:
+            theta += sigma
+        return theta
+
+    def _set_diagonal(self, level: int, sigma: FloatArray, rows: slice) -> None:
+        """Give a node's covariance with itself the value of its variance.
+
+        Near correlation 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8.
+        """
+        if not self.same_graph:
+            return
+        a, b = self.left.nodes[level][rows], self.right.nodes[level]
+        _, i, j = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+        sigma[i, j] = self.right.variances[level][j]
+
+
+def _complete_variances(side: Side, *, published: bool) -> None:
+    """Fill in the variances of every layer with an activation."""
+    last = side.last_relu
+    if last < 2 or last in side.variances:
+        return
+    if last == 2 and _local_is_cheaper(side):
+        side.variances[2] = _second_variances(side, published=published)
+    else:
+        _Recursion(side, side, same_graph=True, published=published).run_covariances(last)
+
+
+def _local_is_cheaper(side: Side) -> bool:
+    """Whether `_second_variances` beats the dense recursion; for large sides its small memory decides."""
+    fan_in = np.diff(side.convolutions[2].indptr).astype(np.int64)
+    pairs = int((fan_in**2).sum()) // 2
+    dense_entries = len(side.nodes[1]) ** 2
+    return dense_entries > STREAM_ENTRIES or pairs * side.first.width < 5 * dense_entries
+
+
+def _second_variances(side: Side, *, published: bool) -> FloatArray:
+    r"""Variances of layer 2 alone, :math:`(\Sigma_2)_{ii} = \sum_{jk} T_{ij} T_{ik} (E_1)_{jk}`.
+
+    Only pairs j, k with a common neighbour i enter, so no dense matrix is needed.
+    """
+    T = side.convolutions[2]
+    out = np.zeros(T.shape[0])
+    pairs_up_to = np.cumsum(np.diff(T.indptr).astype(np.int64) ** 2)
+    start = 0
+    while start < len(out):
+        done = pairs_up_to[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(pairs_up_to, done + PAIR_ENTRIES // 4, side="right")))
+        part = sp.csr_array(T[start:stop])
+        pattern = sp.csr_array((np.ones_like(part.data), part.indices, part.indptr), shape=part.shape)
+        pairs = sp.triu(pattern.T @ pattern, format="coo")
+        i, j = (index.astype(np.int64) for index in pairs.coords)
+        E = np.where(i == j, 1.0, 2.0) * _first_expectation(side, i, j, published=published)
+        weighted = part @ sp.csr_array((E, (i, j)), shape=pairs.shape)
+        out[start:stop] = np.asarray(weighted.multiply(part).sum(axis=1), dtype=np.float64).ravel()
+        start = stop
+    if 2 in side.skips:
+        out += side.skips[2].variances
+    return out
+
+
+def _first_expectation(side: Side, i: IntArray, j: IntArray, *, published: bool) -> FloatArray:
+    """Entries (i, j) of E_1; of Sigma_1 where the first layer has no activation."""
+    v_i, v_j = side.variances[1][i], side.variances[1][j]
+    sigma = np.where(i == j, v_i, side.first.pair_covariances(i, j))
+    if not side.layers[0].relu:
+        return sigma
+    if published:
+        sigma = np.minimum(sigma, np.minimum(v_i, v_j))
+    return relu_expectations(sigma, np.sqrt(v_i * v_j))[0]
+
+
+def _sandwich(A: sp.csr_array, M: FloatArray, B: sp.csr_array) -> FloatArray:
+    r""":math:`A M B^\top` with sparse A and B, in chunks of rows."""
+    out = np.empty((A.shape[0], B.shape[0]))
+    step = max(1, STREAM_ENTRIES // 8 // max(1, M.shape[1]))
+    for start in range(0, A.shape[0], step):
+        rows = slice(start, start + step)
+        out[rows] = (B @ (sp.csr_array(A[rows]) @ M).T).T
+    return out
+
+
+def _add_product(out: FloatArray, A: sp.csc_array, columns: slice, M: FloatArray, B: sp.csr_array) -> None:
+    r"""Add :math:`A_{:,\mathrm{columns}} M B^\top` to `out`, touching only the rows that change."""
+    part = sp.csr_array(A[:, columns])
+    touched = np.flatnonzero(np.diff(part.indptr))
+    out[touched] += sp.csr_array(part[touched]) @ np.ascontiguousarray((B @ M.T).T)
+
+
+def _dense_rows(rows: Features) -> FloatArray:
+    return rows if isinstance(rows, np.ndarray) else rows.toarray()

@@ -1,0 +1,107 @@
+"""Models by name, for the command line and for configuration files."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from typing import Any
+
+from labelcert.errors import InvalidInput
+from labelcert.models.base import Model
+from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
+from labelcert.models.pagerank import APPNP, PPNP
+from labelcert.models.plain import MLP, RBF, Linear
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model that can be asked for by name.
+
+    Attributes
+    ----------
+    name
+        Lower case, words joined by hyphens.
+    description
+        One line.
+    model
+        The class.
+    """
+
+    name: str
+    description: str
+    model: type[Model]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that the model takes.
+
+        Examples
+        --------
+        >>> models()[0].options
+        ('C', 'depth', 'variant', 'normalization', 'activation', 'edge_weight')
+        """
+        return tuple(field.name for field in fields(self.model))
+
+
+_MODELS = (
+    ModelInfo("gcn", "graph convolutional network with ReLU", GCN),
+    ModelInfo("sgc", "simplified graph convolution: a GCN without activations", SGC),
+    ModelInfo("graphsage", "GraphSAGE with mean aggregation, S = I + A/degree", GraphSAGE),
+    ModelInfo("gin", "graph isomorphism network, S = A + I, an MLP after each sum", GIN),
+    ModelInfo("appnp", "MLP, then 10 steps of personalised PageRank", APPNP),
+    ModelInfo("ppnp", "MLP, then exact personalised PageRank", PPNP),
+    ModelInfo("gcn-skip-pc", "GCN whose layers all see the input again", GCNSkipPC),
+    ModelInfo("gcn-skip-alpha", "GCN with a share of the input in every layer", GCNSkipAlpha),
+    ModelInfo("mlp", "fully connected network on the features, edges unused", MLP),
+    ModelInfo("linear", "linear kernel on the features, edges unused", Linear),
+    ModelInfo("rbf", "Gaussian kernel on the features, edges unused", RBF),
+)
+
+
+def models() -> tuple[ModelInfo, ...]:
+    """All models, in the order in which lists show them.
+
+    Examples
+    --------
+    >>> [info.name for info in models()][:3]
+    ['gcn', 'sgc', 'graphsage']
+    """
+    return _MODELS
+
+
+def model_from_name(name: str, **options: Any) -> Model:
+    """A model by its name.
+
+    Parameters
+    ----------
+    name
+        One of the names of `models`.
+    **options
+        Options of the model's class.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such model, or it has no such option.
+
+    Examples
+    --------
+    >>> model_from_name("appnp", alpha=0.2, C=0.5).alpha
+    0.2
+    """
+    info = next((candidate for candidate in _MODELS if candidate.name == name), None)
+    if info is None:
+        names = [candidate.name for candidate in _MODELS]
+        close = difflib.get_close_matches(str(name).lower(), names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InvalidInput(f"model must be one of {', '.join(names)}, got {name!r}{hint}")
+    unknown = [option for option in options if option not in info.options]
+    if unknown:
+        raise InvalidInput(
+            f"model {name!r} has no option {unknown[0]!r}; its options are {', '.join(info.options)}"
+        )
+    return info.model(**options)

@@ -1,0 +1,156 @@
+r"""Gaussian expectations of the ReLU: the arc-cosine functions (Cho and Saul, 2009).
+
+For :math:`(a, b) \sim N(0, \cdot)` with variances :math:`v_i, v_j`, covariance :math:`\Sigma_{ij}` and
+correlation :math:`u = \Sigma_{ij} / \sqrt{v_i v_j}`,
+
+.. math::
+    E_{ij} = 2\,\mathbb{E}[\mathrm{ReLU}(a)\,\mathrm{ReLU}(b)] = \sqrt{v_i v_j}\,\kappa_1(u), \qquad
+    \dot E_{ij} = 2\,\mathbb{E}[1_{a > 0}\,1_{b > 0}] = \kappa_0(u),
+
+with :math:`\kappa_0(u) = 1 - \arccos(u)/\pi` and :math:`\kappa_1(u) = u\,\kappa_0(u) + \sqrt{1 - u^2}/\pi`.
+The factor 2 is the networks' :math:`c_\sigma`: it keeps :math:`E_{ii} = v_i`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+CHUNK_ENTRIES = 1 << 17
+"""Entries of a dense block that is worked on at once: 1 MiB, so that temporaries stay in the cache."""
+
+
+def kappa0(u: FloatArray) -> FloatArray:
+    r"""Arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
+
+    Parameters
+    ----------
+    u
+        Correlations in [-1, 1], any shape.
+
+    Returns
+    -------
+    ndarray
+        Values in [0, 1], same shape.
+
+    Examples
+    --------
+    >>> kappa0(np.array([-1.0, 0.0, 1.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return 1.0 - np.arccos(u) / np.pi
+
+
+def kappa1(u: FloatArray) -> FloatArray:
+    r"""Arc-cosine function of order 1, :math:`\kappa_1(u) = u\,\kappa_0(u) + \sqrt{1 - u^2}/\pi`.
+
+    Parameters
+    ----------
+    u
+        Correlations in [-1, 1], any shape.
+
+    Returns
+    -------
+    ndarray
+        Values in [0, 1], same shape.
+
+    Examples
+    --------
+    >>> kappa1(np.array([-1.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
+    return u * kappa0(u) + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi
+
+
+def row_chunks(n_rows: int, n_columns: int) -> list[slice]:
+    """Slices that cut `n_rows` rows of length `n_columns` into chunks of about `CHUNK_ENTRIES` entries.
+
+    Examples
+    --------
+    >>> row_chunks(5, CHUNK_ENTRIES // 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, CHUNK_ENTRIES // max(1, n_columns))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def relu_expectations(sigma: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""The pair :math:`(E, \dot E)` of the module's head, entry by entry.
+
+    Parameters
+    ----------
+    sigma
+        Covariances, any shape.
+    q
+        :math:`\sqrt{v_i v_j}` of the same shape. Where it is zero, both Gaussians being compared cannot
+        vary together: E is zero and :math:`\dot E` is set to its value for independent signs, 1/2, which
+        only ever multiplies a zero.
+
+    Returns
+    -------
+    tuple of ndarray
+        E and :math:`\dot E`.
+
+    Examples
+    --------
+    >>> E, E_dot = relu_expectations(np.array([0.0, 4.0]), np.array([2.0, 4.0]))
+    >>> E_dot.tolist(), float(E[1])
+    ([0.5, 1.0], 4.0)
+    """
+    u = np.divide(sigma, q, out=np.zeros_like(q), where=q > 0.0)
+    np.clip(u, -1.0, 1.0, out=u)
+    e_dot = kappa0(u)
+    return q * (u * e_dot + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi), e_dot
+
+
+def activate(
+    sigma: FloatArray, theta: FloatArray | None, left_variance: FloatArray, right_variance: FloatArray
+) -> None:
+    r"""Pass a layer through the ReLU, in place.
+
+    :math:`\Theta \leftarrow \Theta \odot \dot E`, :math:`\Sigma \leftarrow E`.
+
+    Parameters
+    ----------
+    sigma
+        Covariances of the pre-activations, shape (r, c). Overwritten by E.
+    theta
+        Tangent kernel of the pre-activations, shape (r, c), overwritten; None where only covariances are
+        wanted.
+    left_variance, right_variance
+        Variances of the row and the column nodes, shapes (r,) and (c,).
+
+    Examples
+    --------
+    >>> sigma, theta = np.array([[4.0]]), np.array([[3.0]])
+    >>> activate(sigma, theta, np.array([4.0]), np.array([4.0]))
+    >>> sigma.tolist(), theta.tolist()
+    ([[4.0]], [[3.0]])
+    """
+    for rows in row_chunks(*sigma.shape):
+        q = np.sqrt(np.outer(left_variance[rows], right_variance))
+        sigma[rows], e_dot = relu_expectations(sigma[rows], q)
+        if theta is not None:
+            theta[rows] *= e_dot
+
+
+def clip_at_smaller_variance(
+    sigma: FloatArray, left_variance: FloatArray, right_variance: FloatArray
+) -> None:
+    r"""The published clipping, in place: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
+
+    No Gaussian requires it (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive
+    semidefinite. It serves ``variant="published"`` only.
+
+    Examples
+    --------
+    >>> sigma = np.array([[1.5]])
+    >>> clip_at_smaller_variance(sigma, np.array([1.0]), np.array([4.0]))
+    >>> sigma.tolist()
+    [[1.0]]
+    """
+    for rows in row_chunks(*sigma.shape):
+        bound = np.minimum.outer(left_variance[rows], right_variance)
+        np.minimum(sigma[rows], bound, out=sigma[rows])

@@ -1,0 +1,189 @@
+"""Choosing C (and α, or any other option) by cross-validation over the labelled nodes, as the paper does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.models.base import FloatArray, GraphLike, IntArray, Model, as_nodes, require, require_choice
+from labelcert.svm import train
+
+C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""The paper's grid for C."""
+
+Rule = Literal["best", "smallest"]
+RULES: tuple[str, ...] = get_args(Rule)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One point of the grid and how it did.
+
+    Attributes
+    ----------
+    model
+        The model with these options.
+    accuracy
+        Validation accuracy, averaged over the folds.
+    deviation
+        Standard deviation over the folds.
+    """
+
+    model: Model
+    accuracy: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Outcome of a cross-validation.
+
+    Attributes
+    ----------
+    model
+        The model that was chosen.
+    candidates
+        Every point of the grid, in the order of the grid.
+    """
+
+    model: Model
+    candidates: tuple[Candidate, ...]
+
+
+def select(
+    model: Model,
+    graph: GraphLike,
+    labeled: npt.ArrayLike,
+    *,
+    seed: int,
+    C: Sequence[float] = C_GRID,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    rule: Rule = "best",
+    folds: int = 4,
+    progress: Callable[[int, int], None] | None = None,
+) -> Selection:
+    """Choose C, and other options if a grid for them is given, by stratified cross-validation.
+
+    The kernel is computed once per combination of options and serves all C and all folds.
+
+    Parameters
+    ----------
+    model
+        Gives the options that are not searched.
+    graph
+        Graph with n nodes and the labels of the labelled ones.
+    labeled
+        Labelled nodes: indices or a mask. Their order matters to how scikit-learn shuffles them into folds.
+    seed
+        Seed of that shuffle; the paper takes the seed of the split.
+    C
+        Values of C to try.
+    grid
+        Values of other options to try, by name, such as ``{"alpha": (0.0, 0.1, 0.2)}``.
+    rule
+        ``"best"``: the highest accuracy, the earliest in the grid among equals. ``"smallest"``: the
+        smallest C among the candidates at most one standard deviation (that of the best one) below the
+        best, the more accurate one among equal C.
+    folds
+        Number of folds.
+    progress
+        Called with (evaluations done, evaluations in all) after each.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    MissingExtra
+        If scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import scipy.sparse as sp
+    >>> from labelcert.models import Linear
+    >>> graph = SimpleNamespace(
+    ...     adjacency=sp.csr_array((8, 8)),
+    ...     features=np.array([[1.0], [2.0], [3.0], [4.0], [-1.0], [-2.0], [-3.0], [-4.0]]),
+    ...     labels=np.array([1, 1, 1, 1, 0, 0, 0, 0]),
+    ... )
+    >>> select(Linear(), graph, np.arange(8), seed=0, C=(0.1, 1.0), rule="smallest").model
+    Linear(C=0.1, bias=False)
+    """
+    require_choice("rule", rule, RULES)
+    require(len(C) > 0, "C must hold at least one value to try, got none")
+    options = {name: tuple(values) for name, values in (grid or {}).items()}
+    known = {field.name for field in fields(model)} - {"C"}
+    for name, values in options.items():
+        require(
+            name in known,
+            f"{type(model).__name__} has no option {name!r} to search; it has {', '.join(sorted(known))}",
+        )
+        require(len(values) > 0, f"the grid for {name!r} must hold at least one value, got none")
+    nodes = as_nodes(labeled, int(graph.adjacency.shape[0]), "labeled")
+    labels = np.asarray(graph.labels)[nodes]
+    require(
+        bool((labels >= 0).all()),
+        f"every node in `labeled` needs a label, but {int((labels < 0).sum())} of {len(labels)} have none",
+    )
+    parts = _stratified_folds(labels, folds=folds, seed=seed)
+    settings = [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
+    total, done = len(settings) * len(C) * len(parts), 0
+    candidates: list[Candidate] = []
+    for setting in settings:
+        variant = replace(model, **setting)
+        K = variant.kernel_blocks(graph, nodes, nodes[:1])[0]
+        for value in C:
+            accuracies = []
+            for fit, validation in parts:
+                predicted = _predict(K[np.ix_(fit, fit)], labels[fit], K[np.ix_(validation, fit)], value)
+                accuracies.append(float(np.mean(predicted == labels[validation])))
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            candidates.append(
+                Candidate(replace(variant, C=value), float(np.mean(accuracies)), float(np.std(accuracies)))
+            )
+    return Selection(_choose(candidates, rule), tuple(candidates))
+
+
+def _choose(candidates: Sequence[Candidate], rule: Rule) -> Model:
+    best = max(candidates, key=lambda candidate: candidate.accuracy)
+    if rule == "best":
+        return best.model
+    # Accuracies are means of ratios of small integers; without slack their rounding would decide ties.
+    threshold = best.accuracy - best.deviation - 1e-12
+    close = [candidate for candidate in candidates if candidate.accuracy >= threshold]
+    return min(close, key=lambda candidate: (candidate.model.C, -candidate.accuracy)).model
+
+
+def _stratified_folds(labels: IntArray, *, folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
+    try:
+        from sklearn.model_selection import StratifiedKFold
+    except ImportError as error:
+        raise MissingExtra("scikit-learn", "sklearn", "cross-validation") from error
+    smallest = int(np.unique(labels, return_counts=True)[1].min())
+    if not 2 <= folds <= smallest:
+        raise InvalidInput(
+            f"folds must lie between 2 and the size of the smallest class of labelled nodes ({smallest}), "
+            f"got {folds}; label more nodes or use fewer folds"
+        )
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    return [(fit, validation) for fit, validation in splitter.split(np.zeros(len(labels)), labels)]
+
+
+def _predict(K: FloatArray, labels: IntArray, K_test: FloatArray, C: float) -> IntArray:
+    """Predictions of the SVM (two classes) or of one SVM per class against the rest."""
+    classes = np.unique(labels)
+    if len(classes) == 2:
+        scores = K_test @ train(K, np.where(labels == classes[1], 1.0, -1.0), C)
+        return np.asarray(classes[(scores > 0.0).astype(np.int64)])
+    scores = np.stack([K_test @ train(K, np.where(labels == c, 1.0, -1.0), C) for c in classes], axis=1)
+    return np.asarray(classes[scores.argmax(axis=1)])
