@@ -1,7 +1,8 @@
 """What every engine takes and returns.
 
-An engine is one file: a class that says which problems it refuses, estimates its work, and runs. It reads a :class:`Question` and returns :class:`Findings`; it never decides a sign on its
-own authority, but through the question's scorer.
+An engine is one file: a class that says which problems it refuses, estimates its work, and runs. It reads a
+:class:`Question` and returns :class:`Findings`; it never decides a sign on its own authority, but through the
+question's scorer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ Int = npt.NDArray[np.int64]
 GRACE_SECONDS = 1.0
 
 
-class Stop(str, Enum):
+class Stop(StrEnum):
     """Why a run ended."""
 
     FINISHED = "finished"

@@ -153,7 +153,7 @@ class ExactSVM:
             for i in free
         ]
         try:
-            numerators, denominator = block.solve(fmpz_mat(len(free), 1, right)).numer_denom()
+            numerators, denominator = _solution(block, right)
         except ZeroDivisionError:
             return None
         Z = [self._c_num * denominator * y[i] if states[i] == CAP else fmpz(0) for i in range(self._m)]
@@ -211,13 +211,15 @@ class ExactSVM:
         return [fmpz((a * scale).p) * y[i] for i, a in enumerate(alpha)]
 
 
+def _solution(A: Any, right: list[Any]) -> tuple[Any, Any]:
+    """Numerators and common denominator of ``A⁻¹ right``."""
+    return A.solve(fmpz_mat(len(right), 1, right)).numer_denom()
+
+
 def _pivot_columns(A: Any) -> list[int]:
     """Columns of a maximal independent set, from the reduced echelon form."""
     reduced, _, r = A.rref()
-    columns = []
-    for row in range(r):
-        columns.append(next(j for j in range(A.ncols()) if reduced[row, j] != 0))
-    return columns
+    return [next(j for j in range(A.ncols()) if reduced[row, j] != 0) for row in range(r)]
 
 
 def _exchange(M: npt.NDArray[np.object_], q: npt.NDArray[np.object_], block: list[int]) -> None:
@@ -254,5 +256,5 @@ class ExactRidge:
 
     def solve(self, right: list[int]) -> list[Any]:
         """Integers proportional, by a positive factor, to ``(Q + I/(2C))⁻¹ right``."""
-        numerators, _ = self._matrix.solve(fmpz_mat(len(right), 1, right)).numer_denom()
+        numerators, _ = _solution(self._matrix, right)
         return [numerators[i, 0] for i in range(len(right))]

@@ -245,7 +245,7 @@ def ridge_rows(problem: Problem) -> tuple[Float, Float]:
         H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
     except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
         H = np.linalg.lstsq(A, problem.K_test.T, rcond=None)[0]
-    residual = problem.K_test.T - A @ H
+    residual = problem.K_test.T - A @ np.asarray(H, dtype=np.float64)
     norm_a = float(np.linalg.norm(A))
     rounding = 2.0 * UNIT_ROUNDOFF * (m + 4) * (norm_a * np.linalg.norm(H, axis=0) + 1e-290)
     rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(problem.K_test, axis=1)

@@ -1,0 +1,41 @@
+# Everything that a checkout needs is installed into .venv; no other set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test test-long check bench selfcheck clean
+
+run: $(VENV)/.installed
+	$(BIN)/labelcert certify karate --model gcn --model sgc
+
+test: $(VENV)/.tested check
+	$(BIN)/python -m pytest
+
+test-long: $(VENV)/.tested
+	$(BIN)/python -m pytest -m "long or not long"
+
+check: $(VENV)/.tested
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+
+bench: $(VENV)/.tested
+	$(BIN)/python -m benchmarks
+
+selfcheck: $(VENV)/.installed
+	$(BIN)/labelcert selfcheck --problems 5000
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.tested: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	find . -name '*.nb[ic]' -delete
