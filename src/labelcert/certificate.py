@@ -12,14 +12,16 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from labelcert.budget import flips_for_fraction
 from labelcert.errors import CertificateFileError, InvalidInput
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Int = npt.NDArray[np.int64]
 
@@ -222,6 +224,8 @@ class Certificate:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per node: prediction, score, radius (as an interval, and whether it is exact) and witness."""
+        import pandas as pd
+
         return pd.DataFrame(
             {
                 "prediction": self.predictions,
@@ -236,6 +240,8 @@ class Certificate:
 
     def curve_frame(self) -> pd.DataFrame:
         """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
+        import pandas as pd
+
         budgets = range(self.max_flips + 1)
         return pd.DataFrame(
             {
@@ -339,9 +345,7 @@ def load(path: str | os.PathLike[str]) -> Certificate:
         with zipfile.ZipFile(name) as archive:
             damaged = archive.testzip()
             if damaged is not None:
-                raise CertificateFileError(
-                    f"{name} is damaged: its part {damaged} does not match its checksum"
-                )
+                raise CertificateFileError(f"{name} is damaged: its part {damaged} does not match its checksum")
             return _read(name, archive)
     except FileNotFoundError:
         raise CertificateFileError(f"there is no file {name}") from None
@@ -352,9 +356,7 @@ def load(path: str | os.PathLike[str]) -> Certificate:
 def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
     members = set(archive.namelist())
     if "metadata.json" not in members:
-        raise CertificateFileError(
-            f"{name} is a zip archive, but not a labelcert certificate: no metadata.json"
-        )
+        raise CertificateFileError(f"{name} is a zip archive, but not a labelcert certificate: no metadata.json")
     try:
         metadata = json.loads(archive.read("metadata.json"))
     except ValueError as error:

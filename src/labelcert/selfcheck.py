@@ -111,10 +111,7 @@ def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int,
     trusted = [False] * m if threat.trusted is None else [bool(v) for v in np.asarray(threat.trusted)]
     other = {a: b for a in set(labels) for b in set(labels) if a != b}
     allowed = threat.allowed_flips
-    may = [
-        not trusted[i] and (allowed is None or other[labels[i]] in allowed.get(labels[i], ()))
-        for i in range(m)
-    ]
+    may = [not trusted[i] and (allowed is None or other[labels[i]] in allowed.get(labels[i], ())) for i in range(m)]
     candidates = [i for i in range(m) if may[i]]
     for size in range(len(candidates) + 1):
         for flips in itertools.combinations(candidates, size):
@@ -173,10 +170,7 @@ def _scale_to_optimum(Q: list[list[Fraction]], C: Fraction, y: list[int], Z: lis
     for s in scales:
         alpha = [y[i] * s * direction[i] for i in range(m)]
         margin = [y[i] * s * f[i] for i in range(m)]
-        if all(
-            0 <= a <= C and (a == 0 or g <= 1) and (a == C or g >= 1)
-            for a, g in zip(alpha, margin, strict=True)
-        ):
+        if all(0 <= a <= C and (a == 0 or g <= 1) and (a == C or g >= 1) for a, g in zip(alpha, margin, strict=True)):
             return [s * v for v in direction]
     raise AssertionError("no multiple of the solution satisfies the optimality conditions")
 

@@ -224,14 +224,10 @@ def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
     if not np.issubdtype(array.dtype, np.integer):
         raise InvalidInput(f"costs must be whole numbers, got dtype {array.dtype}; scale them to integers")
     if array.min() < 1:
-        raise InvalidInput(
-            f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted"
-        )
+        raise InvalidInput(f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted")
     total = int(array.sum(dtype=object))
     if total > MAX_TOTAL_COST:
-        raise InvalidInput(
-            f"costs add up to {total}, more than {MAX_TOTAL_COST}; divide them by a common unit"
-        )
+        raise InvalidInput(f"costs add up to {total}, more than {MAX_TOTAL_COST}; divide them by a common unit")
     return array.astype(np.int64)
 
 

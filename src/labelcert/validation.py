@@ -44,9 +44,7 @@ def check_matrix(name: str, value: npt.ArrayLike) -> Float:
     except ValueError as error:
         raise InvalidInput(f"{name} must be a matrix: rows of equal length ({error})") from None
     if array.dtype == np.object_ or not (
-        np.issubdtype(array.dtype, np.floating)
-        or np.issubdtype(array.dtype, np.integer)
-        or array.dtype == np.bool_
+        np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
     ):
         raise InvalidInput(f"{name} must be a matrix of real numbers, got dtype {array.dtype}")
     if array.ndim != 2:
@@ -72,13 +70,9 @@ def check_train_kernel(value: npt.ArrayLike, m: int) -> Float:
     """Shape and symmetry of the training kernel; an asymmetry within rounding is averaged away."""
     K = check_matrix("K_train", value)
     if K.shape[0] != K.shape[1]:
-        raise InvalidInput(
-            f"K_train must be square (one row and column per label), got {K.shape[0]}x{K.shape[1]}"
-        )
+        raise InvalidInput(f"K_train must be square (one row and column per label), got {K.shape[0]}x{K.shape[1]}")
     if K.shape[0] != m:
-        raise InvalidInput(
-            f"K_train must have one row per label: {m} labels, but K_train is {K.shape[0]}x{K.shape[1]}"
-        )
+        raise InvalidInput(f"K_train must have one row per label: {m} labels, but K_train is {K.shape[0]}x{K.shape[1]}")
     asymmetry = np.abs(K - K.T)
     scale = np.abs(K).max()
     if asymmetry.max() > SYMMETRY_TOLERANCE * scale:
@@ -108,17 +102,14 @@ def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[An
     """The labels as an array, their two distinct values in order, and ±1 codes (+1: the second value)."""
     labels = np.array(value)
     if labels.ndim != 1:
-        raise InvalidInput(
-            f"labels must be a flat sequence, one per training point, got shape {labels.shape}"
-        )
+        raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
     if labels.size == 0:
         raise InvalidInput("labels is empty: at least two labelled points, one of each class, are needed")
     if labels.dtype == np.object_:
         values = labels.tolist()
         if any(v is None for v in values):
             raise InvalidInput(
-                f"labels must not be missing, but label {values.index(None)} is None; "
-                "pass labelled points only"
+                f"labels must not be missing, but label {values.index(None)} is None; pass labelled points only"
             )
         kinds = {type(v).__name__ for v in values}
         if len(kinds) > 1:
@@ -133,9 +124,7 @@ def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[An
         )
     if np.issubdtype(labels.dtype, np.floating) and not np.isfinite(labels).all():
         bad = int(np.flatnonzero(~np.isfinite(labels))[0])
-        raise InvalidInput(
-            f"labels must not be missing, but label {bad} is {labels[bad]}; pass labelled points only"
-        )
+        raise InvalidInput(f"labels must not be missing, but label {bad} is {labels[bad]}; pass labelled points only")
     classes = np.unique(labels)
     if classes.size == 1:
         raise InvalidInput(
@@ -157,9 +146,7 @@ def check_cap(C: float) -> float:
         raise InvalidInput(f"C must be a positive number, got {C!r}")
     value = float(C)
     if not value > 0 or not math.isfinite(value):
-        raise InvalidInput(
-            f"C must be a positive finite number, got {C!r}; larger C means less regularisation"
-        )
+        raise InvalidInput(f"C must be a positive finite number, got {C!r}; larger C means less regularisation")
     if not SMALLEST_C <= value <= LARGEST_C:
         raise InvalidInput(
             f"C must be between {SMALLEST_C:g} and {LARGEST_C:g}, got {value:g}; "

@@ -57,9 +57,7 @@ def test_more_than_64_labels() -> None:
         flips = [
             i
             for i in range(70)
-            if certify(
-                K, np.where(np.arange(70) == i, 1 - y, y), rows[t : t + 1], 2.0, max_flips=0
-            ).predictions[0]
+            if certify(K, np.where(np.arange(70) == i, 1 - y, y), rows[t : t + 1], 2.0, max_flips=0).predictions[0]
             != cert.predictions[t]
         ]
         assert (cert.radius_lower[t] == 1) == bool(flips)
@@ -124,9 +122,7 @@ def test_time_limit_gives_intervals_that_contain_the_truth(seconds: float) -> No
         if witness is not None:
             poisoned = y.copy()
             poisoned[list(witness)] = 1 - poisoned[list(witness)]
-            assert (
-                certify(K, poisoned, rows[t : t + 1], 2.0, max_flips=0).predictions[0] != part.predictions[t]
-            )
+            assert certify(K, poisoned, rows[t : t + 1], 2.0, max_flips=0).predictions[0] != part.predictions[t]
 
 
 def test_interrupt_gives_intervals() -> None:

@@ -103,9 +103,7 @@ def _instructions(value: Any) -> bytes:
         return b"cnumpy\ndtype\n" + code + b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     if isinstance(value, np.ndarray):
         start = b"cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-        state = (
-            _instructions(value.shape) + _instructions(value.dtype) + b"\x89" + _instructions(value.tobytes())
-        )
+        state = _instructions(value.shape) + _instructions(value.dtype) + b"\x89" + _instructions(value.tobytes())
         return start + b"(K\x01" + state + b"tb"
     if sp.issparse(value):
         state = {"_shape": tuple(map(int, value.shape)), "maxprint": 50}

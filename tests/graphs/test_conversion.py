@@ -114,9 +114,7 @@ def test_tables_in_an_archive(dataset_folder: Path) -> None:
     pairs = zip(*raw.adjacency.tocoo().coords, strict=True)
     edges = "\n".join(f"{i}\t{j}\t1" for i, j in pairs).encode()
     labels = "\n".join(map(str, raw.labels)).encode()
-    found = archive_members(
-        tar_bytes(adjacency=edges, labels=labels), ("adjacency.tsv", "labels.tsv"), name="p"
-    )
+    found = archive_members(tar_bytes(adjacency=edges, labels=labels), ("adjacency.tsv", "labels.tsv"), name="p")
     graph = table_graph(found["adjacency.tsv"], found["labels.tsv"], name="polblogs")
     assert graph.fingerprint() == RAW_SOURCES["polblogs"].fingerprint
     assert graph.directed

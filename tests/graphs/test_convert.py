@@ -121,9 +121,7 @@ def test_pytorch_geometric_data_in() -> None:
 
 
 def test_pytorch_geometric_data_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch, geometric, data = (
-        ModuleType(name) for name in ("torch", "torch_geometric", "torch_geometric.data")
-    )
+    torch, geometric, data = (ModuleType(name) for name in ("torch", "torch_geometric", "torch_geometric.data"))
     torch.from_numpy = lambda array: Tensor(array=array)
     data.Data = lambda **parts: SimpleNamespace(num_nodes=34, **parts)
     for module in (torch, geometric, data):

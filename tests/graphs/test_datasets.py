@@ -27,9 +27,7 @@ STATISTICS: list[tuple[str, int, int, tuple[int, ...] | int]] = [
 
 
 @pytest.mark.parametrize(("name", "nodes", "edges", "classes"), STATISTICS)
-def test_statistics(
-    dataset_folder: Path, name: str, nodes: int, edges: int, classes: tuple[int, ...] | int
-) -> None:
+def test_statistics(dataset_folder: Path, name: str, nodes: int, edges: int, classes: tuple[int, ...] | int) -> None:
     graph = load_dataset(name, data_dir=dataset_folder)
     assert (graph.n_nodes, graph.n_edges) == (nodes, edges)
     assert (graph.n_classes if isinstance(classes, int) else graph.class_sizes) == classes
@@ -63,9 +61,7 @@ def test_features_of_the_prepared_graphs(dataset_folder: Path) -> None:
     np.testing.assert_array_equal(polblogs.toarray(), np.eye(1222))
 
 
-def test_the_folder_may_come_from_the_environment(
-    dataset_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_may_come_from_the_environment(dataset_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABELCERT_DATA_DIR", str(dataset_folder))
     assert load_dataset("chameleon-b").n_nodes == 294
     published = load_dataset("csbm", seed=0, order="published")

@@ -47,9 +47,7 @@ def planetoid_files(raw: Graph, name: str, pickled: Callable[[Any], bytes]) -> d
     rng = np.random.default_rng(0)
     X = sp.csr_matrix(raw.features, dtype=np.float32)
     described = np.flatnonzero(np.diff(X.indptr) > 0)
-    n_train = min(
-        raw.n_nodes - 1000, np.setdiff1d(np.arange(raw.n_nodes), described).min(initial=raw.n_nodes)
-    )
+    n_train = min(raw.n_nodes - 1000, np.setdiff1d(np.arange(raw.n_nodes), described).min(initial=raw.n_nodes))
     test = rng.permutation(described[described >= n_train])
     Y = np.eye(raw.n_classes, dtype=np.int32)[raw.labels]
     neighbors = defaultdict(list)
@@ -194,9 +192,7 @@ def test_local_copies_are_checked(dataset_folder: Path, tmp_path: Path) -> None:
         load_dataset("chameleon", data_dir=tmp_path)
 
 
-def test_pooch_is_only_needed_for_downloads(
-    small: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_pooch_is_only_needed_for_downloads(small: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(MissingExtra, match=r"downloading wiki-cs needs the package 'pooch'"):
         raw_graph("wiki-cs", data_dir=tmp_path)

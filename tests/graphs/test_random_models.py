@@ -52,9 +52,7 @@ def test_cba_leaves_numpys_global_generator_alone() -> None:
 
 @pytest.mark.parametrize("name", ["csbm", "cba"])
 @pytest.mark.parametrize("seed", range(5))
-def test_published_order_is_the_same_graph_with_other_node_numbers(
-    dataset_folder: Path, name: str, seed: int
-) -> None:
+def test_published_order_is_the_same_graph_with_other_node_numbers(dataset_folder: Path, name: str, seed: int) -> None:
     model = {"csbm": csbm, "cba": cba}[name]
     stable = model(seed=seed)
     published = model(seed=seed, order="published", data_dir=dataset_folder)

@@ -40,9 +40,7 @@ def test_citeseer_seed_0_is_the_recorded_split(dataset_folder: Path) -> None:
     assert multiclass_targets(graph, split, seed=0)[1] == 658
 
 
-@pytest.mark.parametrize(
-    ("name", "labeled"), [("cora-ml-b", 20), ("cora-ml", 70), ("citeseer", 120), ("polblogs", 20)]
-)
+@pytest.mark.parametrize(("name", "labeled"), [("cora-ml-b", 20), ("cora-ml", 70), ("citeseer", 120), ("polblogs", 20)])
 def test_number_of_labels_in_the_paper(dataset_folder: Path, name: str, labeled: int) -> None:
     graph = load_dataset(name, data_dir=dataset_folder)
     split = published_split(graph, seed=0)

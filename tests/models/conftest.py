@@ -11,9 +11,7 @@ from labelcert.graphs import Graph
 collect_ignore = ["golden/generate.py"]
 
 
-def _random_graph(
-    n: int = 8, d: int = 4, *, seed: int = 0, density: float = 0.35, sparse: bool = False
-) -> Graph:
+def _random_graph(n: int = 8, d: int = 4, *, seed: int = 0, density: float = 0.35, sparse: bool = False) -> Graph:
     """A small graph with an isolated node, a node without features and two nodes that are twins."""
     rng = np.random.default_rng(seed)
     A = np.triu(rng.random((n, n)) < density, 1).astype(float)

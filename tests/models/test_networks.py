@@ -287,9 +287,7 @@ def small_graph() -> tuple[np.ndarray, np.ndarray]:
     return A, X
 
 
-def deviations(
-    exact: np.ndarray, empirical: Callable[[int, int], np.ndarray], width: int, draws: int
-) -> np.ndarray:
+def deviations(exact: np.ndarray, empirical: Callable[[int, int], np.ndarray], width: int, draws: int) -> np.ndarray:
     """Empirical minus exact kernel relative to the latter's largest entry, shape (draws, ...)."""
     scale = np.abs(exact).max()
     return np.stack([(empirical(seed, width) - exact) / scale for seed in range(draws)])
@@ -339,9 +337,7 @@ def test_inductive_rows_are_gradients_in_the_new_graph_against_gradients_in_the_
         draw = Draws(seed)
         after = build(A, X, draw, width)
         before = build(A[np.ix_(kept, kept)], X[kept], draw.rewind(), width)
-        return np.concatenate(
-            [tangent(before, before)[np.ix_(own, own)], tangent(after, before)[np.ix_(test, own)]]
-        )
+        return np.concatenate([tangent(before, before)[np.ix_(own, own)], tangent(after, before)[np.ix_(test, own)]])
 
     assert_converges(np.concatenate([K_train, K_test]), empirical)
 
@@ -425,8 +421,7 @@ def test_backpropagation_agrees_with_torch(name: str) -> None:
             case Relu():
                 H = torch.relu(H)
     rows = [
-        torch.cat([g.ravel() for g in torch.autograd.grad(out, parameters, retain_graph=True)])
-        for out in H.ravel()
+        torch.cat([g.ravel() for g in torch.autograd.grad(out, parameters, retain_graph=True)]) for out in H.ravel()
     ]
     jacobian = torch.stack(rows).numpy()
     np.testing.assert_allclose(tangent(steps, steps), jacobian @ jacobian.T, rtol=1e-10, atol=1e-12)

@@ -13,9 +13,7 @@ from labelcert.models.propagation import (
     without_self_loops,
 )
 
-A = sp.csr_array(
-    np.array([[5.0, 1.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-)
+A = sp.csr_array(np.array([[5.0, 1.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
 OFF = A.toarray() - np.diag(A.diagonal())
 
 

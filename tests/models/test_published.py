@@ -54,9 +54,7 @@ def test_the_recorded_sgc_logits_on_citeseer_b(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("model", "ratios"), CORA_ML_B, ids=lambda value: type(value).__name__)
-def test_the_published_collective_table_of_cora_ml_b(
-    cora_ml_b: Graph, model: Model, ratios: list[float]
-) -> None:
+def test_the_published_collective_table_of_cora_ml_b(cora_ml_b: Graph, model: Model, ratios: list[float]) -> None:
     """Never below the table, and within one node of 250 (GIN: two, see the page on models)."""
     found = []
     for seed in range(5):

@@ -128,9 +128,7 @@ def test_the_kernel_is_symmetric_and_positive_semidefinite(
 
 @every_model
 @pytest.mark.parametrize("sparse", [False, True])
-def test_blocks_are_entries_of_the_full_kernel(
-    random_graph: Callable[..., Graph], model: Model, sparse: bool
-) -> None:
+def test_blocks_are_entries_of_the_full_kernel(random_graph: Callable[..., Graph], model: Model, sparse: bool) -> None:
     graph = random_graph(30, 5, density=0.08, sparse=sparse)
     labeled, test = np.array([7, 2, 11, 1]), np.array([29, 3, 0, 17, 2, 28])
     K = model.kernel(graph)
@@ -200,9 +198,7 @@ def test_zero_skip_and_unused_edges_lead_back_to_simpler_models(random_graph: Ca
         GCNSkipAlpha(skip_alpha=0.0, depth=2).kernel(graph), GCN(depth=2).kernel(graph), rtol=1e-12
     )
     no_edges = Graph(np.zeros((15, 15)), graph.features, graph.labels)
-    np.testing.assert_allclose(
-        GCN(edge_weight=0.0, depth=2).kernel(graph), GCN(depth=2).kernel(no_edges), rtol=1e-12
-    )
+    np.testing.assert_allclose(GCN(edge_weight=0.0, depth=2).kernel(graph), GCN(depth=2).kernel(no_edges), rtol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -211,9 +207,7 @@ def test_degenerate_graphs_give_valid_kernels(n: int, d: int, seed: int, model: 
     """Duplicates, zero and missing features, isolated nodes, single nodes."""
     rng = np.random.default_rng(seed)
     A = np.triu(rng.random((n, n)) < 0.5, 1).astype(float)
-    graph = SimpleNamespace(
-        adjacency=sp.csr_array(A + A.T), features=rng.integers(-1, 2, size=(n, d)).astype(float)
-    )
+    graph = SimpleNamespace(adjacency=sp.csr_array(A + A.T), features=rng.integers(-1, 2, size=(n, d)).astype(float))
     K = model.kernel(graph)
     assert np.isfinite(K).all()
     assert np.linalg.eigvalsh(K).min() >= -TOLERANCE * max(1.0, np.abs(K).max())
@@ -231,7 +225,5 @@ def test_too_little_memory_is_refused_with_the_estimate(
     random_graph: Callable[..., Graph], model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_module, "available_bytes", lambda: 100)
-    with pytest.raises(
-        WorkTooLarge, match=r"takes about .* GiB of memory, and 0\.0 GiB are free; ask for fewer"
-    ):
+    with pytest.raises(WorkTooLarge, match=r"takes about .* GiB of memory, and 0\.0 GiB are free; ask for fewer"):
         model.kernel(random_graph(20, 5))

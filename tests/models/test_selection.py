@@ -25,9 +25,7 @@ def blobs(n_classes: int, per_class: int = 8) -> Graph:
 def test_separable_classes_are_learned(n_classes: int) -> None:
     graph = blobs(n_classes)
     done: list[tuple[int, int]] = []
-    selection = select(
-        GCN(), graph, np.arange(graph.n_nodes), seed=0, progress=lambda i, n: done.append((i, n))
-    )
+    selection = select(GCN(), graph, np.arange(graph.n_nodes), seed=0, progress=lambda i, n: done.append((i, n)))
     assert len(selection.candidates) == len(C_GRID)
     assert max(candidate.accuracy for candidate in selection.candidates) == 1.0
     assert done[-1] == (4 * len(C_GRID), 4 * len(C_GRID))
@@ -36,9 +34,7 @@ def test_separable_classes_are_learned(n_classes: int) -> None:
 
 def test_other_options_are_searched_too(random_graph: Callable[..., Graph]) -> None:
     graph = random_graph(24, 5)
-    selection = select(
-        APPNP(), graph, np.arange(24), seed=1, C=(0.1, 1.0), grid={"alpha": (0.1, 0.5), "depth": (1, 2)}
-    )
+    selection = select(APPNP(), graph, np.arange(24), seed=1, C=(0.1, 1.0), grid={"alpha": (0.1, 0.5), "depth": (1, 2)})
     tried = [(c.model.alpha, c.model.depth, c.model.C) for c in selection.candidates]  # type: ignore[attr-defined]
     assert tried == [(a, d, C) for a in (0.1, 0.5) for d in (1, 2) for C in (0.1, 1.0)]
     assert selection.model in [candidate.model for candidate in selection.candidates]
@@ -74,9 +70,7 @@ def test_rules() -> None:
     assert _choose(tie, "smallest") == Linear(C=1.0, bias=True)
 
 
-def test_bad_requests_are_refused(
-    random_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_requests_are_refused(random_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(24, 5)
     nodes = np.arange(24)
     with pytest.raises(InvalidInput, match="rule must be one of 'best', 'smallest', got 'largest'"):

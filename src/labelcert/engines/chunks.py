@@ -88,9 +88,7 @@ def level_chunks(task: Task) -> Iterator[Chunk]:
             empty = False
             array = np.array(rows, dtype=np.int64).reshape(len(rows), size - 1)
             last = array[:, -1] if size > 1 else np.full(len(rows), -1)
-            yield LevelChunk(
-                min_cost=int(cheapest[size - 1]), stops=int((nu - 1 - last).sum()), parents=array
-            )
+            yield LevelChunk(min_cost=int(cheapest[size - 1]), stops=int((nu - 1 - last).sum()), parents=array)
         if empty:
             return
 

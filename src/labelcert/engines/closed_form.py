@@ -66,9 +66,7 @@ class ClosedForm:
         cells = float(a.labels.size) * (budget + 1) * max(1, question.nodes.size) * (1 + a.labels.size // 64)
         cells += float((a.group_caps + 1).sum()) * (budget + 1) * question.nodes.size
         seconds = cells * KNAPSACK_SECONDS
-        reason = (
-            f"a knapsack of {a.labels.size} labels and budgets up to {budget} for {question.nodes.size} nodes"
-        )
+        reason = f"a knapsack of {a.labels.size} labels and budgets up to {budget} for {question.nodes.size} nodes"
         if seconds <= WORK_LIMIT_SECONDS:
             return Work(reason, seconds)
         return Work(reason, seconds, "divide the costs by a common unit, or give a smaller max_flips")
@@ -80,9 +78,7 @@ class ClosedForm:
         sorted_in = time.perf_counter() - started
         budget = question.problem.max_flips
         reach = budget if control.time_limit is not None else self._reach(question)
-        walked = Enumerate().run(
-            replace(question, problem=replace(question.problem, max_flips=reach)), control
-        )
+        walked = Enumerate().run(replace(question, problem=replace(question.problem, max_flips=reach)), control)
         curve_lower = np.concatenate([walked.curve_lower, np.full(budget - reach, walked.curve_lower[-1])])
         curve_sets = walked.curve_sets + [walked.curve_sets[-1]] * (budget - reach)
         possible = within_reach(lower, budget)
@@ -92,9 +88,7 @@ class ClosedForm:
             candidates = [s for s in sets if s is not None] + greedy_attacks(question)
             _improve(question, candidates, curve_lower, curve_upper, curve_sets)
         statistics = dict(walked.statistics)
-        statistics.update(
-            seconds=time.perf_counter() - started, seconds_for_radii=sorted_in, curve_walked_to=reach
-        )
+        statistics.update(seconds=time.perf_counter() - started, seconds_for_radii=sorted_in, curve_walked_to=reach)
         return Findings(
             radius_lower=lower,
             radius_upper=upper,
@@ -310,9 +304,7 @@ def greedy_attacks(question: Question) -> list[Int]:
     return attacks
 
 
-def _improve(
-    question: Question, attacks: list[Int], curve_lower: Int, curve_upper: Int, curve_sets: list[Int]
-) -> None:
+def _improve(question: Question, attacks: list[Int], curve_lower: Int, curve_upper: Int, curve_sets: list[Int]) -> None:
     """Raise the lower curve by attacks that are found anyway, each checked by the scorer."""
     costs = question.problem.adversary.costs
     distinct = {tuple(attack.tolist()): attack for attack in reversed(attacks)}

@@ -123,11 +123,9 @@ def seconds_per_stop(task: Task) -> float:
     nu = int(task.affordable.size)
     if nu == 0:
         return 0.0
-    size = min(
-        nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2)
-    )
+    size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2))
     generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False)
-    # Parents from the first half of the labels, so that each has many extensions: the walk's own overhead counts little.
+    # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
     rng = np.random.default_rng(0)
     early = min(nu - 1, max(size - 1, nu // 2))
     parents = np.array([np.sort(rng.permutation(early)[: size - 1]) for _ in range(_SAMPLE_PARENTS)])
@@ -295,8 +293,7 @@ class Ledger:
         unsettled = np.arange(self._most.size) >= self._frontier
         curve_upper[unsettled] = within_reach(lower, self._most.size - 1)[unsettled]
         sets: list[Int | None] = [
-            positions_of(bits) if r < self._never else None
-            for r, bits in zip(upper, self._radius_set, strict=True)
+            positions_of(bits) if r < self._never else None for r, bits in zip(upper, self._radius_set, strict=True)
         ]
         c = self._counters
         statistics: dict[str, Any] = {

@@ -90,9 +90,7 @@ def bundled_table(name: str, *, neighbors: int | None = None, standardize: bool 
             class_names=class_names,
             name=name,
         )
-    return nearest_neighbor_graph(
-        X, table.target, neighbors=neighbors, class_names=class_names, name=f"{name}-knn"
-    )
+    return nearest_neighbor_graph(X, table.target, neighbors=neighbors, class_names=class_names, name=f"{name}-knn")
 
 
 def nearest_neighbor_graph(

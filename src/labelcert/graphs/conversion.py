@@ -45,9 +45,7 @@ def planetoid_graph(parts: Mapping[str, bytes], *, name: str) -> Graph:
         columns = np.concatenate((top.coords[1], bottom.coords[1]))
         values = np.concatenate((top.data, bottom.data))
         X = csr_array((values, (rows, columns)), shape=(n, allx.shape[1]))
-        sources = np.repeat(
-            np.fromiter(neighbors, dtype=np.int64), [len(found) for found in neighbors.values()]
-        )
+        sources = np.repeat(np.fromiter(neighbors, dtype=np.int64), [len(found) for found in neighbors.values()])
         targets = np.array([j for found in neighbors.values() for j in found], dtype=np.int64)
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise DataUnavailable(f"the Planetoid files of {name} do not fit together ({error})") from error
@@ -83,9 +81,7 @@ def table_graph(edges: bytes, labels: bytes, *, name: str) -> Graph:
         pairs = np.array([line.split()[:2] for line in edges.splitlines() if line.strip()], dtype=np.int64)
         classes = np.array(labels.split(), dtype=np.int64)
     except ValueError as error:
-        raise DataUnavailable(
-            f"the tables of {name} are damaged: integers were expected ({error})"
-        ) from error
+        raise DataUnavailable(f"the tables of {name} are damaged: integers were expected ({error})") from error
     return _raw_graph(name, _pattern(pairs.T, len(classes), name), csr_array((len(classes), 0)), classes)
 
 

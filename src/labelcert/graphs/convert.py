@@ -59,9 +59,7 @@ def from_networkx(
     nodes = list(source.nodes)
     if not nodes:
         raise InvalidInput("expected a graph with at least one node, got an empty one")
-    labels, class_names = encode_classes(
-        source.nodes[v].get(label) if label is not None else None for v in nodes
-    )
+    labels, class_names = encode_classes(source.nodes[v].get(label) if label is not None else None for v in nodes)
     return Graph(
         adjacency=nx.to_scipy_sparse_array(source, nodelist=nodes, weight=weight, dtype=np.float64),
         features=_node_features(source, nodes, features),

@@ -135,9 +135,7 @@ RAW_SOURCES: dict[str, RawSource] = {
 """The raw graphs that can be had by name."""
 
 
-def raw_graph(
-    name: str, *, data_dir: str | os.PathLike[str] | None = None, mirror: str | None = None
-) -> Graph:
+def raw_graph(name: str, *, data_dir: str | os.PathLike[str] | None = None, mirror: str | None = None) -> Graph:
     """Raw graph `name` as published: full graph, source node order, nothing selected.
 
     Taken from `<name>.npz` in the data folder or in the user's cache; where neither has it, downloaded,

@@ -245,9 +245,7 @@ class Graph:
         return target
 
     @classmethod
-    def from_npz(
-        cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None
-    ) -> Graph:
+    def from_npz(cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None) -> Graph:
         """Read a graph from one npz in the normalised format (see `to_npz`); pickled content is refused.
 
         Parameters
@@ -286,9 +284,7 @@ class Graph:
             what=f"the adjacency in {source}",
         )
         if directed is None:
-            directed = (
-                bool(arrays["directed"]) if "directed" in arrays else first_asymmetry(adjacency) is not None
-            )
+            directed = bool(arrays["directed"]) if "directed" in arrays else first_asymmetry(adjacency) is not None
         return cls(
             adjacency=adjacency,
             features=features_from_arrays(arrays, adjacency.shape[0], source),

@@ -196,9 +196,7 @@ def _class_features(rng: _NormalSampler, y: IntArray, mean: float, sigma: float,
     return X
 
 
-def _node_order(
-    model: str, y: IntArray, seed: int, order: str, data_dir: str | os.PathLike[str] | None
-) -> IntArray:
+def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | os.PathLike[str] | None) -> IntArray:
     if order == "stable":
         return np.argsort(y, kind="stable")
     if order != "published":

@@ -124,9 +124,7 @@ def exhaustive_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Spli
     )
 
 
-def own_split(
-    graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), test: ArrayLike | None = None
-) -> Split:
+def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), test: ArrayLike | None = None) -> Split:
     """Split from the user's own indices or boolean masks.
 
     Parameters
@@ -157,10 +155,7 @@ def own_split(
             f"expected training and validation nodes with labels, but node {without[0]} of {graph.name!r} "
             f"has none; leave it out or label it"
         )
-    if test is None:
-        tested = np.setdiff1d(np.arange(n), labeled)
-    else:
-        tested = as_indices(test, n_nodes=n, what="test nodes")
+    tested = np.setdiff1d(np.arange(n), labeled) if test is None else as_indices(test, n_nodes=n, what="test nodes")
     rest = np.setdiff1d(np.arange(n), np.concatenate((labeled, tested)))
     return Split(train=chosen, validation=checked, test=tested, unlabeled=rest)
 
@@ -223,9 +218,7 @@ def _members_by_class(graph: Graph, per_class: int) -> list[IntArray]:
     if per_class < 1:
         raise InvalidInput(f"expected at least one training node per class, got per_class={per_class}")
     if graph.n_classes == 0:
-        raise InvalidInput(
-            f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes"
-        )
+        raise InvalidInput(f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes")
     members = [np.flatnonzero(graph.labels == k) for k in range(graph.n_classes)]
     for name, nodes in zip(graph.class_names, members, strict=True):
         if len(nodes) < 2 * per_class:

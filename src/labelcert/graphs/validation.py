@@ -79,9 +79,7 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArr
     values, first, counts = np.unique(index, return_index=True, return_counts=True)
     if np.any(counts > 1):
         repeated = values[counts > 1][np.argmin(first[counts > 1])]
-        raise InvalidInput(
-            f"{what}: expected distinct nodes, got {repeated} more than once; remove the repetition"
-        )
+        raise InvalidInput(f"{what}: expected distinct nodes, got {repeated} more than once; remove the repetition")
     return index
 
 
@@ -135,9 +133,7 @@ def _as_matrix(value: Any, *, what: str) -> Any:
     try:
         return np.asarray(value, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"expected numbers in {what}: {error}; convert or encode the other entries"
-        ) from error
+        raise InvalidInput(f"expected numbers in {what}: {error}; convert or encode the other entries") from error
 
 
 def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
@@ -266,8 +262,7 @@ def read_npz(source: Path) -> dict[str, NDArray[Any]]:
             f"write the file with Graph.to_npz"
         ) from error
     raise InvalidInput(
-        f"expected an npz archive with several arrays, got a single array in {source}; "
-        f"write the file with Graph.to_npz"
+        f"expected an npz archive with several arrays, got a single array in {source}; write the file with Graph.to_npz"
     )
 
 

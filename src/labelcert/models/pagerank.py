@@ -86,9 +86,7 @@ class PropagatedMLP(Model):
         )
 
     def _convolution(self, view: View) -> sp.csr_array:
-        return convolution_matrix(
-            view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight
-        )
+        return convolution_matrix(view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
     def _square(self, view: View) -> FloatArray:
         n = int(view.adjacency.shape[0])
@@ -175,8 +173,7 @@ class APPNP(PropagatedMLP):
             whole = isinstance(self.iterations, int | np.integer) and not isinstance(self.iterations, bool)
             require(
                 whole and self.iterations >= 1,
-                "iterations must be a whole number, at least 1, or None for the limit, "
-                f"got {self.iterations!r}",
+                f"iterations must be a whole number, at least 1, or None for the limit, got {self.iterations!r}",
             )
 
     def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
@@ -218,8 +215,7 @@ class PPNP(PropagatedMLP):
 def _require_limit(alpha: float, normalization: str) -> None:
     require(
         alpha >= 1e-3,
-        f"the limit of personalised PageRank needs alpha of at least 0.001, got {alpha!r}; "
-        "use APPNP with iterations",
+        f"the limit of personalised PageRank needs alpha of at least 0.001, got {alpha!r}; use APPNP with iterations",
     )
     require(
         normalization != "none",

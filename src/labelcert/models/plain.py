@@ -92,9 +92,7 @@ class PairwiseModel(Model):
         return np.asarray(0.5 * (K + K.T))
 
     def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
-        require_memory(
-            3 * 8 * len(train.nodes) * len(test.nodes), f"a kernel block of {len(test.nodes)} rows"
-        )
+        require_memory(3 * 8 * len(train.nodes) * len(test.nodes), f"a kernel block of {len(test.nodes)} rows")
         K_test = self._between(test.features[test.nodes], train.features[train.nodes], same=False)
         return self._square(train), K_test
 

@@ -313,9 +313,7 @@ class _Recursion:
                 _add_product(theta, G_left, rows, theta_dot, G_right)
         return sigma, theta
 
-    def _convolve(
-        self, level: int, sigma: FloatArray, theta: FloatArray
-    ) -> tuple[FloatArray, FloatArray | None]:
+    def _convolve(self, level: int, sigma: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         T = self.left.convolutions[level], self.right.convolutions[level]
         if self._merges_at(level):
             sigma += theta

@@ -101,7 +101,5 @@ def model_from_name(name: str, **options: Any) -> Model:
         raise InvalidInput(f"model must be one of {', '.join(names)}, got {name!r}{hint}")
     unknown = [option for option in options if option not in info.options]
     if unknown:
-        raise InvalidInput(
-            f"model {name!r} has no option {unknown[0]!r}; its options are {', '.join(info.options)}"
-        )
+        raise InvalidInput(f"model {name!r} has no option {unknown[0]!r}; its options are {', '.join(info.options)}")
     return info.model(**options)

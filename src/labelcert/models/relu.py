@@ -136,9 +136,7 @@ def activate(
             theta[rows] *= e_dot
 
 
-def clip_at_smaller_variance(
-    sigma: FloatArray, left_variance: FloatArray, right_variance: FloatArray
-) -> None:
+def clip_at_smaller_variance(sigma: FloatArray, left_variance: FloatArray, right_variance: FloatArray) -> None:
     r"""The published clipping, in place: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
 
     No Gaussian requires it (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive

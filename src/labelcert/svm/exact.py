@@ -149,8 +149,7 @@ class ExactSVM:
             D = self._c_den
             return [self._c_num * y[i] if states[i] == CAP else fmpz(0) for i in range(self._m)], D
         right = [
-            self._one * self._c_den * y[i] - self._c_num * sum(self._rows[i][j] * y[j] for j in capped)
-            for i in free
+            self._one * self._c_den * y[i] - self._c_num * sum(self._rows[i][j] * y[j] for j in capped) for i in free
         ]
         try:
             numerators, denominator = _solution(block, right)

@@ -272,7 +272,7 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _insert(machine: Any, s: Any, y: Float, i: int) -> bool:
-    """Let a label with ``z_i = 0`` take part: nothing changes, or ``z_i`` grows until its margin or the cap is reached."""
+    """Let a label with ``z_i = 0`` take part: it stays there, or ``z_i`` grows to its margin or its cap."""
     C = machine.C
     if y[i] * s.g[i] >= 1.0:
         _assign(s, i, ZERO, C)
@@ -340,9 +340,10 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
 def settle(machine: Any, s: Any, y: Float) -> int:
     """Make sure that the states are (numerically) optimal for labels ``y``; ``s.z`` is the solution.
 
-    After :func:`relabel` they are, and one product confirms it. Otherwise: all violated labels change state at once; after a few rounds without progress only the last violated one
-    does, which cannot cycle on a positive definite kernel. Returns the number of rounds, negative if the limit
-    was reached: the result is then poor, and :func:`bound` will say so.
+    After :func:`relabel` they are, and one product confirms it. Otherwise all violated labels change state at once
+    (block principal pivoting); after a few rounds without progress only the last violated one does, which cannot
+    cycle on a positive definite kernel. Returns the number of rounds, negative if the limit was reached: the result
+    is then poor, and :func:`bound` will say so.
     """
     m = machine.Q.shape[0]
     C = machine.C

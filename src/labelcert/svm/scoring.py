@@ -82,9 +82,7 @@ class Scorer(ABC):
             out[doubtful] = self.exact_signs(y, doubtful if nodes is None else nodes[doubtful])
         return out
 
-    def changed(
-        self, y: Float, nodes: Nodes | None = None
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def changed(self, y: Float, nodes: Nodes | None = None) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Nodes provably changed by labels ``y``, and nodes provably unchanged (both False: undecided)."""
         product = self.signs(y, nodes) * (self.clean if nodes is None else self.clean[nodes])
         decided = np.abs(product) <= 1
@@ -244,8 +242,8 @@ def ridge_rows(problem: Problem) -> tuple[Float, Float]:
         factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
         H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
     except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
-        H = np.linalg.lstsq(A, problem.K_test.T, rcond=None)[0]
-    residual = problem.K_test.T - A @ np.asarray(H, dtype=np.float64)
+        H = np.linalg.lstsq(A, problem.K_test.T, rcond=None)[0].astype(np.float64)
+    residual = problem.K_test.T - A @ H
     norm_a = float(np.linalg.norm(A))
     rounding = 2.0 * UNIT_ROUNDOFF * (m + 4) * (norm_a * np.linalg.norm(H, axis=0) + 1e-290)
     rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(problem.K_test, axis=1)
