@@ -30,7 +30,7 @@ def test_duality_gap(m: int, dims: int, C: float) -> None:
     K = X @ X.T
     y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
     z = train(K, y, C)
-    assert gap(K, y, C, z) <= 1e-7 * max(1.0, C * m)
+    assert gap(K, y, C, z) <= 1e-6 * max(1.0, C * m)
 
 
 def test_scikit_learn_agrees() -> None:

@@ -40,8 +40,12 @@ COLD_TABLEAU = 1.0
 """Value of ``Scratch.flags[0]`` that asks for a new tableau before the next solve."""
 
 
-SLACK = 1e-12
+SLACK = 1e-13
 """Violations up to this, relative to the numbers at hand, do not move a label: pivoting on noise leads nowhere."""
+
+
+GOOD_BOUND = 1e-10
+"""Error bounds below this, relative to the solution, are not worth improving."""
 
 
 class Machine(NamedTuple):
@@ -533,15 +537,20 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
         norm2 += s.z[i] * s.z[i]
     rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
 
+    proved = np.inf
     if usable and machine.min_eig > 0.0:
         delta = 1.01 * residual / machine.min_eig
         if _strictly_optimal(machine, s, y, err, delta):
-            return 1.01 * (delta + rounding), 1
+            proved = 1.01 * (delta + rounding)
+            if proved <= GOOD_BOUND * math.sqrt(norm2):
+                return proved, 1
     inverse = _inverse_norm(machine, s) if usable else np.inf
     if inverse < np.inf:
         delta = 1.01 * residual * inverse
         if _strictly_optimal(machine, s, y, err, delta):
-            return 1.01 * (delta + rounding), 2
+            return min(proved, 1.01 * (delta + rounding)), 2
+    if proved < np.inf:
+        return proved, 1
 
     for i in range(m):
         a = min(max(y[i] * s.z[i], 0.0), C)
