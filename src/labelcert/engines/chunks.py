@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.engines.walks import Found, Task, Walker, new_found, walk_cube, walk_level
+from labelcert.engines.walks import Found, Task, Walker, new_found, walk
 
 CUBE_BITS = 12
 LEVEL_STOPS = 4096
+_NO_PARENTS = np.zeros((0, 0), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class CubeChunk:
     def walk(self, task: Task, walker: Walker, flag: npt.NDArray[np.int8]) -> tuple[Found, bool]:
         """Visit everything; also returns whether the chunk was finished."""
         found = new_found(task, self.stops)
-        return found, walk_cube(task, walker, found, self.prefix, self.low, flag)
+        return found, walk(task, walker, found, self.prefix, self.low, _NO_PARENTS, flag)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class LevelChunk:
     def walk(self, task: Task, walker: Walker, flag: npt.NDArray[np.int8]) -> tuple[Found, bool]:
         """Visit everything; also returns whether the chunk was finished."""
         found = new_found(task, self.stops)
-        return found, walk_level(task, walker, found, self.parents, flag)
+        return found, walk(task, walker, found, 0, -1, self.parents, flag)
 
 
 Chunk = CubeChunk | LevelChunk

@@ -21,9 +21,11 @@ from numba import njit
 from labelcert.svm.pivoting import (
     CAP,
     COLD_TABLEAU,
+    FLAGS,
     REORDER,
     UNIT_ROUNDOFF,
     Scratch,
+    Z,
     bound,
     new_scratch,
     relabel,
@@ -162,7 +164,7 @@ def new_found(task: Task, stops: int) -> Found:
     )
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _count(task: Any, w: Any, position: int) -> None:
     """Put one label into the set of flips, or take it out, and keep cost and groups up to date."""
     word, bit = position >> 6, np.uint64(position & 63)
@@ -173,7 +175,7 @@ def _count(task: Any, w: Any, position: int) -> None:
         w.group_used[task.groups[position]] += sign * task.costs[position]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def _flip(task: Any, w: Any, position: int) -> None:
     """Flip one label (by its position among the flippable ones); the model follows."""
     _count(task, w, position)
@@ -188,7 +190,7 @@ def _flip(task: Any, w: Any, position: int) -> None:
         w.p[t] += step * task.scores[i, t]
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _reset(task: Any, w: Any) -> None:
     """Back to the clean labels, with fresh scores."""
     m, n = task.scores.shape
@@ -203,11 +205,11 @@ def _reset(task: Any, w: Any) -> None:
             for t in range(n):
                 w.p[t] += w.y[i] * task.scores[i, t]
     else:
-        w.svm.flags[0] = COLD_TABLEAU
+        w.svm.v[FLAGS, 0] = COLD_TABLEAU
         w.svm.state[:] = CAP
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _within(task: Any, w: Any) -> bool:
     """Whether the current set respects the budget and every group's own."""
     if w.tally[COST] > task.budget:
@@ -218,7 +220,7 @@ def _within(task: Any, w: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _mirror_within(task: Any, w: Any) -> bool:
     """The same for the complement of the current set."""
     if not task.mirror or task.total - w.tally[COST] > task.budget:
@@ -229,7 +231,7 @@ def _mirror_within(task: Any, w: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _train(task: Any, w: Any, found: Any) -> None:
     """Retrain on the current labels, from the tableau at hand."""
     rounds = settle(task.machine, w.svm, w.y)
@@ -258,7 +260,7 @@ def _combine(scores: Float, z: Float, p: Float) -> None:
         i += 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _score(task: Any, w: Any, found: Any) -> float:
     """Scores of all test nodes under the current labels, in ``w.p``; returns their error bound ``τ``."""
     m = task.scores.shape[0]
@@ -268,7 +270,7 @@ def _score(task: Any, w: Any, found: Any) -> float:
     _train(task, w, found)
     tau, proof = bound(task.machine, w.svm, w.y)
     found.counters[GLOBAL_PROOFS - 1 + proof] += 1
-    _combine(task.scores, w.svm.z, w.p)
+    _combine(task.scores, w.svm.v[Z], w.p)
     return tau
 
 
@@ -306,7 +308,7 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
         found.counters[DOUBTS] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _visit(task: Any, w: Any, found: Any) -> None:
     """Score and record the current set, and its complement where that is admissible."""
     here = _within(task, w)
@@ -325,68 +327,54 @@ def _visit(task: Any, w: Any, found: Any) -> None:
         _record(w.p, -1.0, tau, task.total - w.tally[COST], w.mirror_bits, found)
 
 
-@njit(cache=True, nogil=True)
-def walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) -> bool:
+@njit(inline="always")
+def _copy(source: Any, target: Any) -> None:
+    """All that a solve starts from."""
+    target.T[:, :] = source.T
+    target.state[:] = source.state
+    target.v[:, :] = source.v
+
+
+@njit(inline="always")
+def _walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) -> bool:
     """All subsets of the first ``low`` flippable labels, joined to the set ``prefix`` of the later ones.
 
-    Bit ``b`` of ``prefix`` is position ``low + b``. Consecutive sets differ in one label (Gray code). Returns
-    whether the walk was finished; ``stop[0] != 0`` ends it early.
+    Bit ``b`` of ``prefix`` is position ``low + b``. Consecutive sets differ in one label (Gray code).
     """
-    _reset(task, w)
-    if not task.linear:
-        _train(task, w, found)
     b = 0
     while prefix >> b:
         if (prefix >> b) & 1:
             _flip(task, w, low + b)
         b += 1
-    _visit(task, w, found)
-    for step in range(1, 1 << low):
+    for step in range(1, (1 << low) + 1):
+        _visit(task, w, found)
         position = 0
         while not (step >> position) & 1:
             position += 1
-        _flip(task, w, position)
-        _visit(task, w, found)
+        if position < low:
+            _flip(task, w, position)
         if (step & 63) == 0 and stop[0] != 0:
-            return False
+            return step == 1 << low
     return True
 
 
-@njit(cache=True, nogil=True)
-def _copy(source: Any, target: Any) -> None:
-    """All that a solve starts from."""
-    target.T[:, :] = source.T
-    target.state[:] = source.state
-    target.x[:] = source.x
-    target.g[:] = source.g
-    target.low[:] = source.low
-    target.high[:] = source.high
-    target.flags[:] = source.flags
+@njit(inline="always")
+def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
+    """All sets made of one parent and one later affordable position.
 
-
-@njit(cache=True, nogil=True)
-def walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
-    """All sets made of one parent and one later affordable position; ``parents`` is (·, size − 1), rows ascending.
-
-    Entries of ``parents`` count affordable positions.
-
-    Every set is one flip away from its parent, whose tableau it starts from.
+    ``parents`` is (·, size − 1), its rows ascending and counting affordable positions. Every set is one flip away
+    from its parent, whose tableau it starts from.
     """
-    _reset(task, w)
-    if not task.linear:
-        _train(task, w, found)
     size = parents.shape[1]
     for row in range(parents.shape[0]):
-        if row > 0:
-            for k in range(size):
-                if parents[row, k] != parents[row - 1, k]:
-                    _flip(task, w, task.affordable[parents[row - 1, k]])
-            for k in range(size):
-                if parents[row, k] != parents[row - 1, k]:
-                    _flip(task, w, task.affordable[parents[row, k]])
-        else:
-            for k in range(size):
-                _flip(task, w, task.affordable[parents[row, k]])
+        for k in range(2 * size):
+            # First out with what the last parent had and this one has not, then in with what is new.
+            old, column = k < size, k % size
+            if row == 0 and old:
+                continue
+            if row > 0 and parents[row, column] == parents[row - 1, column]:
+                continue
+            _flip(task, w, task.affordable[parents[row - 1 if old else row, column]])
         if not task.linear:
             _train(task, w, found)
             _copy(w.svm, w.parent)
@@ -405,3 +393,18 @@ def walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
             if stop[0] != 0:
                 return False
     return True
+
+
+@njit(cache=True, nogil=True)
+def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, stop: Any) -> bool:
+    """Walk a cube (``low ≥ 0``) or the extensions of a block of parents (``low < 0``), from the clean labels.
+
+    Returns whether the walk was finished; ``stop[0] != 0`` ends it early. One function for both, since compiling
+    it twice would double the time of the first call.
+    """
+    _reset(task, w)
+    if not task.linear:
+        _train(task, w, found)
+    if low >= 0:
+        return _walk_cube(task, w, found, prefix, low, stop)
+    return _walk_level(task, w, found, parents, stop)

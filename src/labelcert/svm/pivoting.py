@@ -37,7 +37,7 @@ _TINY = 1e-290
 """Covers underflow: far above the smallest normal number, far below anything that matters."""
 
 COLD_TABLEAU = 1.0
-"""Value of ``Scratch.flags[0]`` that asks for a new tableau before the next solve."""
+"""Value of ``Scratch.v[FLAGS, 0]`` that asks for a new tableau before the next solve."""
 
 
 SLACK = 1e-13
@@ -80,58 +80,55 @@ class Machine(NamedTuple):
     gap_factor: float
 
 
+X, G, Z, F, LOW, HIGH, STEP, IMAGE, ROW, FLAGS = range(10)
+"""Rows of ``Scratch.v``."""
+
+
 class Scratch(NamedTuple):
     """Everything that one worker writes to while it solves.
+
+    All vectors live in one array: a compiled function takes as long to compile as it has arrays in its arguments.
 
     Attributes
     ----------
     T : (m, m) array
         The tableau of the FREE set.
     state : (m,) array
-    x, g : (m,) arrays
-        ``g = T x``: what is given (``f`` on FREE, ``z`` elsewhere) and what follows (``z`` on FREE, ``f`` elsewhere).
-    z, f : (m,) arrays
-        The solution and its margins, in the labels' own order.
-    low, high : (m,) arrays
-        Between which values ``y g`` may move in each label's state.
-    step, image, row, change : (m,) arrays
+    change : (m,) array
         Scratch.
-    flags : (1,) array
-        ``COLD_TABLEAU``: nothing above can be relied on but ``state``.
+    v : (10, m) array
+        Rows ``X`` and ``G``: ``g = T x``, what is given (``f`` on FREE, ``z`` elsewhere) and what follows (``z`` on
+        FREE, ``f`` elsewhere). ``Z`` and ``F``: the solution and its margins. ``LOW`` and ``HIGH``: the range in which
+        ``y g`` may move in each state. ``STEP``, ``IMAGE``, ``ROW``: scratch. ``FLAGS``: its first entry is
+        ``COLD_TABLEAU`` where nothing above can be relied on but ``state``.
     """
 
     T: Float
     state: npt.NDArray[np.int8]
-    x: Float
-    g: Float
-    z: Float
-    f: Float
-    low: Float
-    high: Float
-    step: Float
-    image: Float
-    row: Float
     change: npt.NDArray[np.int8]
-    flags: Float
+    v: Float
+
+    @property
+    def z(self) -> Float:
+        """The solution."""
+        return self.v[Z]
+
+    def chill(self) -> None:
+        """Forget everything: the next solve starts from nothing."""
+        self.state[:] = CAP
+        self.v[FLAGS, :1] = COLD_TABLEAU
 
 
 def new_scratch(m: int) -> Scratch:
-    """Working memory for problems with ``m`` labels; every label starts at CAP."""
-    return Scratch(
+    """Working memory for problems with ``m`` labels."""
+    scratch = Scratch(
         T=np.zeros((m, m)),
         state=np.full(m, CAP, dtype=np.int8),
-        x=np.zeros(m),
-        g=np.zeros(m),
-        z=np.zeros(m),
-        f=np.zeros(m),
-        low=np.zeros(m),
-        high=np.zeros(m),
-        step=np.zeros(m),
-        image=np.zeros(m),
-        row=np.zeros(m),
         change=np.zeros(m, dtype=np.int8),
-        flags=np.array([COLD_TABLEAU]),
+        v=np.zeros((10, m)),
     )
+    scratch.chill()
+    return scratch
 
 
 REORDER = {"reassoc", "contract"}
@@ -168,12 +165,12 @@ def _pivot(T: Float, k: int, row: Float) -> None:
     T[k, k] = inverse
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _assign(s: Any, j: int, state: int, C: float) -> None:
     """Set a state, and between which values ``y_j g_j`` may move in it."""
     s.state[j] = state
-    s.low[j] = 0.0 if state == FREE else (1.0 if state == ZERO else -np.inf)
-    s.high[j] = C if state == FREE else (1.0 if state == CAP else np.inf)
+    s.v[LOW, j] = 0.0 if state == FREE else (1.0 if state == ZERO else -np.inf)
+    s.v[HIGH, j] = C if state == FREE else (1.0 if state == CAP else np.inf)
 
 
 @njit(cache=True, nogil=True)
@@ -187,53 +184,53 @@ def _rebuild(machine: Any, s: Any) -> None:
     for k in range(m):
         if s.state[k] == FREE:
             if s.T[k, k] > 0.0:
-                _pivot(s.T, k, s.row)
+                _pivot(s.T, k, s.v[ROW])
             else:
                 s.state[k] = CAP
     for k in range(m):
         _assign(s, k, s.state[k], machine.C)
-    s.flags[0] = 0.0
+    s.v[FLAGS, 0] = 0.0
 
 
 DRIVEN, ABSENT = 3, 4
 """States of the one label that is on its way in or out, and of labels that do not take part (``z = 0``)."""
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _leave_free(s: Any, j: int, state: int, z: float, y: float, C: float) -> bool:
     """Take label ``j`` out of FREE, at value ``z``; its margin is 1."""
     if not s.T[j, j] > 0.0:
         return False
-    _pivot(s.T, j, s.row)
+    _pivot(s.T, j, s.v[ROW])
     _assign(s, j, state, C)
-    s.x[j] = z
-    s.g[j] = y
+    s.v[X, j] = z
+    s.v[G, j] = y
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _enter_free(s: Any, j: int, y: float, smallest: float, C: float) -> bool:
     """Let label ``j`` move, from where it is; its margin is 1."""
     if not s.T[j, j] > smallest:
         return False
-    _pivot(s.T, j, s.row)
+    _pivot(s.T, j, s.v[ROW])
     _assign(s, j, FREE, C)
-    s.g[j] = s.x[j]
-    s.x[j] = y
+    s.v[G, j] = s.v[X, j]
+    s.v[X, j] = y
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER, forceinline=True)
 def _rates(s: Any, y: Float, i: int, way: float) -> None:
-    """Rates ``dg/d|z_i|`` in ``s.step``, and in ``s.image`` how far each label can go before its state ends."""
+    """Rates ``dg/d|z_i|`` in ``s.v[STEP]``, and in ``s.v[IMAGE]`` how far each label can go before its state ends."""
     for j in range(y.shape[0]):
         # Column i of the tableau is its row i, but for the sign of the FREE entries.
         rate = s.T[i, j] * (-way if s.state[j] == FREE else way)
-        s.step[j] = rate
+        s.v[STEP, j] = rate
         dv = y[j] * rate
-        v = y[j] * s.g[j]
-        room = max(s.high[j] - v if dv > 0.0 else v - s.low[j], 0.0)
-        s.image[j] = room / abs(dv) if dv != 0.0 else np.inf
+        v = y[j] * s.v[G, j]
+        room = max(s.v[HIGH, j] - v if dv > 0.0 else v - s.v[LOW, j], 0.0)
+        s.v[IMAGE, j] = room / abs(dv) if dv != 0.0 else np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -241,29 +238,29 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
     """Move ``z_i`` to ``target`` along the path of optima of all other labels, one event at a time.
 
     An event is a label that reaches the end of its state; it changes state by one pivot. Label ``i`` itself becomes
-    FREE where it reaches ``s.high[i]``. Returns whether all went well.
+    FREE where it reaches ``s.v[HIGH, i]``. Returns whether all went well.
     """
     m = y.shape[0]
     C = machine.C
     smallest = 1e-13 * machine.entry_max
     for _ in range(8 * m + 20):
-        left = target - s.x[i]
+        left = target - s.v[X, i]
         way = 1.0 if left > 0.0 else -1.0
         _rates(s, y, i, way)
         length = abs(left)
         event = -1
         for j in range(m):
-            if s.image[j] < length:
-                length = s.image[j]
+            if s.v[IMAGE, j] < length:
+                length = s.v[IMAGE, j]
                 event = j
         for j in range(m):
-            s.g[j] += length * s.step[j]
-        s.x[i] += way * length
+            s.v[G, j] += length * s.v[STEP, j]
+        s.v[X, i] += way * length
         if event < 0:
-            s.x[i] = target
+            s.v[X, i] = target
             return True
         if s.state[event] == FREE:
-            state = ZERO if y[event] * s.step[event] < 0.0 else CAP
+            state = ZERO if y[event] * s.v[STEP, event] < 0.0 else CAP
             if not _leave_free(s, event, state, 0.0 if state == ZERO else C * y[event], y[event], C):
                 return False
         else:
@@ -274,15 +271,15 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(inline="always")
 def _insert(machine: Any, s: Any, y: Float, i: int) -> bool:
     """Let a label with ``z_i = 0`` take part: it stays there, or ``z_i`` grows to its margin or its cap."""
     C = machine.C
-    if y[i] * s.g[i] >= 1.0:
+    if y[i] * s.v[G, i] >= 1.0:
         _assign(s, i, ZERO, C)
         return True
     _assign(s, i, DRIVEN, C)
-    s.high[i] = 1.0
+    s.v[HIGH, i] = 1.0
     fine = _drive(machine, s, y, i, C * y[i])
     if s.state[i] == DRIVEN:
         _assign(s, i, CAP, C)
@@ -296,22 +293,22 @@ def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
     The path has few events, since neighbouring labellings have similar solutions. Should rounding end it early,
     :func:`settle` starts over.
     """
-    if s.flags[0] != 0.0:
+    if s.v[FLAGS, 0] != 0.0:
         y[i] = -y[i]
         return
     C = machine.C
     fine = True
     if s.state[i] == FREE:
-        fine = _leave_free(s, i, DRIVEN, s.g[i], y[i], C)
+        fine = _leave_free(s, i, DRIVEN, s.v[G, i], y[i], C)
     _assign(s, i, DRIVEN, C)
-    if fine and s.x[i] != 0.0:
+    if fine and s.v[X, i] != 0.0:
         fine = _drive(machine, s, y, i, 0.0)
     y[i] = -y[i]
     if fine:
         fine = _insert(machine, s, y, i)
     if not fine:
         s.state[i] = CAP
-        s.flags[0] = COLD_TABLEAU
+        s.v[FLAGS, 0] = COLD_TABLEAU
 
 
 @njit(cache=True, nogil=True)
@@ -325,8 +322,8 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
         for j in range(m):
             s.T[i, j] = machine.Q[i, j]
         s.T[i, i] += machine.ridge
-        s.x[i] = 0.0
-        s.g[i] = 0.0
+        s.v[X, i] = 0.0
+        s.v[G, i] = 0.0
         _assign(s, i, ABSENT, machine.C)
     fine = True
     for i in range(m):
@@ -336,13 +333,13 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
             if s.state[i] > CAP:
                 s.state[i] = CAP
         return False
-    s.flags[0] = 0.0
+    s.v[FLAGS, 0] = 0.0
     return True
 
 
 @njit(cache=True, nogil=True)
 def settle(machine: Any, s: Any, y: Float) -> int:
-    """Make sure that the states are (numerically) optimal for labels ``y``; ``s.z`` is the solution.
+    """Make sure that the states are (numerically) optimal for labels ``y``; ``s.v[Z]`` is the solution.
 
     After :func:`relabel` they are, and one product confirms it. Otherwise all violated labels change state at once
     (block principal pivoting); after a few rounds without progress only the last violated one does, which cannot
@@ -351,7 +348,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
     """
     m = machine.Q.shape[0]
     C = machine.C
-    if s.flags[0] != 0.0 and not _grow(machine, s, y):
+    if s.v[FLAGS, 0] != 0.0 and not _grow(machine, s, y):
         _rebuild(machine, s)
     fewest = m + 1
     patience = 3
@@ -360,21 +357,21 @@ def settle(machine: Any, s: Any, y: Float) -> int:
         norm1 = 0.0
         for i in range(m):
             if s.state[i] == FREE:
-                s.x[i] = y[i]
+                s.v[X, i] = y[i]
             elif s.state[i] == CAP:
-                s.x[i] = C * y[i]
+                s.v[X, i] = C * y[i]
             else:
-                s.x[i] = 0.0
-        multiply(s.T, s.x, s.g)
+                s.v[X, i] = 0.0
+        multiply(s.T, s.v[X], s.v[G])
         for i in range(m):
-            s.z[i] = s.g[i] if s.state[i] == FREE else s.x[i]
-            norm1 += abs(s.z[i])
+            s.v[Z, i] = s.v[G, i] if s.state[i] == FREE else s.v[X, i]
+            norm1 += abs(s.v[Z, i])
         slack_f = SLACK * (1.0 + machine.entry_max * norm1)
         slack_z = SLACK * (norm1 + C)
         violated = 0
         last = -1
         for i in range(m):
-            v = y[i] * s.g[i]
+            v = y[i] * s.v[G, i]
             s.change[i] = -1
             if s.state[i] == FREE:
                 if v < -slack_z:
@@ -403,37 +400,37 @@ def settle(machine: Any, s: Any, y: Float) -> int:
             if s.change[i] >= 0 and (patience > 0 or i == last):
                 if s.change[i] == FREE or s.state[i] == FREE:
                     if s.T[i, i] > 0.0:
-                        _pivot(s.T, i, s.row)
+                        _pivot(s.T, i, s.v[ROW])
                     else:
-                        s.flags[0] = COLD_TABLEAU
+                        s.v[FLAGS, 0] = COLD_TABLEAU
                 s.state[i] = s.change[i]
-        if s.flags[0] != 0.0:
+        if s.v[FLAGS, 0] != 0.0:
             _rebuild(machine, s)
-    s.flags[0] = COLD_TABLEAU
+    s.v[FLAGS, 0] = COLD_TABLEAU
     return -limit
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def _margins(machine: Any, s: Any) -> float:
     """``f = Q z``; returns a bound on the rounding error of every ``f_i`` (and of ``y_i − f_i``)."""
     m = machine.Q.shape[0]
     norm1 = 0.0
     biggest = 1.0
     for i in range(m):
-        norm1 += abs(s.z[i])
-    multiply(machine.Q, s.z, s.f)
+        norm1 += abs(s.v[Z, i])
+    multiply(machine.Q, s.v[Z], s.v[F])
     for i in range(m):
-        biggest = max(biggest, abs(s.f[i]))
+        biggest = max(biggest, abs(s.v[F, i]))
     return 1.01 * UNIT_ROUNDOFF * ((m + 2) * machine.entry_max * norm1 + 4.0 * biggest) + m * _TINY
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def _residual(s: Any, y: Float, err: float) -> float:
     """Upper bound on ``‖y_F − (Qz)_F‖₂`` over the FREE set."""
     total = 0.0
     for i in range(y.shape[0]):
         if s.state[i] == FREE:
-            r = abs(y[i] - s.f[i]) + err
+            r = abs(y[i] - s.v[F, i]) + err
             total += r * r
     return 1.01 * math.sqrt(total)
 
@@ -452,16 +449,16 @@ def _inverse_norm(machine: Any, s: Any) -> float:
         if s.state[i] != FREE:
             continue
         for j in range(m):
-            s.step[j] = 0.0
+            s.v[STEP, j] = 0.0
         for k in range(m):
             if s.state[k] == FREE:
                 a = s.T[i, k]
                 norm_x += a * a
                 for j in range(m):
-                    s.step[j] += a * machine.Q[k, j]
+                    s.v[STEP, j] += a * machine.Q[k, j]
         for j in range(m):
             if s.state[j] == FREE:
-                e = s.step[j] - (1.0 if i == j else 0.0)
+                e = s.v[STEP, j] - (1.0 if i == j else 0.0)
                 norm_e += e * e
                 norm_q += machine.Q[i, j] * machine.Q[i, j]
     norm_x = math.sqrt(norm_x)
@@ -471,21 +468,21 @@ def _inverse_norm(machine: Any, s: Any) -> float:
     return 1.01 * norm_x / (1.0 - theta)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) -> bool:
     """Whether the exact solution of the FREE system satisfies all optimality conditions.
 
-    The exact solution differs from ``s.z`` by at most ``delta`` (2-norm, on FREE alone).
+    The exact solution differs from ``s.v[Z]`` by at most ``delta`` (2-norm, on FREE alone).
     """
     C = machine.C
     wide = 1.01 * (err + machine.row_norm * delta)
     for i in range(y.shape[0]):
         if s.state[i] == FREE:
-            v = y[i] * s.z[i]
+            v = y[i] * s.v[Z, i]
             if not (v >= 1.01 * delta and v <= C - 1.01 * delta - 2.0 * UNIT_ROUNDOFF * C):
                 return False
         else:
-            v = y[i] * s.f[i] - 1.0
+            v = y[i] * s.v[F, i] - 1.0
             if s.state[i] == ZERO:
                 if not v >= wide:
                     return False
@@ -508,9 +505,9 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
     for i in range(m):
         # A proof about the states needs the solution that belongs to them, whatever came before.
         if s.state[i] == ZERO:
-            s.z[i] = 0.0
+            s.v[Z, i] = 0.0
         elif s.state[i] == CAP:
-            s.z[i] = C * y[i]
+            s.v[Z, i] = C * y[i]
         elif s.state[i] != FREE:
             usable = False
     err = _margins(machine, s)
@@ -519,22 +516,22 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
         if residual <= 4.0 * math.sqrt(m) * err:
             break
         for i in range(m):
-            s.step[i] = y[i] - s.f[i] if s.state[i] == FREE else 0.0
-        multiply(s.T, s.step, s.image)
+            s.v[STEP, i] = y[i] - s.v[F, i] if s.state[i] == FREE else 0.0
+        multiply(s.T, s.v[STEP], s.v[IMAGE])
         for i in range(m):
             if s.state[i] == FREE:
-                s.z[i] += s.image[i]
+                s.v[Z, i] += s.v[IMAGE, i]
         err = _margins(machine, s)
         better = _residual(s, y, err)
         if better > 0.5 * residual:
-            s.flags[0] = COLD_TABLEAU
+            s.v[FLAGS, 0] = COLD_TABLEAU
             residual = better
             break
         residual = better
 
     norm2 = 0.0
     for i in range(m):
-        norm2 += s.z[i] * s.z[i]
+        norm2 += s.v[Z, i] * s.v[Z, i]
     rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
 
     proved = np.inf
@@ -553,13 +550,13 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
         return proved, 1
 
     for i in range(m):
-        a = min(max(y[i] * s.z[i], 0.0), C)
-        s.z[i] = y[i] * a
+        a = min(max(y[i] * s.v[Z, i], 0.0), C)
+        s.v[Z, i] = y[i] * a
     err = _margins(machine, s)
     gap = 0.0
     for i in range(m):
-        a = y[i] * s.z[i]
-        excess = y[i] * s.f[i] - 1.0
+        a = y[i] * s.v[Z, i]
+        excess = y[i] * s.v[F, i] - 1.0
         high = max(a * (excess + err), (a - C) * (excess + err))
         low = max(a * (excess - err), (a - C) * (excess - err))
         gap += high if high >= low else low
@@ -567,7 +564,7 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
     total = gap + 1.01 * machine.gap_ridge * m * C * C
     norm2 = 0.0
     for i in range(m):
-        norm2 += s.z[i] * s.z[i]
+        norm2 += s.v[Z, i] * s.v[Z, i]
     rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
     tau = 1.01 * (math.sqrt(machine.gap_factor * total) + rounding)
     return (tau if tau < np.inf else np.inf), 3

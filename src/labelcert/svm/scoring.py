@@ -17,7 +17,7 @@ import scipy.linalg
 
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
-from labelcert.svm.pivoting import CAP, COLD_TABLEAU, UNIT_ROUNDOFF, Machine, bound, new_scratch, settle
+from labelcert.svm.pivoting import UNIT_ROUNDOFF, Machine, bound, new_scratch, settle
 
 Float = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
@@ -138,8 +138,8 @@ class HingeScorer(Scorer):
     def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
         """Retrain in float64."""
         s = self._scratch
-        s.flags[0] = COLD_TABLEAU
-        s.state[:] = CAP
+        s.chill()
+        y = y.copy()  # always writable: compiled code knows read-only arrays as another type
         settle(self.machine, s, y)
         tau, _ = bound(self.machine, s, y)
         return self._products(s.z, nodes), tau
