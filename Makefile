@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long check bench selfcheck clean
+.PHONY: run test test-long check docs bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -18,6 +18,10 @@ check: $(VENV)/.tested
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
+	$(BIN)/mkdocs build --strict --quiet
+
+docs: $(VENV)/.tested
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks

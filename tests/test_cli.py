@@ -1,15 +1,71 @@
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labelcert
+from labelcert import paper_settings
+from labelcert.cli import certify as certify_module
+from labelcert.cli import main
+from labelcert.graphs import Graph, karate
+from labelcert.graphs.datasets import datasets
+from labelcert.models import model_from_name
+from labelcert.paper_settings import paper_setting
+from labelcert.workflow import Certified, certify_targets
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+NAMED_FOLDER = os.environ.get("LABELCERT_DATA_DIR")
+SHARED_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "datasets"
+
+Call = Callable[..., tuple[int, str, str]]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     code = "from labelcert.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=cwd,
     )
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    """The command line in this process, in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LABELCERT_DATA_DIR", raising=False)
+
+    def inner(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["labelcert", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out, captured.err
+
+    return inner
+
+
+@pytest.fixture
+def dataset_folder() -> Path:
+    for folder in (NAMED_FOLDER, SHARED_FOLDER):
+        if folder and (Path(folder) / "cora_ml.npz").is_file():
+            return Path(folder)
+    pytest.skip("no local copies of the datasets: name a folder in LABELCERT_DATA_DIR")
 
 
 def test_demo_prints_both_tables_and_saves(tmp_path: Path) -> None:
@@ -39,3 +95,376 @@ def test_selfcheck_command() -> None:
     result = run("selfcheck", "--problems", "5", "--largest", "5")
     assert result.returncode == 0
     assert "0 contradictions" in result.stdout
+
+
+def test_karate_end_to_end_when_piped(tmp_path: Path) -> None:
+    result = run("certify", "karate", "--model", "gcn", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "\x1b[" not in result.stdout
+    assert "…" not in result.stdout  # no column is cut
+    # Figure 1: one flip, GCN beside SGC.
+    compared = result.stdout[result.stdout.index("Compared:") :]
+    assert re.search(r"│ +1 │ +0\.0% │ +53\.8% │ +46\.2% │ +80\.8% │", compared)
+    assert result.stderr.count("\n") == 1
+    assert "labelcert-out" in result.stderr
+    pictures = {path.name for path in (tmp_path / "labelcert-out").iterdir()}
+    assert pictures == {f"{kind}-all.{end}" for kind in ("ratio", "radius", "graph") for end in ("png", "svg")}
+
+
+def test_out_writes_certificates_tables_and_pictures(call: Call, tmp_path: Path) -> None:
+    code, _, err = call("certify", "karate", "--model", "gcn", "--beside", "none", "--out", "deep/results", "-q")
+    assert (code, err) == (0, "")
+    folder = tmp_path / "deep" / "results"
+    cert = labelcert.load(folder / "gcn-all.cert")
+    assert cert.collective_lower[1] == 14
+    assert set(cert.classes.tolist()) == {"Mr. Hi", "Officer"}
+    assert len((folder / "gcn-all-nodes.csv").read_text().splitlines()) == 27
+    assert len((folder / "gcn-all-budgets.csv").read_text().splitlines()) == 10
+    assert (folder / "graph-all.png").stat().st_size > 10_000
+
+
+def test_json_is_the_certificate(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call("certify", "karate", "--model", "gcn", "--seed", "1", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert list(tmp_path.iterdir()) == []
+    assert answer["seed"] == 1
+    assert len(answer["labeled"]) == 8
+    [result] = answer["results"]
+    assert (result["model"], result["options"]["C"]) == ("gcn", 0.001)
+    [cert] = result["certificates"]
+    assert cert["exact"]
+    assert len(cert["nodes"]) == 26
+    assert [row["flips"] for row in cert["budgets"]] == list(range(9))
+    first = cert["nodes"][0]
+    assert set(first["flips"]) <= {row["node"] for row in answer["labeled"]}
+    assert first["radius_lower"] == len(first["flips"])
+
+
+def test_json_with_open_intervals(call: Call) -> None:
+    code, out, _ = call("certify", "csbm", "--C", "5", "--engine", "enumerate", "--time-limit", "0.001", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    [cert] = answer["results"][0]["certificates"]
+    assert not cert["exact"]
+    assert cert["stopped"] == "time limit"
+    assert any(row["flips"] is None for row in cert["nodes"])
+
+
+def test_interrupted_runs_print_what_is_proved(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*arguments: Any, **options: Any) -> list[Certified]:
+        [result] = certify_targets(*arguments, **options)
+        cert = result.certificate
+        return [replace(result, certificate=replace(cert, settings={**cert.settings, "stopped": "interrupted"}))]
+
+    monkeypatch.setattr(certify_module, "certify_targets", stopped)
+    code, out, err = call("certify", "karate", "-m", "gcn", "-m", "sgc", "--json")
+    assert code == 130
+    assert len(json.loads(out)["results"]) == 1
+    assert err == "interrupted: what was proved until then is shown\n"
+
+
+def test_ctrl_c_elsewhere_has_its_exit_code(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(certify_module, "choose_split", interrupt)
+    code, _, err = call("certify", "karate")
+    assert code == 130
+    assert err.strip() == "interrupted"
+
+
+def test_models_compared_take_the_options_they_have(call: Call) -> None:
+    code, out, _ = call(
+        "certify", "karate", "-m", "gcn", "-m", "appnp", "--alpha", "0.2", "--C", "1", "--test", "0,33", "--json"
+    )
+    assert code == 0
+    options = [result["options"] for result in json.loads(out)["results"]]
+    assert "alpha" not in options[0]
+    assert options[1]["alpha"] == 0.2
+    assert [choice["C"] for choice in options] == [1.0, 1.0]
+
+
+def test_budget_split_and_inductive(call: Call) -> None:
+    code, out, _ = call(
+        *("certify", "karate", "--labeled", "0,1,32,33", "--test", "2,8", "--inductive", "--C", "0.5"),
+        *("--max-fraction", "0.5", "--json"),
+    )
+    assert code == 0
+    answer = json.loads(out)
+    [cert] = answer["results"][0]["certificates"]
+    assert answer["inductive"]
+    assert (cert["test"], cert["max_flips"]) == ("own", 2)
+    assert [row["index"] for row in cert["nodes"]] == [2, 8]
+
+
+def test_npz_and_parameters(call: Call, tmp_path: Path) -> None:
+    graph = karate()
+    path = replace(graph, name="club").to_npz(tmp_path / "club.npz")
+    code, out, _ = call("certify", str(path), "--per-class", "2", "--C", "0.001", "--json")
+    assert code == 0
+    assert json.loads(out)["results"][0]["certificates"][0]["budgets"][1]["changed_lower"] == 14
+    code, out, _ = call("certify", "karate", "-p", "weighted=true", "--json")
+    assert json.loads(out)["results"][0]["certificates"][0]["budgets"][1]["changed_lower"] == 13
+
+
+def test_every_option_of_every_model_can_be_given(call: Call) -> None:
+    code, out, _ = call(
+        "certify", "karate", "-m", "rbf", "-m", "linear", "--gamma", "0.5", "--bias", "--C", "1", "--json"
+    )
+    assert code == 0
+    rbf, linear = (result["options"] for result in json.loads(out)["results"])
+    assert (rbf["gamma"], linear["bias"]) == (0.5, True)
+
+
+def test_collective_test_of_random_graphs_takes_all_nodes(call: Call) -> None:
+    code, out, _ = call("certify", "csbm", "--test", "collective", "--max-flips", "1", "--json")
+    assert code == 0
+    result = json.loads(out)["results"][0]
+    assert result["certificates"][0]["n_test"] == 180
+    assert (result["options"]["C"], result["C_from"]) == (0.001, "paper")
+
+
+def test_cross_validation(call: Call) -> None:
+    code, out, _ = call("certify", "karate", "--C", "cv", "--rule", "smallest", "--json")
+    assert code == 0
+    assert json.loads(out)["results"][0]["C_from"] == "cross-validation"
+
+
+def test_groups_and_their_budgets(call: Call, tmp_path: Path) -> None:
+    nodes = [row["node"] for row in json.loads(call("certify", "karate", "--json")[1])["labeled"]]
+    (tmp_path / "groups.csv").write_text("node,group\n" + "".join(f"{node},alice\n" for node in nodes))
+    code, out, _ = call("certify", "karate", "--groups", "groups.csv", "--group-budget", "alice=0", "--json")
+    assert code == 0
+    [cert] = json.loads(out)["results"][0]["certificates"]
+    assert cert["budgets"][-1]["changed_upper"] == 0
+    assert cert["nodes"][0]["radius_upper"] == cert["never"]
+
+
+def write(folder: Path) -> None:
+    """Small files, good and bad, that the tests below name."""
+    texts = {
+        "edges.csv": "source,target\na,b\nb,c\nc,d\nd,a\n",
+        "labels.csv": "node,label\na,x\nb,y\n",
+        "three.csv": "node,label\na,x\nb,y\nc,z\n",
+        "unknown.csv": "node,label\na,x\nzoe,y\n",
+        "all.csv": "node,label\na,x\nb,y\nc,x\nd,y\n",
+        "words.csv": "node,size\na,1\nb,two\nc,3\nd,4\n",
+        "costs.csv": "node,cost\na,1.5\n",
+        "stranger.csv": "node,cost\nzoe,1\n",
+        "twice.csv": "node,cost\na,1\na,2\n",
+        "columns.csv": "who,price\na,1\n",
+        "empty.csv": "",
+        "groups.csv": "node,group\na,alice\n",
+        "notes.txt": "# nothing\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    (folder / "binary.csv").write_bytes(bytes(range(128, 256)) * 8)
+    (folder / "broken.npz").write_bytes(b"no archive")
+    (folder / "occupied").write_text("a file where a folder should be")
+
+
+OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "expected the name of a dataset"),
+        (("karte",), 2, "did you mean 'karate'"),
+        (("karate", "--edges", "edges.csv"), 2, "leave one out"),
+        (("--labels", "labels.csv"), 2, "--edges or --features"),
+        (("missing.npz",), 2, "missing.npz"),
+        (("broken.npz",), 2, "broken.npz"),
+        (("karate", "--model", "gcnn"), 2, "did you mean 'gcn'"),
+        (("karate", "--beside", "gcnn"), 2, "did you mean 'gcn'"),
+        (("karate", "--alpha", "0.1"), 2, "no model that was asked for has the option 'alpha'"),
+        (("karate", "--depth", "0"), 2, "depth must be"),
+        (("karate", "--depth", "deep"), 2, "'deep' is not a valid integer"),
+        (("karate", "--activation", "tanh"), 2, "tanh"),
+        (("karate", "--C", "much"), 2, "--C must be a positive number or cv"),
+        (("karate", "--C", "-1"), 2, "C must be a positive finite number"),
+        (("karate", "-p", "weighted"), 2, "NAME=VALUE"),
+        (("karate", "-p", "wait=true"), 2, "'wait'"),
+        (("karate", "--seed", "-1"), 2, "seed"),
+        (("karate", "--per-class", "9"), 2, "lower per_class"),
+        (("karate", "--per-class", "2", "--labeled", "0,33"), 2, "not both"),
+        (("karate", "--labeled", "0,99"), 2, "'99'"),
+        (("karate", "--labeled", "notes.txt"), 2, "at least one node for --labeled"),
+        (("karate", "--labeled", "0,1", "--C", "1"), 2, "labels must hold two classes"),
+        (("karate", "--labeled", "0,33", "--model", "appnp"), 2, "give C as a number"),
+        (("karate", "--test", "all,0"), 2, "'all'"),
+        (("karate", "--labeled", "0,33", "--test", "0", "--C", "1"), 2, "must not be labelled"),
+        (("karate", "--max-flips", "99"), 2, "max_flips"),
+        (("karate", "--max-flips", "1", "--max-fraction", "0.1"), 2, "not both"),
+        (("karate", "--max-fraction", "2"), 2, "between 0 and 1"),
+        (("karate", "--trusted", "0"), 2, "is not labelled"),
+        (("karate", "--trusted", "nobody"), 2, "'nobody'"),
+        (("karate", "--allow", "Officer"), 2, "--allow must be written"),
+        (("karate", "--allow", "Officer->Boss"), 2, "'Boss'"),
+        (("karate", "--costs", "absent.csv"), 2, "no file absent.csv"),
+        (("karate", "--costs", "columns.csv"), 2, "expected the columns node and cost"),
+        (("karate", "--costs", "empty.csv"), 2, "an empty file"),
+        (("karate", "--costs", "binary.csv"), 2, "cannot be read"),
+        (("karate", "--group-budget", "1"), 2, "group_budgets needs groups"),
+        ((*OWN, "--group-budget", "alice"), 2, "--group-budget must be"),
+        ((*OWN, "--groups", "groups.csv", "--group-budget", "bob=1"), 2, "'bob'"),
+        ((*OWN, "--costs", "costs.csv"), 2, "whole numbers"),
+        ((*OWN, "--costs", "stranger.csv"), 2, "'zoe'"),
+        ((*OWN, "--costs", "twice.csv"), 2, "a second time"),
+        (("karate", "--engine", "magic"), 2, "magic"),
+        (("karate", "--loss", "log"), 2, "log"),
+        (("karate", "--time-limit", "-1"), 2, "time_limit"),
+        (("karate", "--workers", "0"), 2, "workers"),
+        (("karate", "--nodes", "-1"), 2, "must not be negative"),
+        (("karate", "--out", "occupied"), 2, "occupied"),
+        (("karate", "--nonsense"), 2, "--nonsense"),
+        (("iris", "--C", "1"), 2, "labels must hold two classes, got 3"),
+        (("iris",), 2, "labels must hold two classes, got 3"),
+        (("--edges", "edges.csv", "--labels", "three.csv", "--C", "1"), 2, "labels must hold two classes, got 3"),
+        (("--edges", "edges.csv", "--labels", "unknown.csv"), 2, "zoe"),
+        (("--edges", "edges.csv", "--labels", "absent.csv"), 2, "absent.csv"),
+        (("--edges", "binary.csv"), 2, "binary.csv"),
+        (("--edges", "edges.csv", "--features", "words.csv", "--labels", "labels.csv"), 2, "two"),
+        (("--edges", "edges.csv", "--source-column", "from"), 2, "from"),
+        (("--edges", "edges.csv"), 2, "label"),
+        (("--edges", "edges.csv", "--labels", "all.csv", "--labeled", "a,b,c,d", "--C", "1"), 2, "none is left"),
+        (("cora-ml-b", "--data-dir", "nowhere"), 3, "--data-dir"),
+        (("csbm", "--per-class", "40", "--C", "10", "--engine", "enumerate"), 3, "max_flips="),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else None,
+)
+def test_bad_input(call: Call, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    write(tmp_path)
+    found, out, err = call("certify", *arguments)
+    assert found == code, err
+    assert message in err
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("labelcert: ")
+    assert "Traceback" not in err
+
+
+def test_no_download_without_a_network(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LABELCERT_MIRROR", "http://127.0.0.1:9")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
+    (tmp_path / "data").mkdir()
+    code, _, err = call("certify", "cora-ml-b", "--data-dir", "data")
+    assert code == 3
+    assert err.count("\n") == 1
+
+
+def test_alone_it_prints_its_help(call: Call) -> None:
+    code, out, _ = call()
+    assert code == 0
+    assert "Commands:" in out
+
+
+def test_listings(call: Call) -> None:
+    code, out, _ = call("datasets")
+    assert code == 0
+    assert "cora-ml-b" in out
+    names = [row["name"] for row in json.loads(call("datasets", "--json")[1])]
+    assert names[0] == "karate"
+    code, out, _ = call("models")
+    assert code == 0
+    assert "gcn-skip-alpha" in out
+    options = {row["name"]: row["options"] for row in json.loads(call("models", "--json")[1])}
+    assert options["appnp"]["alpha"] == 0.1
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("certify",), ("datasets",), ("models",), ("show",), ("demo",), ("selfcheck",)]
+)
+def test_help(call: Call, command: tuple[str, ...]) -> None:
+    code, out, _ = call(*command, "--help")
+    assert code == 0
+    assert "Usage: " in out
+    if command == ("certify",):
+        assert "labelcert certify karate --model gcn" in out
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    code = "from labelcert.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "certify", "karate", "--no-pictures", "-q", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=120) == 0
+
+
+def page_blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS / "bring-your-own-graph.md").read_text(encoding="utf-8")
+    for name, text in re.findall(r"`(\w+\.csv)`:\n\n```csv\n(.*?)```", page, flags=re.DOTALL):
+        (tmp_path / name).write_text(text)
+    commands = [block.strip().removeprefix("$ ") for block in page_blocks(page, "console")]
+    assert len(commands) == 2
+    printed = ""
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "labelcert"
+        code, out, err = call(*arguments)
+        assert code == 0, err
+        printed += out.replace("┃", "│")
+    for row in "".join(page_blocks(page, "text")).splitlines():
+        assert row in printed
+    for name in ("gcn-all.cert", "gcn-all-nodes.csv", "gcn-all-budgets.csv", "graph-all.png", "graph-all.svg"):
+        assert f"`{name}`" in page or name.startswith("graph")
+        assert (tmp_path / "results" / name).is_file()
+    [example] = page_blocks(page, "python")
+    scope: dict[str, Any] = {}
+    exec(example, scope)
+    saved = labelcert.load(tmp_path / "results" / "gcn-all.cert")
+    assert np.array_equal(scope["certificate"].radius_lower, saved.radius_lower)
+
+
+def test_the_papers_settings_are_options_of_their_models() -> None:
+    names = {info.name for info in datasets()}
+    keys = set()
+    for setting in paper_settings._SETTINGS:
+        assert setting.dataset in names
+        model_from_name(setting.model, C=setting.C, **setting.complete())
+        assert paper_setting(setting.dataset, setting.model, setting.complete()) == setting
+        keys.add((setting.dataset, setting.model, *sorted(setting.complete().items())))
+    assert len(keys) == len(paper_settings._SETTINGS)
+
+
+def test_own_graph_that_is_called_like_a_dataset(call: Call, tmp_path: Path) -> None:
+    graph: Graph = karate()
+    rows, columns = graph.adjacency.nonzero()
+    lines = [f"{i},{j}\n" for i, j in zip(rows, columns, strict=True) if i < j]
+    (tmp_path / "karate.csv").write_text("source,target\n" + "".join(lines))
+    (tmp_path / "labels.csv").write_text("node,label\n0,in\n1,in\n32,out\n33,out\n")
+    code, out, _ = call("certify", "--edges", "karate.csv", "--labels", "labels.csv", "--C", "1", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert answer["graph"]["name"] == "karate.csv"
+    assert len(answer["labeled"]) == 4
+
+
+def test_cora_ml_b_with_both_sets_of_nodes(call: Call, dataset_folder: Path) -> None:
+    code, out, _ = call(
+        *("certify", "cora-ml-b", "--model", "gcn", "--variant", "published", "--max-flips", "2"),
+        *("--data-dir", str(dataset_folder), "--json"),
+    )
+    assert code == 0
+    [result] = json.loads(out)["results"]
+    assert (result["options"]["C"], result["C_from"]) == (0.075, "paper")
+    everything, some = result["certificates"]
+    assert (everything["test"], some["test"]) == ("all", "collective")
+    assert (everything["n_test"], some["n_test"]) == (1215, 50)
+    radius = {row["node"]: row["radius_lower"] for row in everything["nodes"]}
+    assert all(radius[row["node"]] == row["radius_lower"] for row in some["nodes"])

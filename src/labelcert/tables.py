@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -29,6 +30,7 @@ def node_table(
     node_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     limit: int | None = None,
+    title: str = "Fewest flipped labels that change each prediction",
 ) -> Table:
     """One row per test node: prediction, radius, and the flips that change it; weakest nodes first.
 
@@ -38,8 +40,9 @@ def node_table(
         What to call test nodes and labelled points; their indices by default.
     limit : int, optional
         Show that many rows at the most.
+    title : str
     """
-    table = Table(title="Fewest flipped labels that change each prediction", title_justify="left")
+    table = Table(title=title, title_justify="left")
     for heading, justify in (
         ("node", "right"),
         ("prediction", "left"),
@@ -58,10 +61,26 @@ def node_table(
     return table
 
 
-def budget_table(cert: Certificate, *, budgets: Sequence[int] | None = None) -> Table:
-    """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
-    table = Table(title="Predictions that provably survive", title_justify="left")
-    for heading in ("flips", "of labels", "each alone", "all at once", "changed"):
+def budget_table(
+    cert: Certificate,
+    *,
+    budgets: Sequence[int] | None = None,
+    label_names: Sequence[str] | None = None,
+    title: str = "Predictions that provably survive",
+) -> Table:
+    """One row per budget: certified ratios, sample-wise and collective, and the collective attack.
+
+    Parameters
+    ----------
+    budgets : sequence of int, optional
+        Which; all by default.
+    label_names : sequence of str, optional
+        What to call labelled points; their indices by default.
+    title : str
+    """
+    table = Table(title=title, title_justify="left")
+    units = ("flips", "of labels") if cert.settings["threat"]["costs"] is None else ("cost", "of total")
+    for heading in (*units, "each alone", "all at once", "changed"):
         table.add_column(heading, justify="right")
     table.add_column("by flipping")
     total = cert.never - 1
@@ -76,8 +95,60 @@ def budget_table(cert: Certificate, *, budgets: Sequence[int] | None = None) -> 
                 cert.certified_ratio(flips=b, collective=True, bound="upper"),
             ),
             str(changed[0]) if changed[0] == changed[1] else f"{changed[0]} to {changed[1]}",
-            flips_text(cert.collective_witness(b)),
+            flips_text(cert.collective_witness(b), label_names),
         )
+    return table
+
+
+def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets: Sequence[int] | None = None) -> Table:
+    """Several models side by side: one row per budget that all of them cover.
+
+    Parameters
+    ----------
+    certificates : sequence of (name, Certificate)
+        Of the same test nodes.
+    budgets : sequence of int, optional
+        Which; all by default.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+    >>> comparison_table([("a", cert), ("b", cert)]).row_count
+    3
+    """
+    table = Table(title="Models compared: predictions that provably survive", title_justify="left")
+    table.add_column("flips", justify="right")
+    for kind in ("each alone", "all at once"):
+        for name, _ in certificates:
+            table.add_column(f"{name}, {kind}", justify="right")
+    covered = min(cert.max_flips for _, cert in certificates)
+    for b in range(covered + 1) if budgets is None else [b for b in budgets if b <= covered]:
+        cells = [
+            _percent(
+                cert.certified_ratio(flips=b, collective=collective),
+                cert.certified_ratio(flips=b, collective=collective, bound="upper"),
+            )
+            for collective in (False, True)
+            for _, cert in certificates
+        ]
+        table.add_row(str(b), *cells)
+    return table
+
+
+def listing(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A plain table of text.
+
+    Examples
+    --------
+    >>> listing("Models", ("name", "what it is"), [("gcn", "a network")]).row_count
+    1
+    """
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -93,9 +164,7 @@ def flips_text(witness: dict[int, Any] | None, label_names: Sequence[str] | None
         return "none known"
     if not witness:
         return "–"
-    shown = [
-        f"{i if label_names is None else label_names[i]} → {label}" for i, label in list(witness.items())[:6]
-    ]
+    shown = [f"{i if label_names is None else label_names[i]} → {label}" for i, label in list(witness.items())[:6]]
     return ", ".join(shown) + (f", … ({len(witness)} flips)" if len(witness) > 6 else "")
 
 
@@ -110,3 +179,15 @@ def summary(cert: Certificate) -> str:
 
 def _percent(lower: float, upper: float) -> str:
     return f"{lower:.1%}" if lower == upper else f"{lower:.1%} to {upper:.1%}"
+
+
+def class_counts(labels: Iterable[Any]) -> str:
+    """How many labels there are of each class, in one line.
+
+    Examples
+    --------
+    >>> class_counts(["spam", "ham", "spam"])
+    'ham (1), spam (2)'
+    """
+    counts = Counter(str(label) for label in labels)
+    return ", ".join(f"{name} ({counts[name]})" for name in sorted(counts))

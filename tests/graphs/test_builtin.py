@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
-from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.errors import InvalidInput
 from labelcert.graphs import bundled_table, karate, nearest_neighbor_graph
 
 
@@ -55,14 +53,8 @@ def test_nearest_neighbors_among_identical_rows() -> None:
     assert graph.adjacency.sum(axis=1).min() >= 2
 
 
-def test_bad_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_tables() -> None:
     with pytest.raises(InvalidInput, match="expected one of iris, wine, breast-cancer, digits, got 'boston'"):
         bundled_table("boston")
     with pytest.raises(InvalidInput, match="between 1 and n-1 = 2 neighbors, got 3"):
         nearest_neighbor_graph(np.eye(3), [0, 1, 1], neighbors=3)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(MissingExtra, match=r"labelcert\[sklearn\]"):
-        bundled_table("iris")
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtra, match="networkx"):
-        karate()

@@ -133,10 +133,6 @@ def test_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     with pytest.raises(MissingExtra, match=r"pip install 'labelcert\[pyg\]'"):
         to_pyg(karate())
-    graph = karate()
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtra, match="networkx"):
-        to_networkx(graph)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelcert.errors import DataUnavailable, MissingExtra
+from labelcert.errors import DataUnavailable
 from labelcert.graphs import Graph, load_dataset
 from labelcert.graphs.conversion import wiki_cs_graph
 from labelcert.graphs.download import RAW_SOURCES, RemoteFile, git_blob_sha1, raw_graph
@@ -190,12 +190,6 @@ def test_local_copies_are_checked(dataset_folder: Path, tmp_path: Path) -> None:
     copy.write_bytes(b"damaged")
     with pytest.raises(DataUnavailable, match="local copy of chameleon cannot be used"):
         load_dataset("chameleon", data_dir=tmp_path)
-
-
-def test_pooch_is_only_needed_for_downloads(small: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(MissingExtra, match=r"downloading wiki-cs needs the package 'pooch'"):
-        raw_graph("wiki-cs", data_dir=tmp_path)
 
 
 def test_which_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import APPNP, C_GRID, GCN, Linear, select
 from labelcert.models.selection import Candidate, _choose
@@ -83,6 +82,3 @@ def test_bad_requests_are_refused(random_graph: Callable[..., Graph], monkeypatc
         select(GCN(), graph, nodes, seed=0, grid={"depth": ()})
     with pytest.raises(InvalidInput, match=r"folds must lie between 2 and .* \(12\), got 13"):
         select(GCN(), graph, nodes, seed=0, folds=13)
-    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'labelcert\[sklearn\]'"):
-        select(GCN(), graph, nodes, seed=0)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 
-from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.errors import InvalidInput
 from labelcert.graphs.graph import Graph
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def karate(*, weighted: bool = False) -> Graph:
     >>> graph.class_names[graph.labels[0]]
     'Mr. Hi'
     """
-    try:
-        import networkx as nx
-    except ImportError:
-        raise MissingExtra("networkx", "graphs", "the karate club") from None
+    import networkx as nx
+
     club = nx.karate_club_graph()
     nodes = sorted(club.nodes)
     return Graph(
@@ -72,10 +70,8 @@ def bundled_table(name: str, *, neighbors: int | None = None, standardize: bool 
     """
     if name not in BUNDLED:
         raise InvalidInput(f"expected one of {', '.join(BUNDLED)}, got {name!r}")
-    try:
-        from sklearn import datasets as bundled
-    except ImportError:
-        raise MissingExtra("scikit-learn", "sklearn", f"the table {name!r}") from None
+    from sklearn import datasets as bundled
+
     table: Any = getattr(bundled, f"load_{name.replace('-', '_')}")()
     X = np.asarray(table.data, dtype=np.float64)
     if standardize:

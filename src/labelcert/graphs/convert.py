@@ -206,10 +206,8 @@ def to_pyg(graph: Graph) -> Any:
 
 
 def _networkx() -> Any:
-    try:
-        import networkx
-    except ImportError:
-        raise MissingExtra("networkx", "graphs", "conversion from and to networkx") from None
+    import networkx
+
     return networkx
 
 

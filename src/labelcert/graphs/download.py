@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labelcert.errors import DataUnavailable, InvalidInput, MissingExtra
+from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.conversion import (
     PLANETOID_PARTS,
     archive_members,
@@ -204,11 +204,9 @@ def _download(name: str, mirror: str | None) -> Graph:
 
 
 def _transfer(url: str, path: Path, name: str) -> None:
-    try:
-        import pooch
-        import requests
-    except ImportError:
-        raise MissingExtra("pooch", "download", f"downloading {name}") from None
+    import pooch
+    import requests
+
     try:
         pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS, chunk_size=_CHUNK)(url, str(path), None)
     except requests.HTTPError as error:

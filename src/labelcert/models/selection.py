@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.errors import InvalidInput
 from labelcert.models.base import FloatArray, GraphLike, IntArray, Model, as_nodes, require, require_choice
 from labelcert.svm import train
 
@@ -165,10 +165,8 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> Model:
 
 
 def _stratified_folds(labels: IntArray, *, folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
-    try:
-        from sklearn.model_selection import StratifiedKFold
-    except ImportError as error:
-        raise MissingExtra("scikit-learn", "sklearn", "cross-validation") from error
+    from sklearn.model_selection import StratifiedKFold
+
     smallest = int(np.unique(labels, return_counts=True)[1].min())
     if not 2 <= folds <= smallest:
         raise InvalidInput(

@@ -1,0 +1,86 @@
+"""The command line.
+
+Exit codes: 0 done, 1 a check failed, 2 the request is wrong, 3 the work is too large or data is unavailable,
+130 interrupted (with what was proved so far printed).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from labelcert._version import __version__
+from labelcert.cli.certify import certify_command
+from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
+from labelcert.cli.lists import datasets_command, models_command
+from labelcert.cli.small import demo, selfcheck, show_file
+from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
+
+EXAMPLES = """\b
+Examples:
+  labelcert certify karate --model gcn
+  labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
+  labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
+  labelcert datasets
+
+\b
+Exit codes: 0 done, 1 a check failed, 2 the request is wrong, 3 the work is
+too large or data is unavailable, 130 interrupted."""
+
+
+class _Commands(click.Group):
+    """A group whose reader may go away (`labelcert datasets | head`), which is no failure."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is left in the buffer must not raise again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return None
+        return result
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXAMPLES,
+)
+@click.version_option(__version__, prog_name="labelcert")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Exact certificates: which predictions survive corrupted training labels."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+for command in (certify_command, datasets_command, models_command, demo, show_file, selfcheck):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: errors in one line, without a traceback."""
+    try:
+        code = cli(standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        click.echo(f"labelcert: {_one_line(error.format_message())}", err=True)
+        sys.exit(EXIT_WRONG)
+    except LabelcertError as error:
+        click.echo(f"labelcert: {_one_line(str(error))}", err=True)
+        sys.exit(EXIT_UNAVAILABLE if isinstance(error, WorkTooLarge | DataUnavailable) else EXIT_WRONG)
+    except (OSError, UnicodeError) as error:
+        click.echo(f"labelcert: a file cannot be read or written: {_one_line(str(error))}", err=True)
+        sys.exit(EXIT_WRONG)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

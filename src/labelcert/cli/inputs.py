@@ -1,0 +1,205 @@
+"""What users write on the command line, turned into nodes, threats and graphs; every refusal in plain words."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.errors import DataUnavailable, InvalidInput
+from labelcert.graphs import Graph, graph_from_files, load_dataset
+from labelcert.graphs.datasets import dataset_info
+from labelcert.threat import Threat
+from labelcert.workflow import node_names
+
+IntArray = npt.NDArray[np.int64]
+
+
+def read_graph(
+    name: str | None,
+    *,
+    edges: Path | None,
+    features: Path | None,
+    labels: Path | None,
+    columns: dict[str, str],
+    directed: bool,
+    data_dir: Path | None,
+    parameters: Sequence[str],
+    seed: int,
+) -> Graph:
+    """The graph by name, from an npz, or from tables."""
+    own = edges is not None or features is not None or labels is not None
+    if own and name is not None:
+        raise InvalidInput(
+            f"expected the name of a dataset or tables of your own, got {name!r} and tables; leave one out"
+        )
+    if own:
+        if edges is None and features is None:
+            raise InvalidInput(
+                "expected an edge list or a feature table beside the labels; name one as --edges or --features"
+            )
+        main = edges or features
+        assert main is not None
+        # With its suffix, the name of a file cannot be taken for that of a dataset.
+        return graph_from_files(edges, features=features, labels=labels, directed=directed, name=main.name, **columns)
+    if name is None:
+        raise InvalidInput(
+            "expected the name of a dataset (see `labelcert datasets`), an .npz file, or tables as --edges, "
+            "--features and --labels"
+        )
+    if name.endswith(".npz") or Path(name).is_file():
+        return Graph.from_npz(Path(name))
+    if data_dir is not None and dataset_info(name).source == "download" and not data_dir.is_dir():
+        # Not created on the fly: a mistyped folder would start a download into it.
+        raise DataUnavailable(
+            f"there is no folder {data_dir}; name the one with the datasets as --data-dir, or create it"
+        )
+    return load_dataset(name, data_dir=data_dir, seed=seed, **dict(map(_parameter, parameters)))
+
+
+def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
+    """Nodes from a file with one name per line, or from a list with commas."""
+    path = Path(text)
+    if path.is_file():
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        wanted = [line for line in lines if line and not line.startswith("#")]
+        place = f"in {path}"
+    else:
+        wanted = [part.strip() for part in text.split(",") if part.strip()]
+        place = "(which is no file either)"
+    if not wanted:
+        raise InvalidInput(f"expected at least one node for {what}, got none in {text!r}")
+    position = node_positions(graph)
+    for name in wanted:
+        if name not in position:
+            raise InvalidInput(
+                f"{what} names the node {name!r} {place}, but {graph.name!r} has no such node; its nodes are "
+                f"called {_some(list(position))}"
+            )
+    return np.array([position[name] for name in wanted], dtype=np.int64)
+
+
+def build_threat(
+    graph: Graph,
+    labeled: IntArray,
+    *,
+    trusted: str | None,
+    costs: Path | None,
+    allow: Sequence[str],
+    groups: Path | None,
+    group_budgets: Sequence[str],
+) -> Threat:
+    """The adversary, from node names."""
+    row = {int(node): i for i, node in enumerate(labeled)}
+    mask = None
+    if trusted is not None:
+        mask = np.zeros(len(labeled), dtype=bool)
+        for node in parse_nodes(graph, trusted, "--trusted").tolist():
+            if node not in row:
+                raise InvalidInput(
+                    f"--trusted names the node {node_names(graph, [node])[0]!r}, which is not labelled; the labelled "
+                    f"nodes are {_some(node_names(graph, labeled), 12)}"
+                )
+            mask[row[node]] = True
+    prices = None
+    if costs is not None:
+        prices = np.ones(len(labeled), dtype=np.int64)
+        for node, text in _table(graph, costs, "cost"):
+            if not text.lstrip("+-").isdigit():
+                raise InvalidInput(f"the costs in {costs} must be whole numbers, got {text!r}")
+            if node in row:
+                prices[row[node]] = int(text)
+    sources: list[str | None] | None = None
+    if groups is not None:
+        sources = [None] * len(labeled)
+        for node, text in _table(graph, groups, "group"):
+            if node in row:
+                sources[row[node]] = text or None
+    return Threat(
+        trusted=mask,
+        costs=prices,
+        allowed_flips=_allowed(allow),
+        groups=sources,
+        group_budgets=_group_budgets(group_budgets),
+    )
+
+
+def node_positions(graph: Graph) -> dict[str, int]:
+    """Index of each node by its name."""
+    return {name: i for i, name in enumerate(node_names(graph, range(graph.n_nodes)))}
+
+
+def _table(graph: Graph, path: Path, column: str) -> list[tuple[int, str]]:
+    """Rows (node, value) of a CSV table with the columns ``node`` and ``column``."""
+    position = node_positions(graph)
+    if not path.is_file():
+        raise InvalidInput(f"expected a table with the columns node and {column}, but there is no file {path}")
+    rows: list[tuple[int, str]] = []
+    seen: set[str] = set()
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(stream)
+        found = reader.fieldnames or []
+        if "node" not in found or column not in found:
+            raise InvalidInput(
+                f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}"
+            )
+        for line in reader:
+            name, value = (line["node"] or "").strip(), (line[column] or "").strip()
+            if name not in position:
+                raise InvalidInput(
+                    f"line {reader.line_num} of {path} names the node {name!r}, but {graph.name!r} has no such node; "
+                    f"its nodes are called {_some(list(position))}"
+                )
+            if name in seen:
+                raise InvalidInput(f"line {reader.line_num} of {path} names the node {name!r} a second time")
+            seen.add(name)
+            rows.append((position[name], value))
+    return rows
+
+
+def _allowed(rules: Sequence[str]) -> dict[str, list[str]] | None:
+    allowed: dict[str, list[str]] = {}
+    for rule in rules:
+        source, arrow, target = (part.strip() for part in rule.partition("->"))
+        if not (source and arrow and target):
+            raise InvalidInput(f'--allow must be written as "label->label it may become", got {rule!r}')
+        allowed.setdefault(source, []).append(target)
+    return allowed or None
+
+
+def _group_budgets(texts: Sequence[str]) -> int | dict[str, int] | None:
+    if not texts:
+        return None
+    if len(texts) == 1 and texts[0].isdigit():
+        return int(texts[0])
+    budgets: dict[str, int] = {}
+    for text in texts:
+        group, equals, number = (part.strip() for part in text.rpartition("="))
+        if not (group and equals and number.isdigit()):
+            raise InvalidInput(
+                f"--group-budget must be one whole number for all groups, or GROUP=NUMBER for each, got {text!r}"
+            )
+        budgets[group] = int(number)
+    return budgets
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals and value):
+        raise InvalidInput(f"--parameter must be written as NAME=VALUE, got {text!r}")
+    if value.lower() in ("true", "false"):
+        return key, value.lower() == "true"
+    for kind in (int, float):
+        try:
+            return key, kind(value)
+        except ValueError:
+            continue
+    return key, value
+
+
+def _some(names: Sequence[str], count: int = 3) -> str:
+    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")

@@ -1,0 +1,58 @@
+"""Commands that say what there is: datasets and models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+import click
+
+from labelcert import tables
+from labelcert.cli.printing import print_json, print_table
+from labelcert.graphs.datasets import datasets
+from labelcert.models import models
+
+
+@click.command("datasets")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def datasets_command(as_json: bool) -> None:
+    """List the graphs that there are by name."""
+    if as_json:
+        print_json([asdict(info) for info in datasets()])
+        return
+    rows = [
+        (info.name, _size(info.n_nodes), _size(info.n_edges), str(info.n_classes), info.source, info.description)
+        for info in datasets()
+    ]
+    print_table(tables.listing("Datasets", ("name", "nodes", "edges", "classes", "source", "what it is"), rows))
+    click.echo("Downloads are kept in the folder given as --data-dir, or named by LABELCERT_DATA_DIR, or in the cache.")
+
+
+@click.command("models")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def models_command(as_json: bool) -> None:
+    """List the models that there are by name, with their options and defaults."""
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": info.name,
+                    "description": info.description,
+                    "options": {f.name: f.default for f in fields(info.model)},
+                }
+                for info in models()
+            ]
+        )
+        return
+    rows = [
+        (
+            info.name,
+            info.description,
+            ", ".join(f"{f.name.replace('_', '-')}={f.default}" for f in fields(info.model) if f.name != "C"),
+        )
+        for info in models()
+    ]
+    print_table(tables.listing("Models", ("name", "what it is", "options and defaults"), rows))
+
+
+def _size(count: int | None) -> str:
+    return "varies" if count is None else str(count)
