@@ -1,0 +1,67 @@
+"""The problems that are timed. Deterministic by seed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.problem import Problem
+from labelcert.svm.pivoting import FREE, new_scratch, settle
+from labelcert.svm.scoring import HingeScorer
+
+Float = npt.NDArray[np.float64]
+
+DENSE_C = 3.0
+"""Cap at which most labels of :func:`dense` are Free, at the clean labels and at random ones."""
+
+
+class Arrays(NamedTuple):
+    """First arguments of :func:`labelcert.certify`: (m, m) kernel, m labels, (n, m) test rows, cap."""
+
+    K_train: Float
+    labels: npt.NDArray[np.int64]
+    K_test: Float
+    C: float
+
+
+def dense(m: int, n: int, *, seed: int = 0) -> Arrays:
+    """Inner products of Gaussian features with a common mean and a weak class signal: no entry is small.
+
+    Parameters
+    ----------
+    m, n : int
+        Numbers of labels and of test nodes.
+    """
+    rng = np.random.default_rng([seed, m])
+    width = 2 * m
+    common, signal = 0.5 * rng.normal(size=width), 0.15 * rng.normal(size=width)
+    labels = np.arange(m) % 2
+    side = np.where(np.concatenate([labels, np.arange(n) % 2]) == 1, 1.0, -1.0)
+    features = rng.normal(size=(m + n, width)) + common + side[:, None] * signal
+    K_train = features[:m] @ features[:m].T / width
+    return Arrays((K_train + K_train.T) / 2, labels, features[m:] @ features[:m].T / width, DENSE_C)
+
+
+def share_free(arrays: Arrays, *, samples: int = 200, seed: int = 0) -> tuple[float, float]:
+    """Share of labels in state Free: at the clean labels, and on average over random labellings."""
+    problem = Problem.build(*arrays, max_flips=0)
+    machine = HingeScorer(problem).machine
+    scratch = new_scratch(problem.m)
+    settle(machine, scratch, problem.y.copy())
+    clean = float(np.mean(scratch.state == FREE))
+    shares = []
+    for y in random_labellings(problem.m, samples, seed=seed):
+        scratch = new_scratch(problem.m)
+        settle(machine, scratch, y)
+        shares.append(float(np.mean(scratch.state == FREE)))
+    return clean, float(np.mean(shares))
+
+
+def random_labellings(m: int, count: int, *, seed: int = 0) -> Float:
+    """(count, m) random labels ±1, both classes in every row (scikit-learn refuses one class)."""
+    rng = np.random.default_rng([seed, m, 1])
+    labellings = rng.choice([-1.0, 1.0], size=(count, m))
+    labellings[:, 0], labellings[:, 1] = 1.0, -1.0
+    return labellings
