@@ -196,17 +196,22 @@ def _reset(task: Any, w: Any) -> None:
     m, n = task.scores.shape
     for i in range(m):
         w.y[i] = task.y[i]
-    w.bits[:] = np.uint64(0)
-    w.group_used[:] = 0
-    w.tally[:] = 0
+    for k in range(w.bits.shape[0]):
+        w.bits[k] = np.uint64(0)
+    for g in range(w.group_used.shape[0]):
+        w.group_used[g] = 0
+    w.tally[COST] = 0
+    w.tally[MOVES] = 0
     if task.linear:
-        w.p[:] = 0.0
+        for t in range(n):
+            w.p[t] = 0.0
         for i in range(m):
             for t in range(n):
                 w.p[t] += w.y[i] * task.scores[i, t]
     else:
         w.svm.v[FLAGS, 0] = COLD_TABLEAU
-        w.svm.state[:] = CAP
+        for i in range(m):
+            w.svm.state[i] = CAP
 
 
 @njit(inline="always")
@@ -246,7 +251,8 @@ def _train(task: Any, w: Any, found: Any) -> None:
 def _combine(scores: Float, z: Float, p: Float) -> None:
     """``p = scores.T @ z``, four rows at a time so that ``p`` stays in the nearest cache."""
     m, n = scores.shape
-    p[:] = 0.0
+    for t in range(n):
+        p[t] = 0.0
     i = 0
     while i + 4 <= m:
         z0, z1, z2, z3 = z[i], z[i + 1], z[i + 2], z[i + 3]
@@ -295,16 +301,19 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
         for t in range(n):
             if sign * p[t] < -tau and cost < found.radius[t]:
                 found.radius[t] = cost
-                found.radius_set[t, :] = bits
+                for k in range(bits.shape[0]):
+                    found.radius_set[t, k] = bits[k]
     if changed > found.most[cost]:
         found.most[cost] = changed
-        found.most_set[cost, :] = bits
+        for k in range(bits.shape[0]):
+            found.most_set[cost, k] = bits[k]
     if closer_doubt > 0 or (doubtful > 0 and changed + doubtful > found.most[cost]):
         d = found.counters[DOUBTS]
         found.doubt[d, 0] = cost
         found.doubt[d, 1] = changed
         found.doubt[d, 2] = doubtful
-        found.doubt_set[d, :] = bits
+        for k in range(bits.shape[0]):
+            found.doubt_set[d, k] = bits[k]
         found.counters[DOUBTS] += 1
 
 
@@ -329,10 +338,15 @@ def _visit(task: Any, w: Any, found: Any) -> None:
 
 @njit(inline="always")
 def _copy(source: Any, target: Any) -> None:
-    """All that a solve starts from."""
-    target.T[:, :] = source.T
-    target.state[:] = source.state
-    target.v[:, :] = source.v
+    """All that a solve starts from (in plain loops, here and elsewhere: slices take seconds to compile)."""
+    m = source.state.shape[0]
+    for i in range(m):
+        target.state[i] = source.state[i]
+        for j in range(m):
+            target.T[i, j] = source.T[i, j]
+    for row in range(source.v.shape[0]):
+        for j in range(m):
+            target.v[row, j] = source.v[row, j]
 
 
 @njit(inline="always")
