@@ -151,7 +151,7 @@ def _trainer(
             return [_dot(row, direction) for row in rows]
         hint = new_scratch(m)
         settle(machine, hint, y)
-        Z = [int(v) for v in svm.train(y, hint.state) or ()]
+        Z = [int(v) for v in svm.train(y, hint.state, hint.z) or ()]
         z = _scale_to_optimum(Q, C, labels, Z)
         return [_dot(row, z) for row in rows]
 

@@ -168,3 +168,14 @@ def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.Mo
     assert np.all(cert.radius_upper == cert.never)
     assert np.all(cert.collective_lower == 0)
     assert not cert.exact
+
+
+@pytest.mark.parametrize("m", [40, 100])
+def test_singular_kernels_full_of_ties_are_decided_exactly(m: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(-2, 3, size=(m + 20, 3)).astype(float)
+    K = X @ X.T
+    cert = certify(K[:m, :m], rng.integers(0, 2, m), K[m:, :m], 1.0, max_flips=1, engine="enumerate")
+    assert cert.settings["kernel_shift"] == 0.0
+    assert cert.exact
+    assert np.any(cert.radius_upper == 0)

@@ -15,6 +15,9 @@ from flint import fmpq, fmpz, fmpz_mat
 
 from labelcert.svm.pivoting import CAP, FREE, ZERO
 
+_GRID = 60
+"""Values of undetermined labels are rounded to multiples of ``2**-60``."""
+
 CRISS_CROSS_LIMIT = 48
 """Largest m for the criss-cross method, whose tableau is dense and exact."""
 
@@ -107,21 +110,23 @@ class ExactSVM:
         ratio = Fraction(C)
         self._c_num, self._c_den = fmpz(ratio.numerator), fmpz(ratio.denominator)
 
-    def train(self, y: Float, hint: States) -> list[Any] | None:
+    def train(self, y: Float, hint: States, z: Float | None = None) -> list[Any] | None:
         """Integers proportional to the optimal ``z`` for labels ``y`` (±1), starting from states ``hint``.
 
         Block principal pivoting as in :func:`labelcert.svm.pivoting.settle`, then, where a singular kernel keeps it
-        from ending, the criss-cross method; None where the problem is too large for that one.
+        from ending, the criss-cross method; None where the problem is too large for that one. On a singular kernel
+        the dual solution is not unique: labels whose value the others do not determine stay at their value in ``z``,
+        an approximate solution, so that the exact one lies close to it and within the box.
         """
         labels = [int(v) for v in y]
         states = [int(s) for s in hint]
+        values = [0] * self._m
+        if z is not None:
+            values = [round(Fraction(float(v)) * (1 << _GRID)) for v in z]
         fewest, patience = self._m + 1, 3
         for _ in range(20 + 2 * self._m):
-            solution = self._solve(labels, states)
-            if solution is None:
-                break
-            Z, D = solution
-            wrong = self._violations(labels, states, Z, D)
+            Z, D, loose = self._solve(labels, states, values)
+            wrong = self._violations(labels, states, Z, D, loose)
             if not wrong:
                 return Z
             if len(wrong) < fewest:
@@ -132,48 +137,59 @@ class ExactSVM:
                 states[index] = state
         return self._criss_cross(labels) if self._m <= CRISS_CROSS_LIMIT else None
 
-    def _solve(self, y: list[int], states: list[int]) -> tuple[list[Any], Any] | None:
-        """``(Z, D)`` with ``z = Z / D`` for these states; dependent FREE labels are first moved to ZERO."""
+    def _solve(self, y: list[int], states: list[int], values: list[int]) -> tuple[list[Any], Any, list[int]]:
+        """``(Z, D, loose)`` with ``z = Z / D`` for these states.
+
+        ``loose`` are FREE labels that depend on the other FREE ones: they keep their ``values`` (in units of the grid).
+        """
         free = [i for i in range(self._m) if states[i] == FREE]
+        loose: list[int] = []
         if free:
-            block = fmpz_mat([[self._rows[i][j] for j in free] for i in free])
+            block = self._block(free)
             if block.rank() < len(free):
                 independent = _pivot_columns(block)
-                for k, i in enumerate(free):
-                    if k not in independent:
-                        states[i] = ZERO
+                loose = [i for k, i in enumerate(free) if k not in independent]
                 free = [free[k] for k in independent]
-                block = fmpz_mat([[self._rows[i][j] for j in free] for i in free])
+        grid = fmpz(1 << _GRID) if loose else fmpz(1)
         capped = [j for j in range(self._m) if states[j] == CAP]
-        if not free:
-            D = self._c_den
-            return [self._c_num * y[i] if states[i] == CAP else fmpz(0) for i in range(self._m)], D
-        right = [
-            self._one * self._c_den * y[i] - self._c_num * sum(self._rows[i][j] * y[j] for j in capped) for i in free
-        ]
-        try:
-            numerators, denominator = _solution(block, right)
-        except ZeroDivisionError:
-            return None
-        Z = [self._c_num * denominator * y[i] if states[i] == CAP else fmpz(0) for i in range(self._m)]
-        for k, i in enumerate(free):
-            Z[i] = numerators[k, 0]
-        return Z, denominator * self._c_den
+        denominator = fmpz(1)
+        solved: list[Any] = []
+        if free:
+            right = [
+                grid * (self._one * self._c_den * y[i] - self._c_num * sum(self._rows[i][j] * y[j] for j in capped))
+                - self._c_den * sum(self._rows[i][j] * values[j] for j in loose)
+                for i in free
+            ]
+            numerators, denominator = _solution(self._block(free), right)
+            solved = [numerators[k, 0] for k in range(len(free))]
+        Z = [fmpz(0)] * self._m
+        for j in capped:
+            Z[j] = self._c_num * denominator * grid * y[j]
+        for i, value in zip(free, solved, strict=True):
+            Z[i] = value
+        for i in loose:
+            Z[i] = self._c_den * denominator * values[i]
+        return Z, denominator * self._c_den * grid, loose
 
-    def _violations(self, y: list[int], states: list[int], Z: list[Any], D: Any) -> list[tuple[int, int]]:
+    def _block(self, index: list[int]) -> Any:
+        return fmpz_mat([[self._rows[i][j] for j in index] for i in index])
+
+    def _violations(
+        self, y: list[int], states: list[int], Z: list[Any], D: Any, loose: list[int]
+    ) -> list[tuple[int, int]]:
         """All labels that violate their states, and the states they should take; empty at the optimum."""
         cap = self._c_num * (D // self._c_den)
         one = self._one * D
         image = self._matrix * fmpz_mat(self._m, 1, Z)
         wrong = []
         for i in range(self._m):
+            margin = y[i] * image[i, 0]
             if states[i] == FREE:
-                if y[i] * Z[i] < 0:
+                if y[i] * Z[i] < 0 or (i in loose and margin > one):
                     wrong.append((i, ZERO))
-                elif y[i] * Z[i] > cap:
+                elif y[i] * Z[i] > cap or (i in loose and margin < one):
                     wrong.append((i, CAP))
                 continue
-            margin = y[i] * image[i, 0]
             if (states[i] == ZERO and margin < one) or (states[i] == CAP and margin > one):
                 wrong.append((i, FREE))
         return wrong

@@ -150,7 +150,7 @@ class HingeScorer(Scorer):
             return np.full(nodes.size, UNDECIDED)
         if self._exact is None:
             self._exact = ExactSVM(self.problem.K_train, self.problem.C)
-        Z = self._exact.train(y, self._scratch.state)
+        Z = self._exact.train(y, self._scratch.state, self._scratch.z)
         if Z is None:
             return np.full(nodes.size, UNDECIDED)
         return np.array([_sign(self._dot(int(t), Z)) for t in nodes], dtype=np.int8)
