@@ -206,12 +206,13 @@ def gcn(convolution: Callable[[np.ndarray], np.ndarray], depth: int, *, relu: bo
     return build
 
 
-def gin(depth: int) -> Build:
+def gin(depth: int, *, relu: bool = True) -> Build:
     def build(A: np.ndarray, X: np.ndarray, draw: Draws, h: int) -> Steps:
         steps: Steps = [Start(X)]
         for level in range(1, depth + 1):
             steps += [Convolve(total(A)), Weight(draw(D if level == 1 else h, h))]
-            steps += [Scale(1.0 if level == 1 else np.sqrt(1 / h)), Relu(), Scale(np.sqrt(2 / h))]
+            steps += [Scale(1.0 if level == 1 else np.sqrt(1 / h))]
+            steps += [Relu(), Scale(np.sqrt(2 / h))] if relu else [Scale(np.sqrt(1 / h))]
             steps += [Weight(draw(h, h if level < depth else 1))]
         return steps
 
@@ -265,6 +266,7 @@ ARCHITECTURES: dict[str, tuple[Model, Build]] = {
     "graphsage-2": (GraphSAGE(depth=2), gcn(mean, 2)),
     "gin": (GIN(), gin(1)),
     "gin-2": (GIN(depth=2), gin(2)),
+    "gin-linear-2": (GIN(depth=2, activation="linear"), gin(2, relu=False)),
     "appnp": (APPNP(alpha=0.2), mlp(1, pagerank)),
     "appnp-2": (APPNP(alpha=0.2, depth=2), mlp(2, pagerank)),
     "ppnp": (PPNP(alpha=0.2), mlp(1, exact_pagerank)),

@@ -320,7 +320,9 @@ def as_features(features: Features, n: int) -> Features:
         f"features must have one row per node, shape ({n}, d), got {tuple(features.shape)}",
     )
     if not isinstance(features, np.ndarray):
-        return sp.csr_array(features).astype(np.float64)
+        compressed = sp.csr_array(features).astype(np.float64)
+        entries = compressed.shape[0] * compressed.shape[1]
+        return compressed if compressed.nnz < SPARSE_BELOW * entries else compressed.toarray()
     dense = np.ascontiguousarray(features, dtype=np.float64)
     if np.count_nonzero(dense) < SPARSE_BELOW * dense.size and dense.size > 1 << 16:
         return sp.csr_array(dense)

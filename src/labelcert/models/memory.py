@@ -19,6 +19,19 @@ def available_bytes() -> int | None:
     >>> free is None or free > 0
     True
     """
+    limits = [_machine_bytes(), *(_group_bytes(limit, used) for limit, used in _CONTROL_GROUPS)]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
+
+
+_CONTROL_GROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Where containers and batch systems put their limits, and what is used of them."""
+
+
+def _machine_bytes() -> int | None:
     meminfo = Path("/proc/meminfo")
     if meminfo.is_file():
         for line in meminfo.read_text(encoding="ascii", errors="replace").splitlines():
@@ -27,6 +40,13 @@ def available_bytes() -> int | None:
     try:
         return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _group_bytes(limit: str, used: str) -> int | None:
+    try:
+        return max(0, int(Path(limit).read_text()) - int(Path(used).read_text()))
+    except (OSError, ValueError):  # no such file, or the word "max"
         return None
 
 

@@ -324,7 +324,8 @@ class _Recursion:
     def _merges_at(self, level: int) -> bool:
         """Whether the layer only adds Sigma and Theta, so that their sum can be convolved in one go."""
         layer = self.left.layers[level - 1]
-        return level == self.depth and not layer.relu and layer.gradient_convolution is None
+        plain = not layer.relu and not layer.readout and layer.gradient_convolution is None
+        return level == self.depth and plain
 
     def _complete_covariance(self, level: int, sigma: FloatArray) -> None:
         layer = self.left.layers[level - 1]
@@ -396,22 +397,47 @@ def _second_variances(side: Side, *, published: bool) -> FloatArray:
     """
     T = side.convolutions[2]
     out = np.zeros(T.shape[0])
-    pairs_up_to = np.cumsum(np.diff(T.indptr).astype(np.int64) ** 2)
+    pairs = np.diff(T.indptr).astype(np.int64) ** 2
+    hubs = pairs > PAIR_ENTRIES
+    for i in np.flatnonzero(hubs):
+        row = slice(T.indptr[i], T.indptr[i + 1])
+        out[i] = _hub_variance(side, T.indices[row].astype(np.int64), T.data[row], published=published)
+    rest = np.flatnonzero(~hubs)
+    pairs_up_to = np.cumsum(pairs[rest])
     start = 0
-    while start < len(out):
+    while start < len(rest):
         done = pairs_up_to[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(pairs_up_to, done + PAIR_ENTRIES // 4, side="right")))
-        part = sp.csr_array(T[start:stop])
+        part = sp.csr_array(T[rest[start:stop]])
         pattern = sp.csr_array((np.ones_like(part.data), part.indices, part.indptr), shape=part.shape)
-        pairs = sp.triu(pattern.T @ pattern, format="coo")
-        i, j = (index.astype(np.int64) for index in pairs.coords)
+        shared = sp.triu(pattern.T @ pattern, format="coo")
+        i, j = (index.astype(np.int64) for index in shared.coords)
         E = np.where(i == j, 1.0, 2.0) * _first_expectation(side, i, j, published=published)
-        weighted = part @ sp.csr_array((E, (i, j)), shape=pairs.shape)
-        out[start:stop] = np.asarray(weighted.multiply(part).sum(axis=1), dtype=np.float64).ravel()
+        weighted = part @ sp.csr_array((E, (i, j)), shape=shared.shape)
+        out[rest[start:stop]] = np.asarray(weighted.multiply(part).sum(axis=1), dtype=np.float64).ravel()
         start = stop
     if 2 in side.skips:
         out += side.skips[2].variances
     return out
+
+
+def _hub_variance(side: Side, neighbours: IntArray, weights: FloatArray, *, published: bool) -> float:
+    r"""One entry of `_second_variances`, :math:`t^\top E_1 t` over many neighbours, in dense chunks of rows."""
+    X = side.first.mapped[neighbours]
+    v = side.variances[1][neighbours]
+    total = 0.0
+    step = max(1, STREAM_ENTRIES // 8 // len(neighbours))
+    for start in range(0, len(neighbours), step):
+        rows = slice(start, min(start + step, len(neighbours)))
+        sigma = gram(X[rows], X)
+        index = np.arange(rows.start, rows.stop)
+        sigma[index - rows.start, index] = v[rows]
+        if side.layers[0].relu:
+            if published:
+                clip_at_smaller_variance(sigma, v[rows], v)
+            activate(sigma, None, v[rows], v)
+        total += float(weights[rows] @ (sigma @ weights))
+    return total
 
 
 def _first_expectation(side: Side, i: IntArray, j: IntArray, *, published: bool) -> FloatArray:

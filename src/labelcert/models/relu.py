@@ -18,6 +18,9 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
+COLLINEAR = 4e-15
+"""Correlations this close to ±1 are ±1: rounding does not tell them apart."""
+
 CHUNK_ENTRIES = 1 << 17
 """Entries of a dense block that is worked on at once: 1 MiB, so that temporaries stay in the cache."""
 
@@ -100,7 +103,10 @@ def relu_expectations(sigma: FloatArray, q: FloatArray) -> tuple[FloatArray, Flo
     ([0.5, 1.0], 4.0)
     """
     u = np.divide(sigma, q, out=np.zeros_like(q), where=q > 0.0)
-    np.clip(u, -1.0, 1.0, out=u)
+    # The arc cosine turns a rounding error of 1e-16 at |u| = 1 into one of 1e-8, of another size for every pair of
+    # nodes that look alike: enough to make the kernel indefinite. Within rounding of ±1 they are alike.
+    u[u > 1.0 - COLLINEAR] = 1.0
+    u[u < -1.0 + COLLINEAR] = -1.0
     e_dot = kappa0(u)
     return q * (u * e_dot + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi), e_dot
 
