@@ -201,12 +201,33 @@ def compile_all() -> list[Row]:
     return []
 
 
+def kernel(model: str, options: Row, n: int, edges: int, labeled: int, test: int) -> list[Row]:
+    """One kernel on a random graph with sparse features: all of it (``labeled = 0``) or the blocks of a certificate."""
+    import numpy as np
+
+    from benchmarks.problems import citation_like
+    from labelcert.models import model_from_name
+
+    graph = citation_like(n, edges)
+    chosen = model_from_name(model, **options)
+    nodes = np.random.default_rng(0).permutation(n)
+    started = time.perf_counter()
+    if labeled:
+        chosen.kernel_blocks(graph, nodes[:labeled], nodes[labeled : labeled + test])
+    else:
+        chosen.kernel(graph)
+    seconds = time.perf_counter() - started
+    shown = ", ".join([model, *(f"{key} {value}" for key, value in options.items())])
+    return [{"model": shown, "nodes": n, "seconds": seconds, "peak_bytes": peak_memory()}]
+
+
 TASKS: dict[str, Callable[..., list[Row]]] = {
     "compile_all": compile_all,
     "throughput": throughput,
     "certificate": certificate,
     "ridge": ridge,
     "first_call": first_call,
+    "kernel": kernel,
 }
 
 

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from labelcert.graphs import Graph
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import FREE, new_scratch, settle
 from labelcert.svm.scoring import HingeScorer
@@ -42,6 +44,22 @@ def dense(m: int, n: int, *, seed: int = 0) -> Arrays:
     features = rng.normal(size=(m + n, width)) + common + side[:, None] * signal
     K_train = features[:m] @ features[:m].T / width
     return Arrays((K_train + K_train.T) / 2, labels, features[m:] @ features[:m].T / width, DENSE_C)
+
+
+def citation_like(n: int, edges: int, *, seed: int = 0) -> Graph:
+    """A random graph with sparse 0/1 features, about the shape of a citation network.
+
+    Parameters
+    ----------
+    n, edges : int
+        Numbers of nodes and of edges (a few less, where two coincide).
+    """
+    rng = np.random.default_rng([seed, n])
+    ends = rng.integers(0, n, size=(2, edges))
+    ends = ends[:, ends[0] != ends[1]]
+    A = sp.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n, n))
+    X = sp.random_array((n, 1500), density=0.03, format="csr", rng=rng, data_sampler=lambda size: np.ones(size))
+    return Graph(sp.csr_array(((A + A.T) > 0).astype(np.float64)), sp.csr_array(X), rng.integers(0, 2, n))
 
 
 def share_free(arrays: Arrays, *, samples: int = 200, seed: int = 0) -> tuple[float, float]:

@@ -252,6 +252,41 @@ def first_call(quick: bool) -> Section:
     )
 
 
+def kernels(quick: bool) -> Section:
+    """(g) Kernels of infinite-width models."""
+    full = [("gcn", {}), ("gcn", {"depth": 4}), ("sgc", {}), ("graphsage", {}), ("gin", {}), ("gcn-skip-pc", {})]
+    full += [("gcn-skip-alpha", {}), ("appnp", {}), ("ppnp", {}), ("mlp", {})]
+    blocks = [
+        ("gcn", {}),
+        ("gcn", {"depth": 2}),
+        ("sgc", {"depth": 2}),
+        ("graphsage", {"depth": 2}),
+        ("gin", {"depth": 2}),
+    ]
+    blocks += [("gcn-skip-pc", {}), ("gcn-skip-alpha", {}), ("appnp", {})]
+    small, large = (300, 1000) if quick else (2810, 20000)
+    rows = []
+    for model, options in full:
+        (row,) = measure("kernel", model=model, options=options, n=small, edges=3 * small, labeled=0, test=0)
+        rows.append({"block": "all nodes", **row})
+    for model, options in blocks:
+        sizes = {"n": large, "edges": 3 * large, "labeled": large // 143, "test": large // 20}
+        (row,) = measure("kernel", model=model, options=options, **sizes)
+        rows.append({"block": f"{sizes['labeled']} labelled, {sizes['test']} test", **row})
+    return Section(
+        "kernels",
+        "(g) kernels: random graphs of mean degree 6, 1,500 sparse features",
+        [
+            ("model", "model", str),
+            ("nodes", "nodes", count),
+            ("block", "computed", str),
+            ("seconds", "time", seconds),
+            ("peak_bytes", "peak memory", memory),
+        ],
+        rows,
+    )
+
+
 SECTIONS: dict[str, Callable[[bool], Section]] = {
     "throughput": throughput,
     "scaling": scaling,
@@ -259,4 +294,5 @@ SECTIONS: dict[str, Callable[[bool], Section]] = {
     "nodes": by_nodes,
     "ridge": kernel_ridge,
     "first_call": first_call,
+    "kernels": kernels,
 }
