@@ -149,3 +149,38 @@ def test_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_class_coding(values: list[Any], labels: list[int], names: tuple[str, ...]) -> None:
     found, classes = encode_classes(values)
     assert (found.tolist(), classes) == (labels, names)
+
+
+@pytest.mark.parametrize("weight", ["heavy", "3", None, 1j, [1]])
+def test_weights_that_are_no_numbers(weight: Any) -> None:
+    source = nx.Graph()
+    source.add_edge("a", "b", w=weight)
+    with pytest.raises(InvalidInput, match=r"a number in the attribute 'w' of every edge, got .* between 'a' and 'b'"):
+        from_networkx(source, weight="w")
+
+
+def test_labels_and_features_of_networkx_that_are_refused() -> None:
+    source = nx.Graph([("a", "b")])
+    nx.set_node_attributes(source, {"a": "x", "b": -1}, "label")
+    with pytest.raises(InvalidInput, match="got '-1' in the attribute 'label' of node 'b'"):
+        from_networkx(source)
+    nx.set_node_attributes(source, {"a": 1.0, "b": 1j}, "z")
+    with pytest.raises(InvalidInput, match="real numbers are needed"):
+        from_networkx(source, label=None, features="z")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_index": np.array([[0, 1], [1, 3]])}, "node indices in 0..2 in edge_index, got 3"),
+        ({"edge_index": np.array([[0, 1], [1, -1]])}, "got -1"),
+        ({"edge_index": np.array([0, 1])}, r"shape \(2, e\), got shape \(2,\)"),
+        ({"edge_index": np.array([[0.5], [1.0]])}, "whole numbers"),
+        ({"edge_weight": np.ones(3)}, "each of the 2 edges, got shape"),
+        ({"edge_weight": np.ones(2) * 1j}, "one real number in edge_weight"),
+    ],
+)
+def test_bad_data_of_pyg(changes: dict[str, Any], message: str) -> None:
+    data = {"edge_index": np.array([[0, 1], [1, 0]]), "num_nodes": 3, **changes}
+    with pytest.raises(InvalidInput, match=message):
+        from_pyg(SimpleNamespace(**data))

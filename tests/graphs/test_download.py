@@ -200,3 +200,22 @@ def test_which_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for platform, tail in (("win32", "labelcert"), ("darwin", "Library/Caches/labelcert")):
         monkeypatch.setattr(sys, "platform", platform)
         assert str(user_cache()).endswith(tail)
+
+
+def test_advice_on_a_damaged_copy(tmp_path: Path) -> None:
+    copy = Graph(np.zeros((2, 2)), np.eye(2), [0, 1]).to_npz(tmp_path / "cora.npz")
+    with pytest.raises(DataUnavailable, match=r"cora\.npz has the wrong checksum.*delete .*cora\.npz"):
+        load_dataset("cora", data_dir=tmp_path)
+    content = copy.read_bytes()
+    copy.write_bytes(content[:60] + b"\xff" * 20 + content[80:])
+    with pytest.raises(DataUnavailable, match=r"local copy of cora cannot be used.*delete .*cora\.npz") as caught:
+        load_dataset("cora", data_dir=tmp_path)
+    assert "to_npz" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_archive_is_reported_in_one_line(server: Any, tmp_path: Path) -> None:
+    server.files["polblogs.tar.gz"] = b"<html>please log in</html>"
+    with pytest.raises(DataUnavailable, match="archive of polblogs is damaged") as caught:
+        raw_graph("polblogs", data_dir=tmp_path, mirror=server.url)
+    assert "\n" not in str(caught.value)

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import gzip
+import io
+import lzma
+import os
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +15,7 @@ import pandas as pd
 import pytest
 
 from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.graphs import Graph, graph_from_files
+from labelcert.graphs import Graph, graph_from_files, published_split
 
 EDGES = "source,target\nn1,n2\nn2,n3\n"
 FEATURES = "node,height,weight\nn3,1.5,2\nn1,0,1e3\nn2,-1,4\nalone,0,0\n"
@@ -45,7 +50,7 @@ def test_edges_alone(write: Any) -> None:
     assert graph.node_names == ("n1", "n2", "n3")
     np.testing.assert_array_equal(graph.features.toarray(), np.eye(3))
     assert graph.labels.tolist() == [-1, -1, -1]
-    assert graph.name == "edges"
+    assert graph.name == "edges.csv"
 
 
 def test_labels_beside_the_features_and_no_edges(write: Any) -> None:
@@ -138,6 +143,11 @@ def test_files_and_npz_agree(write: Any, tmp_path: Path) -> None:
         ({"edges": ""}, "edges.csv cannot be read as one"),
         ({"features": "node,x\n"}, "at least one node"),
         ({"features": FEATURES.replace("height", "label")}, "labels in one place"),
+        ({"labels": "node,label\nn1,a\nn2\n"}, "line 3 of labels.csv has 1 where the header has 2"),
+        ({"labels": "node,label\nn1,a\n\n\nn9,b\n"}, "got 'n9' in column 'node', line 5 of labels.csv"),
+        ({"labels": '\nnode,label\n"n1","two\nlines"\nn9,b\n'}, "got 'n9' in column 'node', line 5 of labels.csv"),
+        ({"features": "node,x,x\nn1,1,2\n"}, "distinct columns, got 'x' more than once in the header of features.csv"),
+        ({"labels": "node;label\nn1;a\n"}, "separated by ',' in labels.csv, .* separated by ';'"),
     ],
 )
 def test_bad_tables(write: Any, changes: dict[str, str], message: str) -> None:
@@ -154,3 +164,108 @@ def test_bad_paths(tmp_path: Path) -> None:
     (tmp_path / "edges.xlsx").write_text("")
     with pytest.raises(InvalidInput, match=r"file ending in .csv, .*got edges.xlsx"):
         graph_from_files(tmp_path / "edges.xlsx")
+
+
+@pytest.mark.parametrize("word", ["NA", "NaN", "nan", "None", "null", "NULL", "n/a", "-1", "-1.0"])
+def test_words_for_a_missing_label_are_no_classes(write: Any, word: str) -> None:
+    paths = write(edges=EDGES, labels=f"node,label\nn1,0\nn2,{word}\nn3,{word}\n")
+    with pytest.raises(InvalidInput, match=f"got '{word}' in line 3 of labels.csv.*leave the field empty"):
+        graph_from_files(**paths)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("-1", "1", "+1", ""), ("-1", "1")),
+        (("10", "2", "2.0", "1e1"), ("2", "10")),
+        (("0.50", "0.5", "1", "01"), ("0.50", "1")),
+        (("12345678901234567891", "12345678901234567890", "", ""), ("12345678901234567890", "12345678901234567891")),
+        (("1", "1.0", "a", "b"), ("1", "1.0", "a", "b")),
+        (("inf", "2", "10", "1_0"), ("10", "1_0", "2", "inf")),
+    ],
+)
+def test_classes_that_are_numbers(write: Any, labels: tuple[str, ...], classes: tuple[str, ...]) -> None:
+    rows = "".join(f"{node},{label}\n" for node, label in zip("abcd", labels, strict=True))
+    graph = graph_from_files(**write(edges="source,target\na,b\nc,d\n", labels=f"node,label\n{rows}"))
+    assert graph.class_names == classes
+
+
+def test_the_order_of_classes_does_not_depend_on_the_hash_seed() -> None:
+    code = (
+        "from labelcert.graphs.class_coding import encode_classes; print(encode_classes('inf Infinity 1 b a'.split()))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+    assert len(found) == 1
+
+
+def test_damaged_compression(tmp_path: Path) -> None:
+    two = io.BytesIO()
+    with zipfile.ZipFile(two, "w") as archive:
+        archive.writestr("a.csv", EDGES)
+        archive.writestr("b.csv", EDGES)
+    packed = gzip.compress(EDGES.encode())
+    for name, content in {
+        "cut.csv.gz": packed[:-12],
+        "body.csv.gz": packed[:12] + b"\xff" * 8 + packed[20:],
+        "plain.csv.gz": EDGES.encode(),
+        "bad.csv.zip": b"PK no archive",
+        "two.csv.zip": two.getvalue(),
+        "bad.csv.xz": b"no xz",
+        "cut.csv.xz": lzma.compress(EDGES.encode())[:-20],
+        "bad.csv.bz2": b"no bz2",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InvalidInput, match=f"{name} cannot be read") as caught:
+            graph_from_files(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+def test_every_compression(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "edges.csv.zip", "w") as archive:
+        archive.writestr("edges.csv", EDGES)
+    (tmp_path / "edges.csv.xz").write_bytes(lzma.compress(EDGES.encode()))
+    for name in ("edges.csv.zip", "edges.csv.xz"):
+        assert graph_from_files(tmp_path / name).n_edges == 2
+
+
+def test_dates_are_no_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for values in (pd.to_datetime(["2020-01-01", "2020-01-02"]), pd.to_timedelta([1, 2], unit="s")):
+        pd.DataFrame({"node": ["a", "b"], "x": values}).to_parquet(tmp_path / "dates.parquet")
+        with pytest.raises(InvalidInput, match=r"finite numbers as features, got Time.* for node 'a' in column 'x'"):
+            graph_from_files(features=tmp_path / "dates.parquet")
+
+
+def test_missing_labels_in_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"node": ["a", "b"], "x": [0, 1], "label": [0, -1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InvalidInput, match=r"got '-1' in row 1 of t.parquet"):
+        graph_from_files(features=tmp_path / "t.parquet")
+
+
+def test_a_table_of_nodes_alone_has_identity_features(write: Any) -> None:
+    graph = graph_from_files(**write(features="node,label\na,x\nb,y\n"))
+    np.testing.assert_array_equal(graph.features.toarray(), np.eye(2))
+
+
+def test_a_file_with_the_name_of_a_dataset_is_not_the_dataset(tmp_path: Path) -> None:
+    rows = [f"{i},{i % 2},{i}\n" for i in range(40)]
+    (tmp_path / "csbm.csv").write_text("node,label,x\n" + "".join(rows))
+    graph = graph_from_files(features=tmp_path / "csbm.csv")
+    assert len(published_split(graph).test) == 4
+    np.savez(
+        tmp_path / "csbm.npz",
+        adj_indptr=np.zeros(41, dtype=int),
+        adj_indices=[],
+        adj_shape=[40, 40],
+        labels=np.arange(40) % 2,
+    )
+    assert len(published_split(Graph.from_npz(tmp_path / "csbm.npz")).test) == 4

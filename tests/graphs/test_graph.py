@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import copy
+import pickle
+import stat
+import zipfile
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +62,31 @@ def test_it_cannot_be_changed_and_does_not_follow_its_input() -> None:
             array[0] = 1
 
 
+def test_methods_in_place_do_not_reach_the_graph() -> None:
+    g = graph(features=sp.csr_array(np.eye(3)))
+    g.adjacency.setdiag(3)
+    g.adjacency.data = np.zeros(5)
+    g.features.data = np.zeros(3)
+    with pytest.raises(ValueError, match="read-only"):
+        g.adjacency.resize((2, 2))
+    with pytest.raises((ValueError, FrozenInstanceError)):
+        g.adjacency *= 2
+    for array in (g.adjacency.data, g.features.indices, g.labels):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
+    assert g.fingerprint() == graph().fingerprint()
+    assert g.adjacency.has_canonical_format
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g)), replace])
+def test_copies_are_read_only_too(duplicate: Any) -> None:
+    g = graph(class_names=("cat", "dog"), node_names=("a", "b", "c"), name="pets")
+    again = duplicate(g)
+    assert (again.fingerprint(), repr(again), again.node_names) == (g.fingerprint(), repr(g), g.node_names)
+    for array in (again.adjacency.data, again.adjacency.indptr, again.features, again.labels):
+        assert not array.flags.writeable
+
+
 def test_read_only_arrays_can_be_computed_with() -> None:
     g = graph(features=sp.csr_array(np.eye(3)))
     np.testing.assert_array_equal((g.adjacency @ g.features).toarray(), TRIANGLE)
@@ -92,6 +121,13 @@ def test_subgraph_keeps_order_and_names() -> None:
         ({"adjacency": -TRIANGLE}, "non-negative edge weights, got -1.0 between nodes 0 and 1"),
         ({"adjacency": TRIANGLE * np.nan}, "finite, non-negative"),
         ({"adjacency": np.triu(TRIANGLE)}, "symmetric adjacency matrix, got weight 1.0 from node 0 to 1"),
+        ({"adjacency": TRIANGLE + 0j}, "real numbers are needed, not values of type complex128"),
+        ({"adjacency": sp.csr_array(TRIANGLE + 0j)}, "real numbers are needed"),
+        ({"features": np.eye(3) * 1j}, "numbers in the features: real numbers are needed"),
+        ({"features": np.zeros((3, 1), dtype="M8[D]")}, "real numbers are needed"),
+        ({"features": [[10**400], [0], [0]]}, "numbers in the features"),
+        ({"labels": [0, 5_000_000, 1]}, "without large gaps, got label 5000000 among 3 nodes"),
+        ({"labels": np.array([0, 2**63, 1], dtype=np.uint64)}, "got 9223372036854775808 for node 1"),
         ({"features": np.eye(2)}, r"features of shape \(3, d\).* got shape \(2, 2\)"),
         ({"features": np.ones(3)}, "features of shape"),
         ({"features": [["x"], ["y"], ["z"]]}, "numbers in the features"),
@@ -195,6 +231,16 @@ CSR = {"adj_indptr": [0, 1, 2], "adj_indices": [1, 0], "adj_shape": [2, 2], "lab
         ({**CSR, "adj_indices": [1, 5]}, "not a valid CSR matrix"),
         ({**CSR, "adj_indptr": [0, 1]}, "not a valid CSR matrix"),
         ({**CSR, "adj_shape": [2]}, "not a valid CSR matrix"),
+        ({**CSR, "adj_shape": [2, -2]}, "its shape is"),
+        ({**CSR, "adj_indices": 1}, "its indices is no list of whole numbers"),
+        ({**CSR, "adj_indices": [1.5, 0.0]}, "its indices is no list of whole numbers"),
+        ({**CSR, "adj_data": [1j, 1j]}, "its data is no list of real numbers"),
+        ({**CSR, "x": np.eye(2) * 1j}, "real numbers are needed"),
+        ({**CSR, "directed": [True, False]}, "a single value as directed"),
+        ({**CSR, "directed": "yes"}, "a single value as directed"),
+        ({**CSR, "name": ["a", "b"]}, "a single value as name"),
+        ({**CSR, "node_names": "ab"}, "a list of names as node_names"),
+        ({**CSR, "class_names": "ab"}, "a list of names as class_names"),
         ({**CSR, "labels": [0, 1, 1]}, "one label for each of the 2 nodes"),
         ({**CSR, "x": np.eye(3)}, "one row per node"),
         ({**CSR, "x_data": [1.0]}, "x_indices, x_indptr, x_shape is missing"),
@@ -205,6 +251,63 @@ def test_bad_npz(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     path = tmp_path / "bad.npz"
     np.savez(path, **arrays)
     with pytest.raises(InvalidInput, match=message):
+        Graph.from_npz(path)
+
+
+def test_npz_without_features_or_edges(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", **{**CSR, "adj_indptr": [0, 0, 0], "adj_indices": []})
+    g = Graph.from_npz(tmp_path / "g.npz")
+    assert (g.n_edges, g.name) == (0, "g.npz")
+    np.testing.assert_array_equal(g.features.toarray(), np.eye(2))
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    path = graph().to_npz(tmp_path / "g.npz")
+    (tmp_path / "other").touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "other").stat().st_mode)
+
+
+def damaged_npz(path: Path, content: bytes) -> list[bytes]:
+    """The npz damaged in the ways that NumPy and zipfile answer with different errors."""
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    variants = []
+    for header in (b"{'descr': (((", b"{'descr': '<f8", b"{0: 1}", b"\\", b"{'descr': '<f8', 'fortran_order': False"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, member in members.items():
+                start = 10 + int.from_bytes(member[8:10], "little")
+                archive.writestr(name, member[:10] + header.ljust(start - 11) + b"\n" + member[start:])
+        variants.append(path.read_bytes())
+    first = content.index(b"PK\x01\x02")
+    for offset, value in ((8, b"\x01"), (10, b"\x63"), (10, b"\x0c"), (10, b"\x00")):
+        local = 8 if offset == 10 else 6
+        changed = bytearray(content)
+        changed[first + offset : first + offset + 1] = value
+        changed[local : local + 1] = value
+        variants.append(bytes(changed))
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        changed = bytearray(content)
+        for place in rng.integers(0, len(content), 4):
+            changed[place] = rng.integers(256)
+        variants.append(bytes(changed))
+    return variants
+
+
+def test_damaged_npz_files_are_refused_in_one_line(tmp_path: Path) -> None:
+    path = graph().to_npz(tmp_path / "g.npz")
+    messages = []
+    for content in damaged_npz(tmp_path / "work.npz", path.read_bytes()):
+        path.write_bytes(content)
+        try:
+            Graph.from_npz(path)
+        except InvalidInput as error:
+            messages.append(str(error))
+    assert len(messages) > 40
+    assert not any("\n" in message for message in messages)
+    path.write_bytes(b"")
+    with pytest.raises(InvalidInput, match="cannot be read"):
         Graph.from_npz(path)
 
 

@@ -114,6 +114,8 @@ def test_other_parameters() -> None:
     ("arguments", "message"),
     [
         ({"n": 1}, "at least 2 nodes, got n=1"),
+        ({"n": 20.5}, "a whole number for n, got 20.5"),
+        ({"n_features": 2.5}, "a whole number for n_features, got 2.5"),
         ({"n_features": 0}, "n_features=0"),
         ({"sigma": 0.0}, "positive number for sigma, got 0.0"),
         ({"homophily": -1.0}, "positive number for homophily"),
@@ -134,5 +136,16 @@ def test_bad_parameters_of_one_model() -> None:
         csbm(between_degree=-1.0)
     with pytest.raises(InvalidInput, match="edges_per_node of at least 1, got 0"):
         cba(edges_per_node=0)
+    with pytest.raises(InvalidInput, match=r"a whole number for edges_per_node, got 1.5"):
+        cba(edges_per_node=1.5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="a seed of at most 4294967295"):
+        cba(seed=2**32)
     with pytest.raises(InvalidInput, match="positive number for between_affinity"):
         cba(between_affinity=0.0)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
+def test_damaged_node_orders(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "random_graph_orders.npz").write_bytes(content)
+    with pytest.raises(DataUnavailable, match=r"random_graph_orders.npz cannot be read.*delete the file"):
+        csbm(order="published", data_dir=tmp_path)

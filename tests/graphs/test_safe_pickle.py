@@ -123,6 +123,23 @@ def test_other_ways_to_run_code_are_refused(content: bytes) -> None:
         b"]q\x00h\x00a.",
         b"(K\x01d.",
         b"K\x01K\x02.",
+        b"(.",
+        b"(\x85.",
+        b"K\x01\x86.",
+        b"K\x01s.",
+        b"(q\x00.",
+        b"](a.",
+        b"}(K\x01s.",
+        b"}NK\x01s.",
+        b"})K\x01s.",
+        b"}c__builtin__\nlist\nK\x01s.",
+        b"\x80\x02cnumpy\ndtype\n]\x85R.",
+        b"\x80\x02cnumpy\ndtype\nX\x05\x00\x00\x00f8,i4\x85R.",
+        b"\x80\x02cnumpy\ndtype\nX\x05\x00\x00\x00(((((\x85R.",
+        b"\x80\x02cnumpy\ndtype\nX\x0b\x00\x00\x00f9999999999\x85R.",
+        b"\x80\x02c_codecs\nencode\n]]\x86R.",
+        pickle.dumps(np.zeros((2, 3)), 2).replace(b"K\x02K\x03", b"K\x02J\xff\xff\xff\xff"),
+        pickle.dumps(np.zeros((2, 3)), 2).replace(b"K\x02K\x03", b"K\x02G?\xf0\x00\x00\x00\x00\x00\x00"),
     ],
 )
 def test_damaged_or_unsuitable_pickles(content: bytes) -> None:
@@ -140,3 +157,45 @@ def test_arbitrary_bytes_give_data_or_one_kind_of_error(content: bytes, cut: int
     for attempt in (content, damaged):
         with suppress(DataUnavailable):
             read_pickled_data(attempt)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"}N" + b"\x85" * 300_000 + b"I1\ns.",
+        b"N" + b"\x85" * 300_000 + b".",
+        b"]" * 200 + b"a" * 199 + b".",
+        b"N" + b"\x85" * 300_000 + b"cnumpy\ndtype\n" + b"\x85R.",
+    ],
+)
+def test_deep_nesting_is_refused(content: bytes) -> None:
+    with pytest.raises(DataUnavailable):
+        read_pickled_data(content)
+    assert read_pickled_data(b"N" + b"\x85" * 90 + b".") is not None
+
+
+def test_a_list_shared_exponentially_is_refused() -> None:
+    shared: list[Any] = [1]
+    for _ in range(60):
+        shared = [shared, shared]
+    with pytest.raises(DataUnavailable, match="unfolds to more than"):
+        read_pickled_data(pickle.dumps(shared, 2))
+    pair: tuple[Any, ...] = (1,)
+    for _ in range(60):
+        pair = (pair, pair)
+    # As a key, and as the code of a type, it would be hashed or printed.
+    with pytest.raises(DataUnavailable, match="neither text nor a whole number"):
+        read_pickled_data(b"}" + pickle.dumps(pair, 1)[:-1] + b"K\x01s.")
+    code = b"cnumpy\ndtype\n(" + pickle.dumps(pair, 1)[:-1] + b"tR."
+    with pytest.raises(DataUnavailable, match="bytes were expected, not a tuple"):
+        read_pickled_data(code)
+    array: list[Any] = [np.zeros(1_000_000)] * 30
+    with pytest.raises(DataUnavailable, match="unfolds to more than"):
+        read_pickled_data(pickle.dumps(array, 3))
+
+
+def test_a_list_in_itself_is_refused() -> None:
+    ring: list[Any] = []
+    ring.append([ring])
+    with pytest.raises(DataUnavailable, match="contains itself"):
+        read_pickled_data(pickle.dumps(ring, 2))

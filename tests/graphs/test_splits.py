@@ -152,3 +152,19 @@ def test_impossible_requests() -> None:
         multiclass_targets(graph.subgraph(range(10)), split)
     with pytest.raises(InvalidInput, match="unlabeled nodes: expected"):
         Split(train=[0], validation=[], test=[], unlabeled=[-3])
+
+
+def test_counts_must_be_whole_numbers() -> None:
+    graph = karate()
+    for split in (balanced_split, exhaustive_split):
+        for per_class in (1.5, 2.0, True, "2"):
+            with pytest.raises(InvalidInput, match="a whole number for per_class"):
+                split(graph, per_class=per_class)
+    with pytest.raises(InvalidInput, match=r"a whole number for count, got 2.5"):
+        collective_targets(balanced_split(graph, per_class=2), count=2.5)  # type: ignore[arg-type]
+
+
+def test_targets_in_a_graph_without_labels() -> None:
+    graph = Graph(np.zeros((3, 3)), np.eye(3), [-1, -1, -1])
+    with pytest.raises(InvalidInput, match="no node of 'graph' has one"):
+        multiclass_targets(graph, Split(train=[], validation=[], test=[0, 1], unlabeled=[2]), count=1)

@@ -10,6 +10,7 @@ from scipy.spatial import KDTree
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs.graph import Graph
+from labelcert.graphs.validation import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +124,7 @@ def nearest_neighbor_graph(
         name=name,
     )
     n = table.n_nodes
-    if not 1 <= neighbors < n:
+    if not 1 <= whole_number(neighbors, "neighbors") < n:
         raise InvalidInput(f"expected between 1 and n-1 = {n - 1} neighbors, got {neighbors}")
     X = table.features if isinstance(table.features, np.ndarray) else table.features.toarray()
     nearest: Any = KDTree(X).query(X, k=neighbors + 1)[1]

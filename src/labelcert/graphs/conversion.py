@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import tarfile
-import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from scipy.sparse import csr_array
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.safe_pickle import read_pickled_data
-from labelcert.graphs.validation import first_asymmetry
+from labelcert.graphs.validation import DAMAGED_NPZ, first_asymmetry, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,8 +96,8 @@ def archive_members(content: bytes, members: tuple[str, ...], *, name: str) -> d
                 stream = archive.extractfile(entry) if member in members and entry.isfile() else None
                 if stream is not None:
                     found[member] = stream.read()
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise DataUnavailable(f"the archive of {name} is damaged ({error})") from error
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DataUnavailable(f"the archive of {name} is damaged ({reason(error)})") from error
     missing = [member for member in members if member not in found]
     if missing:
         raise DataUnavailable(f"the archive of {name} lacks the file {missing[0]!r}")
@@ -137,16 +138,19 @@ def _pattern(pairs: IntArray, n: int, name: str) -> SparseMatrix:
 
 def _npz(content: bytes, name: str) -> Any:
     try:
-        return np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataUnavailable(f"the file of {name} is not an intact npz ({error})") from error
+        arrays = np.load(io.BytesIO(content), allow_pickle=False)
+        if not isinstance(arrays, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array")
+        return arrays
+    except DAMAGED_NPZ as error:
+        raise DataUnavailable(f"the file of {name} is not an intact npz ({reason(error)})") from error
 
 
 def _member(arrays: Any, key: str, name: str) -> NDArray[Any]:
     try:
         return np.asarray(arrays[key])
-    except (KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise DataUnavailable(f"the file of {name} lacks a readable array {key!r} ({error})") from error
+    except DAMAGED_NPZ as error:
+        raise DataUnavailable(f"the file of {name} lacks a readable array {key!r} ({reason(error)})") from error
 
 
 def _csr_parts(arrays: Any, prefixes: tuple[str, ...], name: str) -> SparseMatrix:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from labelcert.errors import InvalidInput, MissingExtra
 from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED, first_asymmetry
+from labelcert.graphs.validation import UNLABELED, first_asymmetry, reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,11 @@ def from_networkx(
     nodes = list(source.nodes)
     if not nodes:
         raise InvalidInput("expected a graph with at least one node, got an empty one")
-    labels, class_names = encode_classes(source.nodes[v].get(label) if label is not None else None for v in nodes)
+    labels, class_names = encode_classes(
+        (source.nodes[v].get(label) if label is not None else None for v in nodes),
+        place=lambda i: f"the attribute {label!r} of node {nodes[i]!r}",
+    )
+    _check_weights(source, weight)
     return Graph(
         adjacency=nx.to_scipy_sparse_array(source, nodelist=nodes, weight=weight, dtype=np.float64),
         features=_node_features(source, nodes, features),
@@ -164,9 +168,18 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
             f"expected a PyTorch Geometric Data with edge_index and num_nodes, got {type(data).__name__}"
         )
     n = int(data.num_nodes)
-    rows, columns = _numpy(edges)
+    pairs = _numpy(edges)
+    if pairs.ndim != 2 or pairs.shape[0] != 2 or (pairs.size and pairs.dtype.kind not in "iu"):
+        raise InvalidInput(
+            f"expected an edge_index of whole numbers with shape (2, e), got shape {pairs.shape} and type "
+            f"{pairs.dtype}; give one row of sources and one of targets"
+        )
+    outside = pairs[(pairs < 0) | (pairs >= n)]
+    if outside.size:
+        raise InvalidInput(f"expected node indices in 0..{n - 1} in edge_index, got {outside[0]}; correct it")
+    rows, columns = pairs.astype(np.int64)
     weights = getattr(data, "edge_weight", None)
-    values = np.ones(len(rows)) if weights is None else np.asarray(_numpy(weights), dtype=np.float64).ravel()
+    values = np.ones(len(rows)) if weights is None else _edge_weights(_numpy(weights), len(rows))
     adjacency = csr_array((values, (rows, columns)), shape=(n, n))
     adjacency.sum_duplicates()
     if weights is None:
@@ -215,6 +228,29 @@ def _numpy(tensor: Any) -> Any:
     return tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
 
 
+def _edge_weights(weights: Any, n_edges: int) -> FloatArray:
+    if weights.size != n_edges or weights.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"expected one real number in edge_weight for each of the {n_edges} edges, got shape {weights.shape} "
+            f"and type {weights.dtype}; give one weight per column of edge_index"
+        )
+    return np.asarray(weights, dtype=np.float64).ravel()
+
+
+def _check_weights(source: Any, weight: str | None) -> None:
+    edges = () if weight is None else source.edges.data(weight, default=1)
+    for u, v, value in edges:
+        try:
+            if isinstance(value, str | bytes):
+                raise TypeError("text")
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(
+                f"expected a number in the attribute {weight!r} of every edge, got {value!r} between {u!r} and "
+                f"{v!r}; convert it, or drop the attribute for a weight of 1"
+            ) from None
+
+
 def _node_features(source: Any, nodes: list[Any], features: str | Sequence[str] | None) -> Any:
     if features is None:
         return sp.eye_array(len(nodes), format="csr")
@@ -227,11 +263,12 @@ def _node_features(source: Any, nodes: list[Any], features: str | Sequence[str] 
                 f"set it, or choose other features"
             )
     try:
-        return np.array(
-            [np.concatenate([np.atleast_1d(source.nodes[v][a]) for a in attributes]) for v in nodes],
-            dtype=np.float64,
-        )
-    except (ValueError, TypeError) as error:
+        rows = [np.concatenate([np.atleast_1d(source.nodes[v][a]) for a in attributes]) for v in nodes]
+        if any(row.dtype.kind in "cmM" for row in rows):
+            raise TypeError("real numbers are needed, not complex ones or dates")
+        return np.array(rows, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
-            f"expected numbers, equally many on every node, in the attributes {attributes}: {error}"
+            f"expected numbers, equally many on every node, in the attributes {attributes}: {reason(error)}; "
+            f"convert them, or choose other features"
         ) from error

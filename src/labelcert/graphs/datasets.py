@@ -198,6 +198,8 @@ def dataset_info(name: str) -> DatasetInfo:
 def published_split(graph: Graph, *, seed: int = 0, per_class: int | None = None) -> Split:
     """Split of the paper for the graph, told by its name; `balanced_split` for graphs of other names.
 
+    A graph read from a file is named after it with its suffix, so that `csbm.csv` is not taken for `csbm`.
+
     Parameters
     ----------
     graph : Graph

@@ -173,10 +173,15 @@ def _checked_copy(path: Path, name: str) -> Graph:
     try:
         graph = Graph.from_npz(path, name=name, directed=source.directed)
     except InvalidInput as error:
-        raise DataUnavailable(f"the local copy of {name} cannot be used: {error}") from error
+        # What ends such a message is advice on files of one's own; here it is another.
+        problem = str(error).rpartition("; ")[0] or str(error)
+        raise DataUnavailable(
+            f"the local copy of {name} cannot be used: {problem}; delete {path}, so that it is downloaded "
+            f"again, or name a folder with an intact copy in {DATA_DIR_VARIABLE}"
+        ) from error
     if source.fingerprint is not None:
         found = graph.fingerprint()
-        _require_checksum(found, source.fingerprint, f"the local copy {path}", remedy="delete or replace it")
+        _require_checksum(found, source.fingerprint, f"the local copy {path}", remedy=f"delete {path}")
     return graph
 
 

@@ -5,8 +5,15 @@ pandas is imported where a file is read: it takes as long to import as the rest 
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
+import io
+import lzma
 import os
-import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +24,7 @@ from scipy.sparse import csr_array
 from labelcert.errors import InvalidInput, MissingExtra
 from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED
+from labelcert.graphs.validation import UNLABELED, reason
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -30,7 +37,23 @@ if TYPE_CHECKING:
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
-_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zip")
+_DECOMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    ".xz": lzma.decompress,
+    ".zip": lambda content: _only_member(content),
+}
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    csv.Error,
+)
 
 
 def graph_from_files(
@@ -49,7 +72,7 @@ def graph_from_files(
     r"""Graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed) or Parquet.
 
     The feature table says which nodes there are, and in which order. Without one, the nodes are those of the
-    edge list in order of appearance, and features are the identity.
+    edge list in order of appearance. Where there are no features, they are the identity.
 
     Parameters
     ----------
@@ -59,14 +82,16 @@ def graph_from_files(
         One row per node: the column `node`, numeric columns and, where `labels` is not given, possibly
         `label`.
     labels : path, optional
-        Columns `node` and `label`; nodes that it leaves out, or leaves empty, are unlabelled.
+        Columns `node` and `label`; nodes that it leaves out, or leaves empty, are unlabelled. Other words for
+        a missing label (such as NA or null) are refused.
     directed : bool
         Whether edges have a direction. Otherwise each row joins both ways; two rows for the two directions of
         an edge are one edge.
     source, target, weight, node, label : str
         Names of the columns.
     name : str, optional
-        Name of the graph; the edge list's (or feature table's) file name where not given.
+        Name of the graph; the edge list's (or feature table's) file name where not given, with its suffix, so
+        that a file csbm.csv is not taken for the dataset csbm.
 
     Examples
     --------
@@ -77,7 +102,7 @@ def graph_from_files(
     >>> _ = labels.write_text("node,label\nann,cat\ncleo,dog\n")
     >>> graph = graph_from_files(edges, labels=labels)
     >>> graph
-    Graph('friends', 3 nodes, 2 edges, 3 features, 2 classes, 1 unlabelled)
+    Graph('friends.csv', 3 nodes, 2 edges, 3 features, 2 classes, 1 unlabelled)
     >>> graph.node_names
     ('ann', 'bob', 'cleo')
     >>> folder.cleanup()
@@ -106,7 +131,8 @@ def graph_from_files(
         adjacency = edge_table.adjacency(source, target, weight, position, directed=directed)
     X: Any = sp.eye_array(n, format="csr")
     if node_table is not None:
-        X = node_table.numbers(leaving_out=(node, label), ids=node_names)
+        described = node_table.numbers(leaving_out=(node, label), ids=node_names)
+        X = described if described.shape[1] else X
     y, class_names = np.full(n, UNLABELED), tuple[str, ...]()
     if labels is not None:
         y, class_names = _Table(labels, text=(node, label)).classes(node, label, position)
@@ -120,7 +146,7 @@ def graph_from_files(
         labels=y,
         class_names=class_names,
         node_names=node_names,
-        name=name or Path(first).name.split(".")[0],
+        name=name or Path(first).name,
         directed=directed,
     )
 
@@ -130,6 +156,7 @@ class _Table:
 
     def __init__(self, path: PathOrStr, *, text: tuple[str, ...]) -> None:
         self.path = Path(path)
+        self._lines: list[int] = []
         self.frame = self._read(text)
 
     def _read(self, text: tuple[str, ...]) -> pd.DataFrame:
@@ -137,7 +164,7 @@ class _Table:
 
         if not self.path.is_file():
             raise InvalidInput(f"expected a table, but there is no file {self.path}; check the path")
-        suffixes = [s.lower() for s in self.path.suffixes if s.lower() not in _COMPRESSIONS]
+        suffixes = [s.lower() for s in self.path.suffixes if s.lower() not in _DECOMPRESSORS]
         kind = suffixes[-1] if suffixes else ""
         if kind in _PARQUET:
             return self._read_parquet()
@@ -147,24 +174,65 @@ class _Table:
                 f"rename or convert it"
             )
         try:
-            with warnings.catch_warnings():
-                # pandas would otherwise cut rows that are longer than the header, and only warn.
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                return pd.read_csv(
-                    self.path,
-                    sep=_SEPARATORS[kind],
-                    dtype=dict.fromkeys(text, str),
-                    keep_default_na=False,
-                    na_values=[""],
-                    index_col=False,
-                    skipinitialspace=True,
-                )
-        except (ValueError, OSError, pd.errors.ParserWarning) as error:
-            reason = str(error).strip().splitlines()[0]
+            content = self._text()
+            self._check_rows(content, _SEPARATORS[kind])
+            frame = pd.read_csv(
+                io.StringIO(content),
+                sep=_SEPARATORS[kind],
+                dtype=dict.fromkeys(text, str),
+                keep_default_na=False,
+                na_values=[""],
+                skipinitialspace=True,
+            )
+            if len(frame) != len(self._lines):
+                raise ValueError(f"it has {len(self._lines)} rows or {len(frame)}, depending on how quotes are read")
+            return frame
+        except InvalidInput:
+            raise
+        except _UNREADABLE as error:
             raise InvalidInput(
                 f"expected a table with a header and equally many fields in every row, but {self.path} "
-                f"cannot be read as one ({reason}); correct the file"
+                f"cannot be read as one ({reason(error)}); correct the file"
             ) from error
+
+    def _text(self) -> str:
+        content = self.path.read_bytes()
+        decompress = _DECOMPRESSORS.get(self.path.suffix.lower())
+        return (content if decompress is None else decompress(content)).decode("utf-8-sig")
+
+    def _check_rows(self, content: str, separator: str) -> None:
+        """Refuse rows that are longer or shorter than the header (pandas fills or cuts them); note their lines."""
+        lines = io.StringIO(content, newline="").readlines()
+        rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+        header: list[str] | None = None
+        line = 1
+        for row in rows:
+            blank = not lines[line - 1].replace(separator, "x").strip()
+            if header is None and not blank:
+                self._check_header(row, separator)
+                header = row
+            elif header is not None and not blank:
+                if len(row) != len(header):
+                    raise InvalidInput(
+                        f"expected equally many fields in every row, but line {line} of {self.path.name} has "
+                        f"{len(row)} where the header has {len(header)}; correct the row (a field may be empty)"
+                    )
+                self._lines.append(line)
+            line = rows.line_num + 1
+
+    def _check_header(self, header: Sequence[str], separator: str) -> None:
+        other = next((s for s in (";", "\t", ",", "|") if s != separator and s in header[0]), None)
+        if len(header) == 1 and other is not None:
+            raise InvalidInput(
+                f"expected fields separated by {separator!r} in {self.path.name}, but its header seems to be "
+                f"separated by {other!r} ({header[0]!r}); write it with {separator!r} as the separator"
+            )
+        repeated = next((name for i, name in enumerate(header) if name in header[:i]), None)
+        if repeated is not None:
+            raise InvalidInput(
+                f"expected distinct columns, got {repeated!r} more than once in the header of {self.path.name}; "
+                f"rename or drop one of them"
+            )
 
     def _read_parquet(self) -> pd.DataFrame:
         import pandas as pd
@@ -177,14 +245,14 @@ class _Table:
             return pd.read_parquet(self.path, engine="pyarrow")
         except (ValueError, OSError, pyarrow.ArrowException) as error:
             raise InvalidInput(
-                f"expected a Parquet file, but {self.path} cannot be read as one ({error}); write it again"
+                f"expected a Parquet file, but {self.path} cannot be read as one ({reason(error)}); write it again"
             ) from error
 
     def row(self, index: int) -> str:
         """Where row `index` is, as a reader of the file would say it."""
         if self.path.suffix.lower() in _PARQUET:
             return f"row {index} of {self.path.name}"
-        return f"line {index + 2} of {self.path.name}"
+        return f"line {self._lines[index]} of {self.path.name}"
 
     def field(self, column: Any, index: int) -> str:
         """What is in a field, for messages."""
@@ -282,8 +350,15 @@ class _Table:
         """A column as float64; NaN where it is not a number."""
         import pandas as pd
 
-        numbers = pd.to_numeric(self.frame[column], errors="coerce")
-        return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+        values = self.frame[column]
+        # pandas would take dates and durations for the nanoseconds that it stores them as.
+        if values.dtype.kind in "mMc":
+            return np.full(len(values), np.nan)
+        try:
+            numbers = pd.to_numeric(values, errors="coerce")
+            return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+        except (TypeError, ValueError):
+            return np.full(len(values), np.nan)
 
     def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> FloatArray:
         """All columns but those left out, as a matrix of shape (n, d)."""
@@ -306,8 +381,16 @@ class _Table:
         nodes = self.positions(node, position)
         values = self.column(label)
         found, class_names = encode_classes(
-            None if missing else v for v, missing in zip(values, values.isna(), strict=True)
+            (None if missing else v for v, missing in zip(values, values.isna(), strict=True)), place=self.row
         )
         y = np.full(len(position), UNLABELED)
         y[nodes] = found
         return y, class_names
+
+
+def _only_member(content: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.namelist()
+        if len(members) != 1:
+            raise ValueError(f"one file was expected in the archive, not {len(members)}")
+        return archive.read(members[0])

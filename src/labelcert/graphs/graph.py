@@ -5,15 +5,17 @@ Throughout the package, n is the number of nodes, d the number of features and K
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs.validation import (
@@ -28,7 +30,9 @@ from labelcert.graphs.validation import (
     checked_node_names,
     features_from_arrays,
     first_asymmetry,
+    names_of,
     read_npz,
+    scalar_of,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +46,8 @@ class Graph:
     """A graph with node features and node labels; validated on construction, immutable afterwards.
 
     Any dense or SciPy sparse matrix is accepted for `adjacency` and `features`; both are copied, brought to
-    float64 and made read-only.
+    float64 and made read-only. A sparse matrix is handed out as a new object over the same read-only arrays, so
+    that SciPy's methods in place (`setdiag`, `resize`) do not reach the graph.
 
     Parameters
     ----------
@@ -90,6 +95,10 @@ class Graph:
             ("node_names", checked_node_names(self.node_names, n)),
         ):
             object.__setattr__(self, field, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and unpickled graphs are checked and made read-only again.
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def n_nodes(self) -> int:
@@ -206,6 +215,7 @@ class Graph:
 
         Examples
         --------
+        >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).to_npz(Path(folder.name) / "pair.npz")
         >>> Graph.from_npz(path)
@@ -233,14 +243,15 @@ class Graph:
         if self.node_names is not None:
             arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
         target = Path(path)
-        # A reader, or a second process that loads the same dataset, never sees a half-written file.
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        # A reader, or a second process that loads the same dataset, never sees a half-written file. Unlike
+        # one of `tempfile`, this file gets the permissions of any other new file.
+        temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
         try:
-            with os.fdopen(handle, "wb") as stream:
+            with temporary.open("xb") as stream:
                 np.savez_compressed(stream, allow_pickle=False, **arrays)
             os.replace(temporary, target)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         return target
 
@@ -251,19 +262,22 @@ class Graph:
         Parameters
         ----------
         path : path
-            The file; only `adj_indptr`, `adj_indices`, `adj_shape` and `labels` must be in it.
+            The file; only `adj_indptr`, `adj_indices`, `adj_shape` and `labels` must be in it. Without
+            features in it, they are the identity.
         name : str, optional
-            Name of the graph; otherwise the one in the file, or the file's own name.
+            Name of the graph; otherwise the one in the file, or the file's own name (with its suffix, so
+            that it is not taken for the dataset of that name).
         directed : bool, optional
             Otherwise the value in the file or, where it has none, whether the adjacency is asymmetric.
 
         Examples
         --------
+        >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = Path(folder.name) / "edge.npz"
         >>> np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])
         >>> Graph.from_npz(path)
-        Graph('edge', 2 nodes, 1 edges, 0 features, 1 classes, 1 unlabelled)
+        Graph('edge.npz', 2 nodes, 1 edges, 2 features, 1 classes, 1 unlabelled)
         >>> folder.cleanup()
         """
         source = Path(path)
@@ -277,20 +291,42 @@ class Graph:
             )
         indices = arrays["adj_indices"]
         adjacency = assembled_csr(
-            arrays.get("adj_data", np.ones(len(indices))),
+            arrays.get("adj_data", np.ones(indices.size)),
             indices,
             arrays["adj_indptr"],
             arrays["adj_shape"],
             what=f"the adjacency in {source}",
         )
         if directed is None:
-            directed = bool(arrays["directed"]) if "directed" in arrays else first_asymmetry(adjacency) is not None
+            stored = scalar_of(arrays, "directed", "biu", source)
+            directed = first_asymmetry(adjacency) is not None if stored is None else bool(stored)
         return cls(
             adjacency=adjacency,
             features=features_from_arrays(arrays, adjacency.shape[0], source),
             labels=arrays["labels"],
-            class_names=tuple(arrays["class_names"].tolist()) if "class_names" in arrays else (),
-            node_names=tuple(arrays["node_names"].tolist()) if "node_names" in arrays else None,
-            name=name or (str(arrays["name"]) if "name" in arrays else source.stem),
+            class_names=names_of(arrays, "class_names", source) or (),
+            node_names=names_of(arrays, "node_names", source),
+            name=name or scalar_of(arrays, "name", "U", source) or source.name,
             directed=directed,
         )
+
+
+class _OwnHeader:
+    """Field whose sparse matrix comes out as a new object over the same arrays; dense ones as they are."""
+
+    def __init__(self, field: str) -> None:
+        self._key = f"_{field}"
+
+    def __get__(self, graph: Graph | None, _: type[Graph] | None = None) -> Any:
+        if graph is None:
+            return self
+        value = vars(graph)[self._key]
+        return copy.copy(value) if sp.issparse(value) else value
+
+    def __set__(self, graph: Graph, value: Any) -> None:
+        vars(graph)[self._key] = value
+
+
+# Set after the fact: in the body of the class, a dataclass would take them for default values.
+for _field in ("adjacency", "features"):
+    setattr(Graph, _field, _OwnHeader(_field))

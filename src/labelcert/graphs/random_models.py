@@ -14,7 +14,8 @@ import numpy as np
 
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.local_data import data_folder
+from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
+from labelcert.graphs.validation import DAMAGED_NPZ, checked_seed, reason, whole_number
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
@@ -31,6 +32,8 @@ BETWEEN_CLASSES = 0.74
 """Average number of neighbours of a node in the other class, as in Cora."""
 ORDERS_FILE = "random_graph_orders.npz"
 """File in the data folder with the node orders behind the paper's tables."""
+
+_LARGEST_LEGACY_SEED = 2**32 - 1
 
 
 class _NormalSampler(Protocol):
@@ -95,7 +98,7 @@ def csbm(
                 f"expected {degree} (times its factors) between 0 and (n-1)/2 = {(n - 1) / 2}, got an edge "
                 f"probability of {probability:.3g}; use smaller degrees or more nodes"
             )
-    rng = np.random.Generator(np.random.PCG64(_checked_seed(seed)))
+    rng = np.random.Generator(np.random.PCG64(checked_seed(seed)))
     y = rng.integers(0, 2, n)
     X = _class_features(rng, y, mean, sigma, d)
     same_class = y[:, None] == y[None, :]
@@ -144,9 +147,11 @@ def cba(
     """
     d, mean = _feature_model(n, n_features, separation, sigma)
     _require_positive(within_affinity=within_affinity, between_affinity=between_affinity, homophily=homophily)
-    if edges_per_node < 1:
+    if whole_number(edges_per_node, "edges_per_node") < 1:
         raise InvalidInput(f"expected edges_per_node of at least 1, got {edges_per_node}")
-    rng = np.random.RandomState(_checked_seed(seed))
+    if checked_seed(seed) > _LARGEST_LEGACY_SEED:
+        raise InvalidInput(f"expected a seed of at most {_LARGEST_LEGACY_SEED} for this model, got {seed}")
+    rng = np.random.RandomState(int(seed))
     y = rng.randint(0, 2, n, dtype=np.int64)
     X = _class_features(rng, y, mean, sigma, d)
     A = np.zeros((n, n))
@@ -161,12 +166,6 @@ def cba(
     return _sorted_by_class("cba", X, A, y, _node_order("cba", y, seed, order, data_dir))
 
 
-def _checked_seed(seed: int) -> int:
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(f"expected a seed that is a non-negative integer, got {seed!r}")
-    return int(seed)
-
-
 def _require_positive(**values: float) -> None:
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
@@ -175,10 +174,10 @@ def _require_positive(**values: float) -> None:
 
 def _feature_model(n: int, n_features: int | None, separation: float, sigma: float) -> tuple[int, float]:
     """Number of features d and the entry of the class mean μ."""
-    if n < 2:
+    if whole_number(n, "n") < 2:
         raise InvalidInput(f"expected at least 2 nodes, got n={n}")
     _require_positive(sigma=sigma)
-    d = round(n / math.log(n) ** 2) if n_features is None else n_features
+    d = round(n / math.log(n) ** 2) if n_features is None else whole_number(n_features, "n_features")
     if d < 1:
         raise InvalidInput(f"expected at least one feature, got n_features={d}")
     return d, separation * sigma / (2 * math.sqrt(d))
@@ -208,9 +207,15 @@ def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | 
             f"the published node order needs the file {ORDERS_FILE}, which is not in {path.parent}; name "
             f"the folder that has it with data_dir or LABELCERT_DATA_DIR, or use order='stable'"
         )
-    with np.load(path, allow_pickle=False) as orders:
-        published = np.asarray(orders[key], dtype=np.int64) if key in orders.files else None
-    if published is None or len(published) != len(y):
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as orders:
+            published = np.asarray(orders[key], dtype=np.int64) if key in orders.files else None
+    except DAMAGED_NPZ as error:
+        raise DataUnavailable(
+            f"the node orders in {path} cannot be read ({reason(error)}); delete the file and get an intact "
+            f"copy, name a folder that has one in {DATA_DIR_VARIABLE}, or use order='stable'"
+        ) from error
+    if published is None or published.shape != y.shape:
         raise InvalidInput(
             f"expected n = 200 and a seed from 0 to 4 for the published node order, got n={len(y)}, "
             f"seed={seed}; use order='stable'"

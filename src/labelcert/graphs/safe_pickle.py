@@ -10,6 +10,8 @@ refused.
 from __future__ import annotations
 
 import pickletools
+import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +20,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from labelcert.errors import DataUnavailable
+from labelcert.graphs.validation import reason
 
-_PLAIN_KINDS = "biuf"
+_DTYPE_CODE = re.compile(r"[|<>=]?(b1|[iu][1248]|f[248])")
+_DEEPEST = 100
+_LARGEST = 20_000_000
+_BYTES_PER_VALUE = 8
 _MARK = object()
 
 
@@ -36,7 +42,8 @@ def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
     Raises
     ------
     DataUnavailable
-        If the pickle asks for anything else, or is damaged.
+        If the pickle asks for anything else, is damaged, or is nested or shares its parts so much that reading
+        it would take all memory.
 
     Examples
     --------
@@ -50,10 +57,22 @@ def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
     try:
         for instruction, argument, _ in pickletools.genops(content):
             if instruction.name == "STOP":
-                return _finished(machine.result(), {})
+                result = machine.result()
+                _check_extent(result)
+                return _finished(result, {})
             machine.step(instruction.name, argument)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise DataUnavailable(f"{what} is damaged: it cannot be read as pickled data ({error})") from error
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        MemoryError,
+        RecursionError,
+        SyntaxError,
+        struct.error,
+    ) as error:
+        raise DataUnavailable(f"{what} is damaged: it cannot be read as pickled data ({reason(error)})") from error
     raise DataUnavailable(f"{what} is damaged: it ends before its data do")
 
 
@@ -71,6 +90,54 @@ class _Blank:
     kind: str
     state: Any = None
     dtype: np.dtype[Any] | None = None
+
+
+@dataclass
+class _Extent:
+    """How deep a value is nested, and how many values it has with shared parts counted every time."""
+
+    depth: int = 0
+    size: int = 1
+
+
+def _check_extent(root: Any) -> None:
+    """Refuse what is nested too deep, contains itself or unfolds to too much; without recursion."""
+    known: dict[int, _Extent | None] = {}
+    waiting: list[tuple[Any, bool]] = [(root, False)]
+    while waiting:
+        value, parts_known = waiting.pop()
+        if parts_known:
+            extents = [_extent(part, known) for part in _parts(value)]
+            extent = _Extent(1 + max((e.depth for e in extents), default=0), 1 + sum(e.size for e in extents))
+            if extent.depth > _DEEPEST:
+                raise ValueError(f"its parts are nested more than {_DEEPEST} deep")
+            if extent.size > _LARGEST:
+                raise ValueError(f"it unfolds to more than {_LARGEST} values")
+            known[id(value)] = extent
+        elif _is_container(value) and id(value) not in known:
+            # None marks what is being looked at: whoever meets it again is one of its own parts.
+            known[id(value)] = None
+            waiting.append((value, True))
+            waiting.extend((part, False) for part in _parts(value) if _is_container(part))
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, _Blank | list | tuple | dict)
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    return [value.state] if isinstance(value, _Blank) else list(value) if isinstance(value, list | tuple) else []
+
+
+def _extent(part: Any, known: dict[int, _Extent | None]) -> _Extent:
+    if not _is_container(part):
+        return _Extent(size=1 + (len(part) // _BYTES_PER_VALUE if isinstance(part, str | bytes) else 0))
+    extent = known[id(part)]
+    if extent is None:
+        raise ValueError("it contains itself")
+    return extent
 
 
 def _finished(value: Any, done: dict[int, Any]) -> Any:
@@ -95,7 +162,17 @@ def _built(value: _Blank | list[Any] | tuple[Any, ...] | dict[Any, Any], done: d
 
 
 def _raw_bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("latin-1")
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("latin-1")
+    raise ValueError(f"bytes were expected, not a {type(value).__name__}")
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, tuple) or not all(type(length) is int and length >= 0 for length in value):
+        raise ValueError("a shape is not made of lengths")
+    return value
 
 
 def _dtype(blank: _Blank) -> np.dtype[Any]:
@@ -109,23 +186,23 @@ def _dtype(blank: _Blank) -> np.dtype[Any]:
 def _array(blank: _Blank) -> Any:
     _, shape, dtype, fortran, content = blank.state
     flat = np.frombuffer(_raw_bytes(content), dtype=_dtype(dtype))
-    return flat.reshape(tuple(int(s) for s in shape), order="F" if fortran else "C").copy()
+    return flat.reshape(_shape(shape), order="F" if fortran else "C").copy()
 
 
 def _csr(blank: _Blank) -> Any:
     state = blank.state
-    shape = state["_shape"] if "_shape" in state else state["shape"]
+    rows, columns = _shape(state["_shape"] if "_shape" in state else state["shape"])
     data, indices, indptr = (_array(state[part]) for part in ("data", "indices", "indptr"))
-    matrix = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+    matrix = csr_array((data, indices, indptr), shape=(rows, columns))
     matrix.check_format(full_check=True)
     return matrix
 
 
 def _new_dtype(code: Any, *_: Any) -> _Blank:
-    dtype = np.dtype(str(_raw_bytes(code), "ascii"))
-    if dtype.kind not in _PLAIN_KINDS:
-        raise ValueError(f"arrays of numbers were expected, not of type {dtype}")
-    return _Blank("dtype", dtype=dtype)
+    text = str(_raw_bytes(code), "ascii")
+    if not _DTYPE_CODE.fullmatch(text):
+        raise ValueError(f"arrays of numbers were expected, not of type {text[:20]!r}")
+    return _Blank("dtype", dtype=np.dtype(text))
 
 
 def _new_scalar(dtype: _Blank, content: Any) -> Any:
@@ -141,8 +218,8 @@ def _new_dict(*_: Any) -> dict[Any, Any]:
 
 
 def _encoded(text: str, encoding: str = "latin1") -> bytes:
-    if encoding not in ("latin1", "latin-1"):
-        raise ValueError(f"Latin-1 was expected, not {encoding}")
+    if not isinstance(text, str) or not isinstance(encoding, str) or encoding not in ("latin1", "latin-1"):
+        raise ValueError("text in Latin-1 was expected")
     return text.encode("latin-1")
 
 
@@ -191,7 +268,22 @@ class _StackMachine:
     def result(self) -> Any:
         if len(self.stack) != 1:
             raise ValueError(f"it leaves {len(self.stack)} values instead of one")
-        return self.stack[0]
+        return self._peek()
+
+    def _peek(self) -> Any:
+        if not self.stack:
+            raise ValueError("it takes more values than it gives")
+        if self.stack[-1] is _MARK:
+            raise ValueError("it opens a list where a value was expected")
+        return self.stack[-1]
+
+    def _pop(self) -> Any:
+        value = self._peek()
+        del self.stack[-1]
+        return value
+
+    def _last(self, count: int) -> list[Any]:
+        return [self._pop() for _ in range(count)][::-1]
 
     def step(self, name: str, argument: Any) -> None:
         if name in _LITERALS:
@@ -199,26 +291,23 @@ class _StackMachine:
         elif name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name]())
         elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
-            self.memo[int(argument)] = self.stack[-1]
+            self.memo[int(argument)] = self._peek()
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             self.stack.append(self.memo[int(argument)])
         elif name == "GLOBAL":
             self.stack.append(self._name(argument))
         elif name in ("REDUCE", "NEWOBJ"):
-            arguments, called = self.stack.pop(), self.stack.pop()
+            called, arguments = self._last(2)
             self.stack.append(self._construct(called, arguments, new=name == "NEWOBJ"))
         elif name == "BUILD":
-            state = self.stack.pop()
+            state = self._pop()
             self._blank().state = state
         elif name != "PROTO":
             self._containers(name)
 
     def _containers(self, name: str) -> None:
         if name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-            size = int(name[-1])
-            items = self.stack[-size:]
-            del self.stack[-size:]
-            self.stack.append(tuple(items))
+            self.stack.append(tuple(self._last(int(name[-1]))))
         elif name == "TUPLE":
             self.stack.append(tuple(self._since_mark()))
         elif name == "LIST":
@@ -226,10 +315,10 @@ class _StackMachine:
         elif name == "DICT":
             self.stack.append(_pairs(self._since_mark()))
         elif name in ("APPEND", "APPENDS"):
-            items = [self.stack.pop()] if name == "APPEND" else self._since_mark()
+            items = self._last(1) if name == "APPEND" else self._since_mark()
             self._top(list).extend(items)
         elif name in ("SETITEM", "SETITEMS"):
-            items = self._last_two() if name == "SETITEM" else self._since_mark()
+            items = self._last(2) if name == "SETITEM" else self._since_mark()
             self._top(dict).update(_pairs(items))
         else:
             raise DataUnavailable(
@@ -265,15 +354,11 @@ class _StackMachine:
         del self.stack[position:]
         return items
 
-    def _last_two(self) -> list[Any]:
-        items = self.stack[-2:]
-        del self.stack[-2:]
-        return items
-
     def _top(self, kind: type[Any]) -> Any:
-        if not isinstance(self.stack[-1], kind):
-            raise ValueError(f"it fills a {type(self.stack[-1]).__name__} as if it were a {kind.__name__}")
-        return self.stack[-1]
+        value = self._peek()
+        if not isinstance(value, kind):
+            raise ValueError(f"it fills a {type(value).__name__} as if it were a {kind.__name__}")
+        return value
 
     def _blank(self) -> _Blank:
         return self._top(_Blank)  # type: ignore[no-any-return]
@@ -282,4 +367,7 @@ class _StackMachine:
 def _pairs(items: list[Any]) -> dict[Any, Any]:
     if len(items) % 2:
         raise ValueError("a dictionary has a key without a value")
+    # Other keys would be hashed, which takes for ever, or all of the stack, on tuples made for it.
+    if not all(type(key) in (int, str, bytes) for key in items[::2]):
+        raise ValueError("a dictionary has a key that is neither text nor a whole number")
     return dict(zip(items[::2], items[1::2], strict=True))

@@ -12,7 +12,7 @@ import numpy as np
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED, as_indices
+from labelcert.graphs.validation import UNLABELED, as_indices, checked_seed, whole_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -170,8 +170,7 @@ def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> IntAr
     >>> len(collective_targets(split)), len(collective_targets(split, count=500))
     (50, 180)
     """
-    if count < 1:
-        raise InvalidInput(f"expected at least one test node, got count={count}")
+    _require_targets(count)
     pool = split.pool
     if count >= len(pool):
         return pool
@@ -190,14 +189,15 @@ def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int
     >>> graph.labels[multiclass_targets(graph, exhaustive_split(graph, seed=0), count=5)]
     array([0, 1, 0, 1, 0])
     """
-    if count < 1:
-        raise InvalidInput(f"expected at least one test node, got count={count}")
+    _require_targets(count)
     pool = split.pool
     if pool.size and pool.max() >= graph.n_nodes:
         raise InvalidInput(
             f"expected a split of {graph.name!r} with its {graph.n_nodes} nodes, got node {pool.max()} in it"
         )
     K = graph.n_classes
+    if K == 0:
+        raise _no_labels(graph)
     by_class = [_generator(seed).permutation(pool[graph.labels[pool] == k]) for k in range(K)]
     for tau in range(count):
         if tau // K >= len(by_class[tau % K]):
@@ -209,16 +209,23 @@ def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int
 
 
 def _generator(seed: int) -> np.random.Generator:
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(f"expected a seed that is a non-negative integer, got {seed!r}")
-    return np.random.Generator(np.random.PCG64(int(seed)))
+    return np.random.Generator(np.random.PCG64(checked_seed(seed)))
+
+
+def _require_targets(count: int) -> None:
+    if whole_number(count, "count") < 1:
+        raise InvalidInput(f"expected at least one test node, got count={count}")
+
+
+def _no_labels(graph: Graph) -> InvalidInput:
+    return InvalidInput(f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes")
 
 
 def _members_by_class(graph: Graph, per_class: int) -> list[IntArray]:
-    if per_class < 1:
+    if whole_number(per_class, "per_class") < 1:
         raise InvalidInput(f"expected at least one training node per class, got per_class={per_class}")
     if graph.n_classes == 0:
-        raise InvalidInput(f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes")
+        raise _no_labels(graph)
     members = [np.flatnonzero(graph.labels == k) for k in range(graph.n_classes)]
     for name, nodes in zip(graph.class_names, members, strict=True):
         if len(nodes) < 2 * per_class:

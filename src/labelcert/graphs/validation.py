@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +26,62 @@ if TYPE_CHECKING:
 
 UNLABELED = -1
 """The label of a node whose class is not known."""
+DAMAGED_NPZ = (
+    ValueError,
+    TypeError,
+    KeyError,
+    OSError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What NumPy raises on an npz that is damaged, encrypted, pickled or no npz at all."""
+
+_PLAUSIBLE_CLASSES = 10_000
+
+
+def reason(error: BaseException) -> str:
+    r"""First line of an error's text, for a message in one line.
+
+    Examples
+    --------
+    >>> reason(ValueError("cannot be opened:\n- method gz"))
+    'cannot be opened'
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(": ") if lines else type(error).__name__
+
+
+def whole_number(value: Any, what: str) -> int:
+    """An int from an int of Python or NumPy; everything else is refused, 2.0 and True included.
+
+    Examples
+    --------
+    >>> whole_number(np.int32(3), "count")
+    3
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"expected a whole number for {what}, got {value!r}; give an int")
+    return int(value)
+
+
+def checked_seed(value: Any) -> int:
+    """Seed of a random generator; refused unless it is a non-negative int.
+
+    Examples
+    --------
+    >>> checked_seed(0)
+    0
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 0:
+        raise InvalidInput(f"expected a seed that is a non-negative integer, got {value!r}")
+    return int(value)
 
 
 def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArray:
@@ -84,8 +142,11 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArr
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    array.setflags(write=False)
-    return array
+    # NumPy lets the owner of a buffer make it writable again, but not a view of a read-only one. SciPy's arrays
+    # may themselves be views of longer ones, which would stay writable.
+    owner = array if array.base is None else array.copy()
+    owner.setflags(write=False)
+    return owner.view()
 
 
 def canonical_csr(matrix: Any) -> SparseMatrix:
@@ -100,8 +161,9 @@ def _frozen_csr(matrix: SparseMatrix) -> SparseMatrix:
     # SciPy computes these flags on first use and would sort in place; asking now keeps later calls off the
     # arrays.
     _ = matrix.has_sorted_indices, matrix.has_canonical_format
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        _read_only(part)
+    matrix.data = _read_only(matrix.data)
+    matrix.indices = _read_only(matrix.indices)
+    matrix.indptr = _read_only(matrix.indptr)
     return matrix
 
 
@@ -109,12 +171,22 @@ def assembled_csr(
     data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any], *, what: str
 ) -> SparseMatrix:
     """CSR matrix from its parts; refused unless they fit together."""
+    parts = {"data": data, "indices": indices, "indptr": indptr, "shape": shape}
     try:
-        csr = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+        for part, array in parts.items():
+            # An empty list has no integers to show in its type.
+            kinds = "biuf" if part == "data" or array.size == 0 else "iu"
+            if array.ndim != 1 or array.dtype.kind not in kinds:
+                numbers = "real numbers" if part == "data" else "whole numbers"
+                raise ValueError(f"its {part} is no list of {numbers} (type {array.dtype}, shape {array.shape})")
+        if shape.size != 2 or shape.min() < 0:
+            raise ValueError(f"its shape is {shape.tolist()} instead of two numbers of rows and columns")
+        index_type = np.int64 if indices.size == 0 else indices.dtype
+        csr = csr_array((data, indices.astype(index_type), indptr), shape=(int(shape[0]), int(shape[1])))
         csr.check_format(full_check=True)
         return canonical_csr(csr)
-    except (ValueError, TypeError, IndexError) as error:
-        raise InvalidInput(f"{what} is not a valid CSR matrix: {error}; write the file again") from error
+    except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as error:
+        raise InvalidInput(f"{what} is not a valid CSR matrix: {reason(error)}; write the file again") from error
 
 
 def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
@@ -128,12 +200,16 @@ def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
 
 
 def _as_matrix(value: Any, *, what: str) -> Any:
-    if sp.issparse(value):
-        return value
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"expected numbers in {what}: {error}; convert or encode the other entries") from error
+        matrix: Any = value if sp.issparse(value) else np.asarray(value)
+        # NumPy would drop the imaginary part, and turn dates into a count of days or nanoseconds.
+        if matrix.dtype.kind in "cmM":
+            raise TypeError(f"real numbers are needed, not values of type {matrix.dtype}")
+        return matrix if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(
+            f"expected numbers in {what}: {reason(error)}; convert or encode the other entries"
+        ) from error
 
 
 def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
@@ -206,7 +282,7 @@ def checked_labels(value: Any, n: int) -> IntArray:
             f"expected integer labels 0..K-1 and -1 for unlabelled nodes, got values of type {labels.dtype} "
             f"(the first is {labels.tolist()[0]!r}); number the classes and pass their names as class_names"
         )
-    bad = np.flatnonzero(labels < UNLABELED)
+    bad = np.flatnonzero((labels < UNLABELED) | (labels > np.iinfo(np.int64).max))
     if bad.size:
         raise InvalidInput(
             f"expected labels 0..K-1 and -1 for unlabelled nodes, got {labels[bad[0]]} for node {bad[0]}; "
@@ -218,6 +294,11 @@ def checked_labels(value: Any, n: int) -> IntArray:
 def checked_class_names(names: Sequence[str], labels: IntArray) -> tuple[str, ...]:
     """Distinct names for all classes; the numbers 0..K-1 where none are given."""
     needed = int(labels.max(initial=UNLABELED)) + 1
+    if len(names) == 0 and needed > max(len(labels), _PLAUSIBLE_CLASSES):
+        raise InvalidInput(
+            f"expected classes numbered 0..K-1 without large gaps, got label {needed - 1} among {len(labels)} "
+            f"nodes; number the classes from 0 and pass their names as class_names"
+        )
     given = tuple(str(name) for name in names) or tuple(str(k) for k in range(needed))
     if len(given) < needed:
         raise InvalidInput(
@@ -252,13 +333,14 @@ def read_npz(source: Path) -> dict[str, NDArray[Any]]:
     if not source.is_file():
         raise InvalidInput(f"expected a graph in an npz file, but there is no file {source}; check the path")
     try:
-        loaded = np.load(source, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
+        # Opened here, since NumPy leaves a file open that turns out to be no archive.
+        with source.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
                 return {key: loaded[key] for key in loaded.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGED_NPZ as error:
         raise InvalidInput(
-            f"expected an npz file without pickled content, but {source} cannot be read as one ({error}); "
+            f"expected an npz file without pickled content, but {source} cannot be read as one ({reason(error)}); "
             f"write the file with Graph.to_npz"
         ) from error
     raise InvalidInput(
@@ -266,14 +348,39 @@ def read_npz(source: Path) -> dict[str, NDArray[Any]]:
     )
 
 
+def scalar_of(arrays: dict[str, NDArray[Any]], key: str, kinds: str, source: Path) -> Any:
+    """The single value that an npz has under `key`, or None; refused unless of one of the `kinds` of NumPy."""
+    if key not in arrays:
+        return None
+    if arrays[key].ndim != 0 or arrays[key].dtype.kind not in kinds:
+        raise _unfit(arrays, key, "a single value", source)
+    return arrays[key].item()
+
+
+def names_of(arrays: dict[str, NDArray[Any]], key: str, source: Path) -> tuple[str, ...] | None:
+    """The list of names that an npz has under `key`, or None."""
+    if key not in arrays:
+        return None
+    if arrays[key].ndim != 1:
+        raise _unfit(arrays, key, "a list of names", source)
+    return tuple(str(name) for name in arrays[key].tolist())
+
+
+def _unfit(arrays: dict[str, NDArray[Any]], key: str, expected: str, source: Path) -> InvalidInput:
+    return InvalidInput(
+        f"expected {expected} as {key} in {source}, got an array of shape {arrays[key].shape} and type "
+        f"{arrays[key].dtype}; write the file with Graph.to_npz"
+    )
+
+
 def features_from_arrays(arrays: dict[str, NDArray[Any]], n: int, source: Path) -> Any:
-    """Features among the arrays of a normalised npz; no columns where it has none."""
+    """Features among the arrays of a normalised npz; the identity where it has none."""
     if "x" in arrays:
         return arrays["x"]
     parts = ("x_data", "x_indices", "x_indptr", "x_shape")
     missing = [key for key in parts if key not in arrays]
     if len(missing) == len(parts):
-        return np.empty((n, 0))
+        return sp.eye_array(n, format="csr")
     if missing:
         raise InvalidInput(
             f"expected {', '.join(parts)} for sparse features in {source}, but {', '.join(missing)} is "
