@@ -28,10 +28,10 @@ Numbers = npt.NDArray[Any]
 CURVE_UPDATES = 1.5e10
 """Score updates (labellings × nodes) spent on the exact curve where no time limit is given: some seconds."""
 
-GREEDY_UPDATES = 1e8
+GREEDY_UPDATES = 5e7
 """Score updates spent on finding attacks beyond the exact part of the curve."""
 
-CHECK_UPDATES = 4e8
+CHECK_UPDATES = 2e8
 """Multiplications spent on trying attacks there."""
 
 KNAPSACK_SECONDS = 3e-8
