@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from labelcert.engines.base import Control, Findings, Question, Work, within_reach
 from labelcert.engines.enumerate import WORK_LIMIT_SECONDS, Enumerate, count_stops, positions_of
+from labelcert.engines.walks import words_for
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 from labelcert.svm.scoring import LinearScorer, Scorer, always_at_cap
@@ -227,7 +228,7 @@ class Spending:
     def _by_knapsack(self, gains: Numbers) -> None:
         a, budget = self._adversary, self._budget
         n = gains.shape[1]
-        words = max(1, -(-a.labels.size // 64))
+        words = words_for(a.labels.size)
         zero = 0 * gains[:1]
         best = np.repeat(zero, budget + 1, axis=0)
         sets = np.zeros((budget + 1, n, words), dtype=np.uint64)
@@ -266,7 +267,7 @@ def uniform(costs: Int) -> bool:
 
 def _bytes_per_node(adversary: Adversary, budget: int) -> float:
     nu = adversary.labels.size
-    words = max(1, -(-nu // 64))
+    words = words_for(nu)
     return 8.0 * (4 * (nu + 1) + 3 * (budget + 1) * (words + 1) * (not uniform(adversary.costs)))
 
 

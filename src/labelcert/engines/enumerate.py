@@ -20,10 +20,11 @@ import numpy.typing as npt
 from labelcert.engines import walks
 from labelcert.engines.base import Control, Findings, Question, Work, within_reach
 from labelcert.engines.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
-from labelcert.engines.walks import Found, Task, new_walker
+from labelcert.engines.walks import Found, Task, new_walker, words_for
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import Machine
 from labelcert.svm.scoring import HingeScorer, LinearScorer, Scorer
+from labelcert.threat import Adversary
 
 Int = npt.NDArray[np.int64]
 
@@ -105,16 +106,19 @@ def make_task(question: Question) -> Task:
         group_totals=a.group_totals,
         budget=problem.max_flips,
         total=int(a.costs.sum()),
-        mirror=bool(a.labels.size == problem.m and 2 * problem.max_flips >= a.costs.sum()),
+        mirror=mirrors(a, problem.max_flips),
     )
+
+
+def mirrors(adversary: Adversary, budget: int) -> bool:
+    """Whether complements come for free (all labels can be flipped) and some of them are within budget."""
+    return bool(adversary.labels.size == adversary.m and 2 * budget >= adversary.costs.sum())
 
 
 def count_stops(question: Question, budget: int) -> float:
     """How many labellings a run visits for this budget."""
     a = question.problem.adversary
-    free = int(a.labels.size)
-    if a.labels.size == question.problem.m and 2 * budget >= a.costs.sum():
-        free -= 1
+    free = int(a.labels.size) - (1 if mirrors(a, budget) else 0)
     return min(2.0 ** min(free, 1000), a.count_sets(budget))
 
 
@@ -204,7 +208,7 @@ class Ledger:
         self._question = question
         self._never = question.problem.adversary.never
         self._radius = np.full(n, self._never, dtype=np.int64)
-        words = max(1, -(-task.labels.size // 64))
+        words = words_for(task.labels.size)
         self._radius_set = np.zeros((n, words), dtype=np.uint64)
         self._most = np.full(budget + 1, -1, dtype=np.int64)
         self._most_set = np.zeros((budget + 1, words), dtype=np.uint64)

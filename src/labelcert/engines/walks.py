@@ -131,10 +131,15 @@ UNCHANGED = np.iinfo(np.int64).max
 """Radius of a node that no visited set changes."""
 
 
+def words_for(labels: int) -> int:
+    """Number W of 64-bit words that hold a set of flips."""
+    return max(1, -(-labels // 64))
+
+
 def new_walker(task: Task) -> Walker:
     """Working memory of one worker for ``task``."""
     m, n = task.scores.shape
-    words = max(1, -(-task.labels.size // 64))
+    words = words_for(task.labels.size)
     svm_size = 0 if task.linear else m
     return Walker(
         svm=new_scratch(svm_size),
@@ -151,7 +156,7 @@ def new_walker(task: Task) -> Walker:
 def new_found(task: Task, stops: int) -> Found:
     """Empty results of a chunk with at most ``stops`` stops."""
     n = task.scores.shape[1]
-    words = max(1, -(-task.labels.size // 64))
+    words = words_for(task.labels.size)
     doubts = stops * (2 if task.mirror else 1)
     return Found(
         radius=np.full(n, UNCHANGED, dtype=np.int64),

@@ -75,12 +75,7 @@ class Scorer(ABC):
         nodes : index array, optional
             Which test nodes; all by default.
         """
-        p, tau = self.approximate(y, nodes)
-        out = np.sign(p).astype(np.int8)
-        doubtful = np.flatnonzero(~(np.abs(p) > tau))
-        if doubtful.size:
-            out[doubtful] = self.exact_signs(y, doubtful if nodes is None else nodes[doubtful])
-        return out
+        return self._decide(y, nodes, *self.approximate(y, nodes))
 
     def changed(self, y: Float, nodes: Nodes | None = None) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Nodes provably changed by labels ``y``, and nodes provably unchanged (both False: undecided)."""
@@ -95,6 +90,24 @@ class Scorer(ABC):
         y[index] = -y[index]
         return y
 
+    def _decide(self, y: Float, nodes: Nodes | None, p: Float, tau: float) -> Signs:
+        out = np.sign(p).astype(np.int8)
+        doubtful = np.flatnonzero(~(np.abs(p) > tau))
+        if doubtful.size:
+            out[doubtful] = self.exact_signs(y, doubtful if nodes is None else nodes[doubtful])
+        return out
+
+    def _integer_row(self, t: int) -> list[int]:
+        """Test row ``t`` in integers, up to a power of two."""
+        if t not in self._integers:
+            self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
+        return self._integers[t]
+
+    def _exact_products(self, Z: list[Any], nodes: Nodes) -> Signs:
+        """Signs of the products of some test rows with exact numbers."""
+        products = (sum(k * v for k, v in zip(self._integer_row(int(t)), Z, strict=True)) for t in nodes)
+        return np.array([_sign(p) for p in products], dtype=np.int8)
+
     def _products(self, z: Float, nodes: Nodes | None) -> Float:
         if nodes is None:
             return self.rows @ z
@@ -103,9 +116,11 @@ class Scorer(ABC):
         return self.rows[nodes] @ z
 
     def _finish(self, scale: Float) -> None:
-        p, _ = self.approximate(self.problem.y)
+        self._integers: dict[int, list[int]] = {}
+        y = self.problem.y
+        p, tau = self.approximate(y)
         self.decision = p * scale
-        self.clean = self.signs(self.problem.y)
+        self.clean = self._decide(y, None, p, tau)
         self.decision[self.clean == 0] = 0.0
 
 
@@ -132,7 +147,6 @@ class HingeScorer(Scorer):
         )
         self._scratch = new_scratch(problem.m)
         self._exact: ExactSVM | None = None
-        self._integers: dict[int, list[int]] = {}
         self._finish(scale)
 
     def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
@@ -153,12 +167,7 @@ class HingeScorer(Scorer):
         Z = self._exact.train(y, self._scratch.state, self._scratch.z)
         if Z is None:
             return np.full(nodes.size, UNDECIDED)
-        return np.array([_sign(self._dot(int(t), Z)) for t in nodes], dtype=np.int8)
-
-    def _dot(self, t: int, Z: list[Any]) -> Any:
-        if t not in self._integers:
-            self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
-        return sum(k * v for k, v in zip(self._integers[t], Z, strict=True))
+        return self._exact_products(Z, nodes)
 
 
 class LinearScorer(Scorer):
@@ -202,14 +211,11 @@ class LinearScorer(Scorer):
             return np.array([_sign(math.fsum(self.problem.K_test[t] * y)) for t in nodes], dtype=np.int8)
         if not self.exact:
             return np.full(nodes.size, UNDECIDED)
-        Z = self._exact_ridge().solve([int(v) for v in y])
-        rows = [to_integers(self.problem.K_test[t : t + 1])[0][0] for t in nodes]
-        signs = [_sign(sum(k * v for k, v in zip(row, Z, strict=True))) for row in rows]
-        return np.array(signs, dtype=np.int8)
+        return self._exact_products(self._exact_ridge().solve([int(v) for v in y]), nodes)
 
     def exact_row(self, t: int) -> list[Any] | None:
         """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""
-        row = to_integers(self.problem.K_test[t : t + 1])[0][0]
+        row = self._integer_row(t)
         if self.problem.loss == "hinge":
             return row
         return self._exact_ridge().solve(row) if self.exact else None
