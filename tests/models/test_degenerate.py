@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import GCN, GIN, MLP, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, memory, recursion
+from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, memory, recursion
 
 MODELS: list[Model] = [GCN(), GCN(depth=2), GIN(), GraphSAGE(), GCNSkipPC(), GCNSkipAlpha(), MLP()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
@@ -49,6 +52,19 @@ def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: b
         monkeypatch.setattr(recursion, "STREAM_ENTRIES", 8 * 60 * 7)
         for expected, block in zip(plain, model.kernel_blocks(graph, np.arange(5), np.arange(5, 60)), strict=True):
             np.testing.assert_allclose(block, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GCN(C="1"), "C must be a positive finite number, got '1'"),  # type: ignore[arg-type]
+        (lambda: APPNP(alpha=None), "alpha must lie between 0 and 1, got None"),  # type: ignore[arg-type]
+        (lambda: RBF(gamma="a"), "gamma must be a positive finite number, got 'a'"),  # type: ignore[arg-type]
+    ],
+)
+def test_options_that_are_no_numbers(make: Callable[[], Model], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make()
 
 
 def test_dense_features_in_sparse_clothes() -> None:

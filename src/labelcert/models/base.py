@@ -6,8 +6,11 @@ Throughout, n is the number of nodes, d of features, m of labelled nodes.
 from __future__ import annotations
 
 import math
+import numbers
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -15,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput
+from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
@@ -79,12 +83,13 @@ class Model(ABC):
     C: float = 1.0
 
     def __post_init__(self) -> None:
-        require(math.isfinite(self.C) and self.C > 0.0, f"C must be a positive finite number, got {self.C!r}")
+        for option in fields(self):
+            if option.name in SHARED_OPTIONS:
+                SHARED_OPTIONS[option.name](option.name, getattr(self, option.name))
         self._check()
 
-    @abstractmethod
-    def _check(self) -> None:
-        """Refuse options that make no sense."""
+    def _check(self) -> None:  # noqa: B027 (most models have no options of their own)
+        """Refuse options of this model alone that make no sense; shared ones are checked before."""
 
     @abstractmethod
     def _square(self, view: View) -> FloatArray:
@@ -253,15 +258,28 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     )
 
 
-def require_depth(depth: int) -> None:
+def require_depth(name: str, depth: int) -> None:
     """Refuse a depth that is not a whole number of hidden layers, at least one.
 
     Examples
     --------
-    >>> require_depth(2)
+    >>> require_depth("depth", 2)
     """
     whole = isinstance(depth, int | np.integer) and not isinstance(depth, bool)
-    require(whole and depth >= 1, f"depth must be a whole number of hidden layers, at least 1, got {depth!r}")
+    require(whole and depth >= 1, f"{name} must be a whole number of hidden layers, at least 1, got {depth!r}")
+
+
+def require_positive(name: str, value: float) -> None:
+    """Refuse anything but a positive finite number.
+
+    Examples
+    --------
+    >>> require_positive("C", 0.5)
+    """
+    require(
+        _is_number(value) and math.isfinite(value) and value > 0.0,
+        f"{name} must be a positive finite number, got {value!r}",
+    )
 
 
 def require_between(name: str, value: float, low: float, high: float) -> None:
@@ -271,7 +289,22 @@ def require_between(name: str, value: float, low: float, high: float) -> None:
     --------
     >>> require_between("alpha", 0.1, 0.0, 1.0)
     """
-    require(low <= value <= high, f"{name} must lie between {low:g} and {high:g}, got {value!r}")
+    require(_is_number(value) and low <= value <= high, f"{name} must lie between {low:g} and {high:g}, got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {
+    "C": require_positive,
+    "depth": require_depth,
+    "normalization": partial(require_choice, choices=NORMALIZATIONS),
+    "activation": partial(require_choice, choices=ACTIVATIONS),
+    "edge_weight": partial(require_between, low=0.0, high=1e6),
+    "variant": partial(require_choice, choices=VARIANTS),
+}
+"""Options that mean the same in every architecture that has them, and what they must be."""
 
 
 def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> IntArray:

@@ -14,19 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelcert.models.base import (
-    ACTIVATIONS,
-    VARIANTS,
     Activation,
     FloatArray,
     Model,
     Variant,
     View,
     require_between,
-    require_choice,
-    require_depth,
 )
 from labelcert.models.propagation import (
-    NORMALIZATIONS,
     Normalization,
     convolution_matrix,
     mean_aggregation_matrix,
@@ -51,10 +46,6 @@ class MessagePassing(Model):
 
     depth: int = 1
     variant: Variant = "exact"
-
-    def _check(self) -> None:
-        require_depth(self.depth)
-        require_choice("variant", self.variant, VARIANTS)
 
     @abstractmethod
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
@@ -117,12 +108,6 @@ class GCN(MessagePassing):
     activation: Activation = "relu"
     edge_weight: float = 1.0
 
-    def _check(self) -> None:
-        super()._check()
-        require_choice("normalization", self.normalization, NORMALIZATIONS)
-        require_choice("activation", self.activation, ACTIVATIONS)
-        require_between("edge_weight", self.edge_weight, 0.0, 1e6)
-
     def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
         return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
@@ -160,11 +145,6 @@ class SGC(MessagePassing):
     normalization: Normalization = "row"
     edge_weight: float = 1.0
 
-    def _check(self) -> None:
-        super()._check()
-        require_choice("normalization", self.normalization, NORMALIZATIONS)
-        require_between("edge_weight", self.edge_weight, 0.0, 1e6)
-
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """The L + 1 layers on a graph."""
         S = convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
@@ -193,10 +173,6 @@ class GraphSAGE(MessagePassing):
     """
 
     activation: Activation = "relu"
-
-    def _check(self) -> None:
-        super()._check()
-        require_choice("activation", self.activation, ACTIVATIONS)
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """The L + 1 layers on a graph."""
@@ -234,11 +210,6 @@ class GIN(MessagePassing):
 
     activation: Activation = "relu"
     edge_weight: float = 1.0
-
-    def _check(self) -> None:
-        super()._check()
-        require_choice("activation", self.activation, ACTIVATIONS)
-        require_between("edge_weight", self.edge_weight, 0.0, 1e6)
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """The L layers on a graph."""

@@ -10,8 +10,6 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from labelcert.models.base import (
-    ACTIVATIONS,
-    VARIANTS,
     Activation,
     Features,
     FloatArray,
@@ -20,14 +18,11 @@ from labelcert.models.base import (
     View,
     require,
     require_between,
-    require_choice,
-    require_depth,
     squared_norms,
 )
 from labelcert.models.memory import require_memory
 from labelcert.models.plain import mlp_kernel
 from labelcert.models.propagation import (
-    NORMALIZATIONS,
     Normalization,
     convolution_matrix,
     pagerank_iterations,
@@ -65,11 +60,6 @@ class PropagatedMLP(Model):
 
     def _check(self) -> None:
         require_between("alpha", self.alpha, 0.0, 1.0)
-        require_depth(self.depth)
-        require_choice("normalization", self.normalization, NORMALIZATIONS)
-        require_choice("activation", self.activation, ACTIVATIONS)
-        require_between("edge_weight", self.edge_weight, 0.0, 1e6)
-        require_choice("variant", self.variant, VARIANTS)
 
     @abstractmethod
     def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from labelcert.models.base import (
-    ACTIVATIONS,
-    VARIANTS,
     Activation,
     Features,
     FloatArray,
@@ -19,8 +16,7 @@ from labelcert.models.base import (
     View,
     gram,
     require,
-    require_choice,
-    require_depth,
+    require_positive,
     squared_norms,
 )
 from labelcert.models.memory import require_memory
@@ -131,11 +127,6 @@ class MLP(PairwiseModel):
     activation: Activation = "relu"
     variant: Variant = "exact"
 
-    def _check(self) -> None:
-        require_depth(self.depth)
-        require_choice("activation", self.activation, ACTIVATIONS)
-        require_choice("variant", self.variant, VARIANTS)
-
     def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
         return mlp_kernel(
             left,
@@ -202,10 +193,7 @@ class RBF(PairwiseModel):
     gamma: float = 1.0
 
     def _check(self) -> None:
-        require(
-            math.isfinite(self.gamma) and self.gamma > 0.0,
-            f"gamma must be a positive finite number, got {self.gamma!r}",
-        )
+        require_positive("gamma", self.gamma)
 
     def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
         K = -2.0 * gram(left, right)

@@ -99,11 +99,6 @@ def select(
     -------
     Selection
 
-    Raises
-    ------
-    MissingExtra
-        If scikit-learn is not installed.
-
     Examples
     --------
     >>> from types import SimpleNamespace
@@ -118,6 +113,8 @@ def select(
     Linear(C=0.1, bias=False)
     """
     require_choice("rule", rule, RULES)
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    require(whole and 0 <= seed < 2**32, f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
     require(len(C) > 0, "C must hold at least one value to try, got none")
     options = {name: tuple(values) for name, values in (grid or {}).items()}
     known = {field.name for field in fields(model)} - {"C"}
