@@ -49,6 +49,7 @@ def test_frame(cert: labelcert.Certificate) -> None:
         "radius_lower",
         "radius_upper",
         "exact",
+        "proved_by",
         "witness",
     ]
     assert len(frame) == 25

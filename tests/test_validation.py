@@ -74,7 +74,7 @@ SINGULAR = np.diag([1.0, 1.0, 1.0, 0.0])
         ({"time_limit": float("inf")}, r"time_limit must be a positive number"),
         ({"time_limit": 0}, r"time_limit must be a positive number"),
         ({"workers": 0}, r"workers must be a whole number of at least 1"),
-        ({"engine": "magic"}, r"engine must be one of auto, closed-form, enumerate, got 'magic'"),
+        ({"engine": "magic"}, r"engine must be one of auto, closed-form, enumerate, milp, milp-paper, got 'magic'"),
         ({"engine": "closed-form", "C": 3.0}, r"engine='closed-form' does not apply.*engine='auto'"),
         ({"loss": "log"}, r"loss must be one of hinge, square"),
         ({"threat": {"trusted": []}}, r"threat must be a labelcert.Threat, got dict"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Int = npt.NDArray[np.int64]
 
 SCHEMA = "labelcert-certificate"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 ROBUST, VULNERABLE, UNKNOWN = "robust", "vulnerable", "unknown"
 
@@ -75,6 +75,10 @@ class Certificate:
         The most predictions that one attack of at most b flips changes, index b.
     labels, classes : arrays
         Training labels and their distinct values.
+    radius_proved_by : (n,) array
+        Which engine proved each ``radius_lower`` (empty: none had to).
+    collective_proved_by : (B + 1,) array
+        Which engine proved each ``collective_upper``.
     max_flips, never : int
     settings : dict
         How it was computed: engine, statistics, versions, hash of the problem, why it stopped.
@@ -103,6 +107,8 @@ class Certificate:
     node_sets: SetList
     curve_sets: SetList
     curve_set_of: Int
+    radius_proved_by: npt.NDArray[np.str_]
+    collective_proved_by: npt.NDArray[np.str_]
 
     @property
     def n_test(self) -> int:
@@ -116,9 +122,10 @@ class Certificate:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing within ``max_flips`` is open: every radius up to it and the whole curve are known."""
+        """Whether nothing within ``max_flips`` is open: every radius up to it and, if asked for, the whole curve."""
         settled = (self.radius_lower == self.radius_upper) | (self.radius_lower > self.max_flips)
-        return bool(settled.all() and np.array_equal(self.collective_lower, self.collective_upper))
+        curve = np.array_equal(self.collective_lower, self.collective_upper)
+        return bool(settled.all() and (curve or not self.settings.get("collective", True)))
 
     def witness(self, t: int) -> dict[int, Any] | None:
         """The flips that realise ``radius_upper[t]``: ``{index of label: new label}``; None where none is known.
@@ -233,6 +240,7 @@ class Certificate:
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "exact": self.radius_lower == self.radius_upper,
+                "proved_by": self.radius_proved_by,
                 "witness": [self.witness(t) for t in range(self.n_test)],
             },
             index=pd.RangeIndex(self.n_test, name="node"),
@@ -329,6 +337,8 @@ class Certificate:
             "curve_set_starts": self.curve_sets.starts,
             "curve_set_indices": self.curve_sets.indices,
             "curve_set_of": self.curve_set_of,
+            "radius_proved_by": self.radius_proved_by,
+            "collective_proved_by": self.collective_proved_by,
         }
 
 
@@ -391,6 +401,8 @@ def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
             node_sets=SetList(array("node_set_starts"), array("node_set_indices")),
             curve_sets=SetList(array("curve_set_starts"), array("curve_set_indices")),
             curve_set_of=array("curve_set_of"),
+            radius_proved_by=array("radius_proved_by"),
+            collective_proved_by=array("collective_proved_by"),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CertificateFileError):
@@ -410,8 +422,9 @@ def _read_array(name: str, part: str, member: IO[bytes]) -> npt.NDArray[Any]:
 def _check_consistent(name: str, c: Certificate) -> None:
     n, budgets = c.radius_lower.shape, (c.max_flips + 1,)
     consistent = (
-        c.predictions.shape == c.decision_values.shape == c.radius_upper.shape == n
+        c.predictions.shape == c.decision_values.shape == c.radius_upper.shape == c.radius_proved_by.shape == n
         and c.collective_lower.shape == c.collective_upper.shape == c.curve_set_of.shape == budgets
+        and c.collective_proved_by.shape == budgets
         and len(c.node_sets) == c.n_test
         and all(_well_formed(s, c.labels.size) for s in (c.node_sets, c.curve_sets))
         and bool(np.all((c.curve_set_of >= 0) & (c.curve_set_of < len(c.curve_sets))))

@@ -6,6 +6,7 @@ import os
 import platform
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -15,8 +16,9 @@ import scipy
 
 from labelcert._version import __version__
 from labelcert.certificate import Certificate, SetList
-from labelcert.engines import Control, Findings, Question, choose
+from labelcert.engines import Control, Findings, Question, plan
 from labelcert.errors import InvalidInput
+from labelcert.milp.solvers import SOLVERS
 from labelcert.problem import Problem
 from labelcert.progress import progress_report
 from labelcert.svm.scoring import EXACT_LIMIT, HingeScorer, Scorer
@@ -38,6 +40,9 @@ def certify(
     workers: int | None = None,
     progress: bool = False,
     loss: str = "hinge",
+    collective: bool = True,
+    solver: str = "highs",
+    node_time_limit: float | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
 
@@ -56,8 +61,9 @@ def certify(
         What the adversary may change; by default any label, one unit each.
     max_flips : int, optional
         Largest budget (in cost units, with costs); all labels by default.
-    engine : {"auto", "closed-form", "enumerate"}
-        How; ``"auto"`` takes the cheapest engine that can do it.
+    engine : {"auto", "closed-form", "enumerate", "milp", "milp-paper"}
+        How; ``"auto"`` plans over the first four: the closed form where it applies, enumeration where it fits, and
+        with a time limit that enumeration would exceed, the compact mixed-integer program for what is left.
     time_limit : float, optional
         Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment.
     workers : int, optional
@@ -66,6 +72,12 @@ def certify(
         Show a progress bar on standard error.
     loss : {"hinge", "square"}
         Support vector machine, or kernel ridge regression with ``λ = 1/(2C)``.
+    collective : bool
+        False: radii alone are asked for. The curve then is as it comes, and may be an interval.
+    solver : {"highs", "scip", "gurobi"}
+        Who solves mixed-integer programs. SCIP and Gurobi are extras.
+    node_time_limit : float, optional
+        Seconds that a mixed-integer program may take for one node, or for one budget of the curve.
 
     Returns
     -------
@@ -89,17 +101,29 @@ def certify(
     >>> cert.predictions.tolist(), cert.radius_lower.tolist()
     (['low', 'high'], [2, 2])
     """
-    control = Control(workers=_check_workers(workers), time_limit=_check_time_limit(time_limit))
+    control = Control(
+        workers=_check_workers(workers),
+        time_limit=_check_seconds("time_limit", time_limit),
+        collective=bool(collective),
+        solver=_check_solver(solver),
+        node_time_limit=_check_seconds("node_time_limit", node_time_limit),
+    )
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     started = time.perf_counter()
-    with progress_report("certifying", progress) as report, control.running():
-        control.report = report
-        chosen, question = choose(engine, problem, control)
+    with progress_report("certifying", progress) as show, control.running():
+        control.report, control.note = show.report, show.note
+        stages, question = plan(engine, problem, control)
         control.start_clock()
-        findings = chosen.run(question, control)
+        findings = Findings.nothing(question)
+        ran: list[dict[str, Any]] = []
+        for stage in stages:
+            if ran and (control.over() or findings.settled(control.collective)):
+                break
+            findings = stage.run(question, control, findings)
+            ran.append({"engine": stage.engine.name, "max_flips": stage.max_flips, "statistics": findings.statistics})
         findings = check_witnesses(question, findings)
     settings = {
-        "engine": chosen.name,
+        "engine": " + ".join(stage["engine"] for stage in ran),
         "engine_asked": engine,
         "stopped": control.stop.value,
         "loss": loss,
@@ -107,10 +131,14 @@ def certify(
         "kernel_shift": problem.shift,
         "threat": problem.threat.describe(),
         "time_limit": control.time_limit,
+        "node_time_limit": control.node_time_limit,
+        "collective": control.collective,
+        "solver": control.solver,
         "workers": control.workers,
         "problem_sha256": problem.digest(),
         "seconds": time.perf_counter() - started,
-        "statistics": findings.statistics,
+        "statistics": ran[0]["statistics"],
+        "later_stages": ran[1:],
         "versions": versions(),
     }
     return compose(question, findings, settings)
@@ -148,7 +176,7 @@ def check_witnesses(question: Question, findings: Findings) -> Findings:
         flips = radius_sets[members[0]]
         assert flips is not None
         cost = int(problem.adversary.costs[flips].sum())
-        changed, _ = checker.changed(checker.flip(flips), question.nodes[members])
+        changed, _ = checker.changed(question.flip(flips), question.nodes[members])
         for t, ok in zip(members, changed, strict=True):
             if not ok or cost > radius_upper[t]:
                 radius_upper[t], radius_sets[t] = never, None
@@ -159,7 +187,7 @@ def check_witnesses(question: Question, findings: Findings) -> Findings:
     for b, flips in enumerate(curve_sets):
         key = flips.tobytes()
         if key not in counts:
-            changed, _ = checker.changed(checker.flip(flips), question.nodes)
+            changed, _ = checker.changed(question.flip(flips), question.nodes)
             counts[key] = int(changed.sum())
         cost = int(problem.adversary.costs[flips].sum())
         if counts[key] < curve_lower[b] or cost > b:
@@ -172,14 +200,12 @@ def check_witnesses(question: Question, findings: Findings) -> Findings:
             RuntimeWarning,
             stacklevel=3,
         )
-    return Findings(
-        radius_lower=findings.radius_lower,
+    return replace(
+        findings,
         radius_upper=radius_upper,
         radius_sets=radius_sets,
         curve_lower=curve_lower,
-        curve_upper=findings.curve_upper,
         curve_sets=curve_sets,
-        statistics=findings.statistics,
     )
 
 
@@ -208,6 +234,11 @@ def compose(question: Question, findings: Findings, settings: dict[str, Any]) ->
             distinct[key] = len(curve_sets)
             curve_sets.append(index[flips])
         set_of[b] = distinct[key]
+    assert findings.radius_by is not None
+    assert findings.curve_by is not None
+    proved_by = np.where(tied, "clean score", "")
+    proved_by = proved_by.astype("U32")
+    proved_by[question.nodes] = findings.radius_by
     positive = np.where(np.abs(scorer.clean) > 1, scorer.decision >= 0, scorer.clean >= 0)
     arrays: dict[str, npt.NDArray[Any]] = {
         "predictions": np.where(positive, problem.classes[1], problem.classes[0]),
@@ -219,6 +250,8 @@ def compose(question: Question, findings: Findings, settings: dict[str, Any]) ->
         "labels": problem.labels,
         "classes": problem.classes,
         "curve_set_of": set_of,
+        "radius_proved_by": proved_by,
+        "collective_proved_by": findings.curve_by,
     }
     for array in arrays.values():
         array.setflags(write=False)
@@ -240,10 +273,16 @@ def _check_workers(workers: int | None) -> int:
     return int(workers)
 
 
-def _check_time_limit(time_limit: float | None) -> float | None:
-    if time_limit is None:
+def _check_seconds(name: str, seconds: float | None) -> float | None:
+    if seconds is None:
         return None
-    number = not isinstance(time_limit, bool) and isinstance(time_limit, int | float | np.number)
-    if not number or not 0 < time_limit < float("inf"):
-        raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
-    return float(time_limit)
+    number = not isinstance(seconds, bool) and isinstance(seconds, int | float | np.number)
+    if not number or not 0 < seconds < float("inf"):
+        raise InvalidInput(f"{name} must be a positive number of seconds, got {seconds!r}")
+    return float(seconds)
+
+
+def _check_solver(solver: str) -> str:
+    if solver not in SOLVERS:
+        raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+    return solver

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -18,17 +19,25 @@ from rich.progress import (
 Report = Callable[[float, float], None]
 
 
+@dataclass(frozen=True)
+class Show:
+    """What long work calls: ``report(done, total)`` moves the bar, ``note(text)`` says what is being done."""
+
+    report: Report = lambda done, total: None
+    note: Callable[[str], None] = lambda text: None
+
+
 @contextmanager
-def progress_report(title: str, enabled: bool) -> Iterator[Report]:
-    """A callback ``report(done, total)`` that draws a bar with the remaining time, or does nothing.
+def progress_report(title: str, enabled: bool) -> Iterator[Show]:
+    """A bar with the remaining time, or nothing.
 
     Examples
     --------
-    >>> with progress_report("certifying", enabled=False) as report:
-    ...     report(1, 2)
+    >>> with progress_report("certifying", enabled=False) as show:
+    ...     show.report(1, 2)
     """
     if not enabled:
-        yield lambda done, total: None
+        yield Show()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -40,4 +49,7 @@ def progress_report(title: str, enabled: bool) -> Iterator[Report]:
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield Show(
+            report=lambda done, total: bar.update(task, completed=done, total=total),
+            note=lambda text: bar.update(task, description=f"{title}: {text}" if text else title),
+        )

@@ -262,7 +262,7 @@ def certify_command(**given: Any) -> None:
     progress = sys.stderr.isatty() and not quiet
     results: list[Certified] = []
     for name, own in zip(names, options, strict=True):
-        with progress_report(f"{name}: choosing C", progress) as report:
+        with progress_report(f"{name}: choosing C", progress) as show:
             choice = choose_model(
                 name,
                 graph,
@@ -270,7 +270,7 @@ def certify_command(**given: Any) -> None:
                 C=_regularization(given["C"]),
                 rule=given["rule"],
                 seed=given["seed"],
-                report=report,
+                report=show.report,
                 **own,
             )
         results += certify_targets(

@@ -47,8 +47,8 @@ def selfcheck(problems: int, seed: int, largest: int) -> None:
 
     Degenerate kernels, ties, extreme parameters and all threat models are among them.
     """
-    with progress_report("checking", sys.stderr.isatty()) as report:
-        wrong = checks.run(problems, seed, largest=largest, report=report)
+    with progress_report("checking", sys.stderr.isatty()) as show:
+        wrong = checks.run(problems, seed, largest=largest, report=show.report)
     for line in wrong:
         click.echo(line)
     click.echo(f"{problems} problems, every engine against brute force: {len(wrong)} contradictions")

@@ -53,6 +53,14 @@ class Control:
         ``report(done, total)``, called now and then.
     flag : (1,) array
         Non-zero tells compiled loops to return.
+    collective : bool
+        Whether the collective curve is asked for; if not, engines may leave it open.
+    solver : str
+        Which solver runs mixed-integer programs.
+    node_time_limit : float or None
+        Seconds that a mixed-integer program may take for one node or one budget of the curve.
+    note : callable
+        ``note(text)``: what is being worked on, for a progress display.
     """
 
     workers: int
@@ -62,6 +70,10 @@ class Control:
     flag: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(1, dtype=np.int8))
     stop: Stop = Stop.FINISHED
     closing_time: float | None = None
+    collective: bool = True
+    solver: str = "highs"
+    node_time_limit: float | None = None
+    note: Callable[[str], None] = lambda text: None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -134,9 +146,16 @@ class Question:
         signed = scorer.rows[nodes] * scorer.clean[nodes, None]
         return cls(problem=problem, scorer=scorer, nodes=nodes, scores=np.ascontiguousarray(signed.T))
 
+    def flip(self, positions: Int) -> Float:
+        """The labels after flipping some of the flippable ones (by their positions)."""
+        y = self.problem.y.copy()
+        index = self.problem.adversary.labels[positions]
+        y[index] = -y[index]
+        return y
+
     def changed(self, positions: Int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Of these nodes: provably changed, and provably unchanged, by flipping ``positions``."""
-        return self.scorer.changed(self.scorer.flip(positions), self.nodes)
+        return self.scorer.changed(self.flip(positions), self.nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +172,8 @@ class Findings:
         Flips that realise each ``curve_lower``.
     statistics : dict
         Plain numbers about the run.
+    radius_by, curve_by : string arrays or None
+        Which engine proved what; filled in by :meth:`refined`.
     """
 
     radius_lower: Int
@@ -162,6 +183,75 @@ class Findings:
     curve_upper: Int
     curve_sets: list[Int]
     statistics: dict[str, Any]
+    radius_by: npt.NDArray[np.str_] | None = None
+    curve_by: npt.NDArray[np.str_] | None = None
+
+    @classmethod
+    def nothing(cls, question: Question) -> Findings:
+        """What is known before any engine ran: a node with a clean prediction has a radius of at least 1."""
+        n, budget = question.nodes.size, question.problem.max_flips
+        curve_upper = np.full(budget + 1, n, dtype=np.int64)
+        curve_upper[0] = 0
+        return cls(
+            radius_lower=np.ones(n, dtype=np.int64),
+            radius_upper=np.full(n, question.problem.adversary.never, dtype=np.int64),
+            radius_sets=[None] * n,
+            curve_lower=np.zeros(budget + 1, dtype=np.int64),
+            curve_upper=curve_upper,
+            curve_sets=[np.zeros(0, dtype=np.int64)] * (budget + 1),
+            statistics={},
+            radius_by=np.full(n, "", dtype="U32"),
+            curve_by=np.full(budget + 1, "", dtype="U32"),
+        )
+
+    def refined(self, found: Findings, engine: str) -> Findings:
+        """The tighter of two findings, end by end, with the name of the engine that proved each lower radius.
+
+        For the curve it is the engine that proved the upper end: what provably survives. ``found`` may cover fewer
+        budgets; then it says nothing about radii beyond them.
+        """
+        assert self.radius_by is not None
+        assert self.curve_by is not None
+        covered = found.curve_lower.size
+        higher = found.radius_lower > self.radius_lower
+        closer = found.radius_upper < self.radius_upper
+        sets = [b if c else a for a, b, c in zip(self.radius_sets, found.radius_sets, closer, strict=True)]
+        radius_by, curve_by = self.radius_by.copy(), self.curve_by.copy()
+        lower = np.where(higher, found.radius_lower, self.radius_lower)
+        upper = np.where(closer, found.radius_upper, self.radius_upper)
+        # A radius that its witness alone settles (1 flip, say) is the work of who found the witness.
+        radius_by[higher | (closer & (lower == upper))] = engine
+        curve_lower, curve_upper = self.curve_lower.copy(), self.curve_upper.copy()
+        curve_sets = list(self.curve_sets)
+        best, best_set = 0, curve_sets[0]
+        for b in range(curve_lower.size):
+            if b < covered and found.curve_lower[b] > best:
+                best, best_set = int(found.curve_lower[b]), found.curve_sets[b]
+            if best > curve_lower[b]:
+                curve_lower[b], curve_sets[b] = best, best_set
+        tighter = np.zeros(curve_upper.size, dtype=bool)
+        tighter[:covered] = found.curve_upper < curve_upper[:covered]
+        curve_upper[:covered] = np.minimum(curve_upper[:covered], found.curve_upper)
+        curve_upper = np.minimum(curve_upper, within_reach(lower, curve_upper.size - 1))
+        settled = (curve_lower == curve_upper) & (self.curve_lower < self.curve_upper)
+        curve_by[tighter | settled] = engine
+        return Findings(
+            radius_lower=lower,
+            radius_upper=upper,
+            radius_sets=sets,
+            curve_lower=curve_lower,
+            curve_upper=np.maximum(curve_upper, curve_lower),
+            curve_sets=curve_sets,
+            statistics=found.statistics,
+            radius_by=radius_by,
+            curve_by=curve_by,
+        )
+
+    def settled(self, collective: bool = True) -> bool:
+        """Whether nothing within the budgets is open."""
+        beyond = self.radius_lower >= self.curve_lower.size
+        radii = bool(np.all((self.radius_lower == self.radius_upper) | beyond))
+        return radii and (not collective or bool(np.array_equal(self.curve_lower, self.curve_upper)))
 
 
 def within_reach(radius_lower: Int, budget: int) -> Int:
@@ -201,5 +291,5 @@ class Engine(Protocol):
     def estimate(self, question: Question, control: Control) -> Work:
         """An honest estimate, before the work starts."""
 
-    def run(self, question: Question, control: Control) -> Findings:
-        """Answer; stopped early, with intervals."""
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """Answer; stopped early, with intervals. What is known already may be used, and need not be repeated."""

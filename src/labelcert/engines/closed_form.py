@@ -1,4 +1,4 @@
-"""Exact certificates where scores are linear in the labels: radii by sorting, the curve by walking.
+"""Exact certificates where scores are linear in the labels: radii by sorting, the curve by a short search.
 
 Two cases are linear. With the square loss, ``p_t = k_t (Q + λI)⁻¹ ỹ`` always. With the hinge loss, where every
 label stays at its cap, ``p_t = C k_t·ỹ`` (:func:`~labelcert.svm.scoring.always_at_cap` proves it for the budget
@@ -9,28 +9,24 @@ attack takes the largest gains: a sort for equal costs, a knapsack for others.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.engines.base import Control, Findings, Question, Work, within_reach
-from labelcert.engines.enumerate import WORK_LIMIT_SECONDS, Enumerate, count_stops, positions_of
+from labelcert.engines.counting import EFFORT, Counting, linear_errors
+from labelcert.engines.enumerate import WORK_LIMIT_SECONDS, positions_of
 from labelcert.engines.walks import words_for
 from labelcert.problem import Problem
-from labelcert.svm.pivoting import UNIT_ROUNDOFF
 from labelcert.svm.scoring import LinearScorer, Scorer, always_at_cap
 from labelcert.threat import Adversary
 
 Int = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 
-CURVE_UPDATES = 1.5e10
-"""Score updates (labellings × nodes) spent on the exact curve where no time limit is given: some seconds."""
-
 GREEDY_UPDATES = 5e7
-"""Score updates spent on finding attacks beyond the exact part of the curve."""
+"""Score updates spent on finding attacks that the search starts from."""
 
 CHECK_UPDATES = 2e8
 """Multiplications spent on trying attacks there."""
@@ -72,24 +68,18 @@ class ClosedForm:
             return Work(reason, seconds)
         return Work(reason, seconds, "divide the costs by a common unit, or give a smaller max_flips")
 
-    def run(self, question: Question, control: Control) -> Findings:
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii in closed form, then as much of the curve as the effort allows."""
         started = time.perf_counter()
         lower, upper, sets = linear_radii(question)
         sorted_in = time.perf_counter() - started
         budget = question.problem.max_flips
-        reach = budget if control.time_limit is not None else self._reach(question)
-        walked = Enumerate().run(replace(question, problem=replace(question.problem, max_flips=reach)), control)
-        curve_lower = np.concatenate([walked.curve_lower, np.full(budget - reach, walked.curve_lower[-1])])
-        curve_sets = walked.curve_sets + [walked.curve_sets[-1]] * (budget - reach)
-        possible = within_reach(lower, budget)
-        curve_upper = possible.copy()
-        curve_upper[: reach + 1] = np.minimum(possible[: reach + 1], walked.curve_upper)
-        if np.any(curve_lower < curve_upper):
-            candidates = [s for s in sets if s is not None] + greedy_attacks(question)
-            _improve(question, candidates, curve_lower, curve_upper, curve_sets)
-        statistics = dict(walked.statistics)
-        statistics.update(seconds=time.perf_counter() - started, seconds_for_radii=sorted_in, curve_walked_to=reach)
+        curve_upper = within_reach(lower, budget)
+        curve_lower = np.zeros(budget + 1, dtype=np.int64)
+        curve_sets: list[Int] = [np.zeros(0, dtype=np.int64)] * (budget + 1)
+        candidates = [s for s in sets if s is not None] + greedy_attacks(question)
+        _improve(question, candidates, curve_lower, curve_upper, curve_sets)
+        updates = count_curve(question, curve_lower, curve_upper, curve_sets, control) if control.collective else 0.0
         return Findings(
             radius_lower=lower,
             radius_upper=upper,
@@ -97,19 +87,39 @@ class ClosedForm:
             curve_lower=curve_lower,
             curve_upper=curve_upper,
             curve_sets=curve_sets,
-            statistics=statistics,
+            statistics={
+                "seconds": time.perf_counter() - started,
+                "seconds_for_radii": sorted_in,
+                "score_updates_for_curve": updates,
+            },
         )
 
-    def _reach(self, question: Question) -> int:
-        """The largest budget for which walking every labelling is within the effort."""
-        budget = question.problem.max_flips
-        nodes = max(1, question.nodes.size)
-        if count_stops(question, budget) * nodes <= CURVE_UPDATES:
-            return budget
-        reach = 0
-        while reach < budget and count_stops(question, reach + 1) * nodes <= CURVE_UPDATES:
-            reach += 1
-        return reach
+
+def count_curve(
+    question: Question, curve_lower: Int, curve_upper: Int, curve_sets: list[Int], control: Control
+) -> float:
+    """Close the curve budget by budget, as far as the effort goes; returns the score updates spent."""
+    open_ = np.flatnonzero(curve_lower < curve_upper)
+    if open_.size == 0 or not Counting.fits(question):
+        return 0.0
+    counting = Counting(question)
+    counting.prepare()
+    left = EFFORT if control.time_limit is None else np.inf
+    spent = 0.0
+    for done, b in enumerate(open_.tolist()):
+        if curve_lower[b - 1] > curve_lower[b]:
+            curve_lower[b], curve_sets[b] = curve_lower[b - 1], curve_sets[b - 1]
+        if control.over() or spent > left:
+            continue
+        # A hard budget gets at most half of what is left, so that easier ones behind it get their turn.
+        found = counting.search(
+            b, int(curve_lower[b]), curve_sets[b], int(curve_upper[b]), control, max(0.5 * (left - spent), EFFORT / 100)
+        )
+        spent += found.updates
+        curve_lower[b], curve_upper[b], curve_sets[b] = found.lower, found.upper, found.flips
+        control.report(done + 1, open_.size)
+    curve_upper[:] = np.minimum.accumulate(curve_upper[::-1])[::-1]
+    return spent
 
 
 def linear_radii(question: Question) -> tuple[Int, Int, list[Int | None]]:
@@ -128,9 +138,7 @@ def linear_radii(question: Question) -> tuple[Int, Int, list[Int | None]]:
     sets: list[Int | None] = [None] * n
     per_node = _bytes_per_node(a, problem.max_flips)
     block = max(1, int(_BLOCK_BYTES / per_node))
-    m = problem.m
-    rounding = 16.0 * UNIT_ROUNDOFF * (m + 4) * np.sqrt(m)
-    errors = 1.01 * (rounding + scorer.row_errors[question.nodes] * np.sqrt(m))
+    errors = linear_errors(question)
     for start in range(0, n, block):
         part = slice(start, min(start + block, n))
         signed = question.scores[:, part] * problem.y[:, None]
@@ -309,7 +317,7 @@ def _improve(question: Question, attacks: list[Int], curve_lower: Int, curve_upp
     """Raise the lower curve by attacks that are found anyway, each checked by the scorer."""
     costs = question.problem.adversary.costs
     distinct = {tuple(attack.tolist()): attack for attack in reversed(attacks)}
-    affordable = max(10, int(CHECK_UPDATES / question.scores.size))
+    affordable = max(10, int(CHECK_UPDATES / max(1, question.scores.size)))
     stride = max(1, len(distinct) // affordable)
     for attack in list(distinct.values())[::stride]:
         cost = int(costs[attack].sum())

@@ -52,26 +52,27 @@ class Enumerate:
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the labellings, time a few of them, multiply."""
         budget = question.problem.max_flips
+        per_stop = seconds_per_stop(make_task(question)) / control.workers
         stops = count_stops(question, budget)
-        per_stop = seconds_per_stop(make_task(question))
-        reason = f"{stops:,.6g} labellings at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
-
-        def seconds(flips: int) -> float:
-            return count_stops(question, flips) * per_stop / control.workers
-
-        if seconds(budget) <= WORK_LIMIT_SECONDS or control.time_limit is not None:
-            return Work(reason, seconds(budget))
-        fits = 0
-        while fits < budget and seconds(fits + 1) <= WORK_LIMIT_SECONDS:
-            fits += 1
+        seconds = stops * per_stop
+        reason = (
+            f"{stops:,.6g} labellings at {per_stop * control.workers * 1e6:.1f} µs each on {control.workers} workers"
+        )
+        if seconds <= WORK_LIMIT_SECONDS or control.time_limit is not None:
+            return Work(reason, seconds)
+        fits = _reach(question, per_stop, WORK_LIMIT_SECONDS)
         advice = (
             f"max_flips={fits} would fit ({count_stops(question, fits):,.0f} labellings), or time_limit=SECONDS "
             "gives what can be proved in that time (intervals where it is not exact); "
             "trusted labels (labelcert.Threat) shrink the search, too"
         )
-        return Work(reason, seconds(budget), advice)
+        return Work(reason, seconds, advice)
 
-    def run(self, question: Question, control: Control) -> Findings:
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into so many seconds."""
+        return _reach(question, seconds_per_stop(make_task(question)) / control.workers, seconds)
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Walk, merge, decide the doubts."""
         task = make_task(question)
         ledger = Ledger(question, task)
@@ -80,6 +81,13 @@ class Enumerate:
         walk(chunks, task, ledger, control, total=count_stops(question, question.problem.max_flips))
         ledger.settle_doubts(control)
         return ledger.findings(time.perf_counter() - started)
+
+
+def _reach(question: Question, per_stop: float, seconds: float) -> int:
+    fits = 0
+    while fits < question.problem.max_flips and count_stops(question, fits + 1) * per_stop <= seconds:
+        fits += 1
+    return fits
 
 
 def make_task(question: Question) -> Task:

@@ -83,13 +83,6 @@ class Scorer(ABC):
         decided = np.abs(product) <= 1
         return decided & (product <= 0), decided & (product > 0)
 
-    def flip(self, positions: npt.NDArray[np.int64]) -> Float:
-        """The labels after flipping some of the flippable ones (by their positions)."""
-        y = self.problem.y.copy()
-        index = self.problem.adversary.labels[positions]
-        y[index] = -y[index]
-        return y
-
     def _decide(self, y: Float, nodes: Nodes | None, p: Float, tau: float) -> Signs:
         out = np.sign(p).astype(np.int8)
         doubtful = np.flatnonzero(~(np.abs(p) > tau))

@@ -1,0 +1,201 @@
+"""The collective curve where scores are linear: depth-first search over sets of flips, cut by counting.
+
+Flipping label i takes its gain off a node's score, whatever else is flipped. So under a set of flips, with a rest r of
+the budget for labels from i on, a node can change at most if the best purchase within r brings its score to zero: a
+knapsack table, made once. Where no more nodes can change than an attack that is known already changes, the whole
+subtree is cut. With labels sorted by class, the cuts come early: a budget spent on one class does not pay for the
+other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from labelcert.engines.base import Control, Question
+from labelcert.svm.pivoting import UNIT_ROUNDOFF
+from labelcert.svm.scoring import LinearScorer
+
+Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+
+TABLE_CELLS = 6e7
+"""Largest knapsack table: labels × budgets × nodes."""
+
+EFFORT = 1e10
+"""Score updates for the whole curve where no time limit is given: some seconds."""
+
+_CHUNK = 2e8
+_MAX_DOUBTS = 10_000
+
+DEPTH, BEST, SIZE, DOUBTS, VISITED = range(5)
+
+
+def linear_errors(question: Question) -> Float:
+    """(n,) bounds on the error of a score that is updated flip by flip."""
+    scorer = question.scorer
+    assert isinstance(scorer, LinearScorer)
+    m = question.problem.m
+    rounding = 16.0 * UNIT_ROUNDOFF * (m + 4) * np.sqrt(m)
+    return np.asarray(1.01 * (rounding + scorer.row_errors[question.nodes] * np.sqrt(m)))
+
+
+@dataclass(frozen=True, eq=False)
+class Count:
+    """Most nodes that one attack changes.
+
+    Attributes
+    ----------
+    lower, upper : int
+    flips : position array
+        They change ``lower`` nodes.
+    updates : float
+        Score updates spent.
+    """
+
+    lower: int
+    upper: int
+    flips: Int
+    updates: float
+
+
+class Counting:
+    """Depth-first search for every budget; knapsack tables are shared.
+
+    Parameters
+    ----------
+    question : Question
+        With linear scores.
+    """
+
+    def __init__(self, question: Question) -> None:
+        problem = question.problem
+        a = problem.adversary
+        self._question = question
+        signed = question.scores * problem.y[:, None]
+        self._margin = signed.sum(axis=0)
+        self._errors = linear_errors(question)
+        drop = 2.0 * signed[a.labels]
+        usefulness = np.maximum(drop, 0.0).sum(axis=1)
+        order = np.lexsort((-usefulness, problem.y[a.labels]))
+        self._order = order.astype(np.int64)
+        self._drop = np.ascontiguousarray(drop[order])
+        self._costs = a.costs[order]
+        self._groups = a.groups[order]
+
+    @staticmethod
+    def fits(question: Question) -> bool:
+        """Whether the table is of a reasonable size."""
+        a = question.problem.adversary
+        return (a.labels.size + 1.0) * (question.problem.max_flips + 1) * question.nodes.size <= TABLE_CELLS
+
+    def prepare(self) -> None:
+        """Fill the knapsack table: ``(ν + 1, B + 1, n)`` best purchases from label i on."""
+        budget = self._question.problem.max_flips
+        nu, n = self._drop.shape
+        table = np.zeros((nu + 1, budget + 1, n))
+        gain = np.maximum(self._drop, 0.0)
+        for i in range(nu - 1, -1, -1):
+            table[i] = table[i + 1]
+            cost = int(self._costs[i])
+            if cost <= budget:
+                np.maximum(table[i, cost:], gain[i] + table[i + 1, : budget + 1 - cost], out=table[i, cost:])
+        self._table = table
+
+    def search(self, budget: int, best: int, flips: Int, most: int, control: Control, effort: float) -> Count:
+        """The most nodes that a budget changes, given an attack that changes ``best`` and a proof of ``most``."""
+        nu, n = self._drop.shape
+        state = np.zeros(5, dtype=np.int64)
+        state[BEST] = best
+        depth = int(self._question.problem.adversary.most_flips(budget))
+        scores = np.empty((depth + 1, n))
+        scores[0] = self._margin
+        stack = np.zeros((4, depth + 2), dtype=np.int64)  # next label, label taken, rest of the budget, best set
+        stack[2, 0] = budget
+        rest = self._question.problem.adversary.group_caps.copy()
+        doubts = np.full((_MAX_DOUBTS, depth + 1), -1, dtype=np.int64)
+        spent, finished = 0.0, nu == 0
+        while not finished and not control.over() and spent < effort:
+            before = int(state[VISITED])
+            finished = _search(
+                self._drop, self._table, self._errors, self._costs, self._groups, rest, scores, stack, state, doubts,
+                int(_CHUNK / max(1, n)) + 1, most,
+            )  # fmt: skip
+            spent += float(state[VISITED] - before) * n
+        if state[SIZE]:
+            flips = np.sort(self._order[stack[3, : state[SIZE]]])
+        lower = int(state[BEST])
+        upper = lower if finished else most
+        for row in doubts[: min(_MAX_DOUBTS, int(state[DOUBTS]))]:
+            candidate = np.sort(self._order[row[row >= 0]])
+            changed, unchanged = self._question.changed(candidate)
+            if changed.sum() > lower:
+                lower, flips = int(changed.sum()), candidate
+            upper = max(upper, lower, int((~unchanged).sum()))
+        if state[DOUBTS] > _MAX_DOUBTS:
+            upper = most
+        return Count(lower=lower, upper=min(max(upper, lower), most), flips=flips, updates=spent)
+
+
+@njit(cache=True, nogil=True)
+def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doubts, visits, most):  # type: ignore[no-untyped-def]
+    """Go on with the search for a number of visits; True when it is finished."""
+    nu, n = drop.shape
+    depth = state[DEPTH]
+    best = state[BEST]
+    stop = state[VISITED] + visits
+    while depth >= 0 and best < most:
+        if state[VISITED] >= stop:
+            state[DEPTH] = depth
+            state[BEST] = best
+            return False
+        i = stack[0, depth]
+        r = stack[2, depth]
+        reachable = 0
+        if i < nu:
+            state[VISITED] += 1
+            for t in range(n):
+                if scores[depth, t] - table[i, r, t] <= errors[t]:
+                    reachable += 1
+        if reachable <= best:
+            depth -= 1
+            if depth >= 0:
+                taken = stack[1, depth]
+                if groups[taken] >= 0:
+                    rest[groups[taken]] += costs[taken]
+            continue
+        stack[0, depth] = i + 1
+        g = groups[i]
+        if costs[i] > r or (g >= 0 and costs[i] > rest[g]):
+            continue
+        possible = 0
+        sure = 0
+        for t in range(n):
+            value = scores[depth, t] - drop[i, t]
+            scores[depth + 1, t] = value
+            if value <= errors[t]:
+                possible += 1
+            if value < -errors[t]:
+                sure += 1
+        stack[1, depth] = i
+        if sure > best:
+            best = sure
+            state[SIZE] = depth + 1
+            for k in range(depth + 1):
+                stack[3, k] = stack[1, k]
+        if possible > best:
+            if state[DOUBTS] < doubts.shape[0]:
+                for k in range(depth + 1):
+                    doubts[state[DOUBTS], k] = stack[1, k]
+            state[DOUBTS] += 1
+        if g >= 0:
+            rest[g] -= costs[i]
+        depth += 1
+        stack[0, depth] = i + 1
+        stack[2, depth] = r - costs[i]
+    state[DEPTH] = depth
+    state[BEST] = best
+    return True

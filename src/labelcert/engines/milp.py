@@ -1,0 +1,581 @@
+"""Certificates by mixed-integer programming: the paper's formulation, and a compact one with proved ranges.
+
+What a solver says is a suggestion. A node is *vulnerable* where the labelling in the solver's solution, retrained with
+a rigorous error bound, changes its prediction. It is *robust* where the relaxation proves it (no solver's word is
+needed there), or where the solver's bound exceeds a margin that covers its tolerances and does not contradict any
+score that retraining attains. Everything else stays an open interval.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.engines.base import Control, Findings, Question, Work, within_reach
+from labelcert.engines.closed_form import greedy_attacks, linear_radii
+from labelcert.engines.enumerate import Enumerate
+from labelcert.milp import relaxation
+from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
+from labelcert.milp.relaxation import FLIPPED, Multipliers, Ranges
+from labelcert.milp.solvers import Answer, Limits, Solver, Status, get_solver
+from labelcert.problem import Problem
+from labelcert.svm.scoring import HingeScorer, LinearScorer, Scorer, always_at_cap
+from labelcert.threat import Adversary
+
+Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+
+ROBUST, VULNERABLE, OPEN = "robust", "vulnerable", "open"
+
+MAX_EXCLUDED = 20
+"""So many labellings with a score within the margin are excluded one by one before a node is left open."""
+
+_ROUNDS_PER_NODE = 3
+
+LEAF_SETS = 300_000
+"""``engine="auto"`` retrains all attacks that the relaxation leaves for a node, where they are at most so many."""
+
+MAX_RECORDS = 5_000
+"""So many answers of the solver are kept in the certificate."""
+
+
+_NO_FLIPS: Int = np.zeros(0, dtype=np.int64)
+
+
+class MilpWarning(RuntimeWarning):
+    """A solver's answer was not believed."""
+
+
+class Milp:
+    """The compact formulation, or the paper's.
+
+    Parameters
+    ----------
+    name : str
+    faithful : bool
+        The paper's formulation, as it stands.
+    leaf_sets : int
+        Retrain all attacks that the relaxation leaves, where they are at most so many; 0: leave them to the solver.
+    """
+
+    def __init__(self, name: str, *, faithful: bool = False, leaf_sets: int = 0) -> None:
+        self.name = name
+        self._faithful = faithful
+        self._leaf_sets = leaf_sets
+
+    def refuses(self, problem: Problem) -> str | None:
+        """The paper's formulation knows only the hinge loss."""
+        if self._faithful and problem.loss != "hinge":
+            return "the paper's formulation is about the hinge loss; use engine='auto'"
+        return None
+
+    def scorer(self, problem: Problem) -> Scorer:
+        """Retraining, or one linear map where that is proved to be the same."""
+        return LinearScorer(problem) if self._linear(problem) else HingeScorer(problem)
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Nobody knows how long a search takes; a solver that cannot be used is told now."""
+        get_solver(control.solver)
+        return Work("a search, of unknown length")
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """Radii budget by budget, then the curve budget by budget."""
+        search = _Search(question, control, known, get_solver(control.solver))
+        with ThreadPoolExecutor(control.workers) as pool:
+            if isinstance(question.scorer, LinearScorer):
+                search.sort()
+            elif self._faithful:
+                search.sweep(_faithful_step(search), pool)
+            else:
+                search.attack()
+                search.sweep(_compact_step(search, self._leaf_sets, pool), pool)
+            if control.collective:
+                search.sweep_curve(self._collective(search, pool), pool)
+        return search.findings()
+
+    def _linear(self, problem: Problem) -> bool:
+        return problem.loss == "square" or (not self._faithful and always_at_cap(problem))
+
+    def _collective(self, search: _Search, pool: ThreadPoolExecutor) -> Callable[[int, Int], Program]:
+        question = search.question
+        problem = question.problem
+
+        def build(budget: int, nodes: Int) -> Program:
+            rows = question.scores[:, nodes]
+            if isinstance(question.scorer, LinearScorer):
+                return linear_program(problem, budget, rows)
+            if self._faithful:
+                return paper_program(problem, budget, rows)
+            ranges = search.ranges(budget, pool)
+            tops = relaxation.highest_scores(problem, ranges, rows)
+            return compact_program(problem, ranges, (rows, tops))
+
+        return build
+
+
+Step = Callable[[int], Callable[[int], "Verdict"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What was found out about one node at one budget."""
+
+    kind: str
+    attack: Int | None = None
+    by_relaxation: bool = False
+
+
+@dataclass(eq=False)
+class _Search:
+    """The state of one run."""
+
+    question: Question
+    control: Control
+    known: Findings
+    solver: Solver
+    records: list[dict[str, Any]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.started = time.perf_counter()
+        self.lower, self.upper = self.known.radius_lower.copy(), self.known.radius_upper.copy()
+        self.sets = list(self.known.radius_sets)
+        self.curve_lower, self.curve_upper = self.known.curve_lower.copy(), self.known.curve_upper.copy()
+        self.curve_sets = list(self.known.curve_sets)
+        self.proved_by_relaxation = 0
+        self._ranges: dict[int, Ranges] = {}
+        self._multipliers: Multipliers | None = None
+        self._range_seconds = 0.0
+        self._paths: dict[int, list[Int]] = {}
+
+    # -- sample-wise -------------------------------------------------------------------------------------------------
+
+    def sort(self) -> None:
+        """Radii where scores are linear."""
+        self.lower, self.upper, self.sets = linear_radii(self.question)
+
+    def attack(self) -> None:
+        """Greedy attacks on every open node: upper bounds that cost little, and starts for the search."""
+        retrained = _Retrained(self.question)
+        for t in np.flatnonzero(self.lower < self.upper).tolist():
+            if self.control.over():
+                return
+            self._paths[t] = retrained.greedy(t)
+        for attack in retrained.successes():
+            self._witness(attack, self.question.changed(attack)[0])
+
+    def best_known_attack(self, t: int, allowed: Int, budget: int) -> Int:
+        """The greedy attack of a node as far as the budget and the allowed labels go."""
+        best = _NO_FLIPS
+        for attack in self._paths.get(t, []):
+            if not np.isin(attack, allowed).all() or not admissible(self.question.problem.adversary, attack, budget):
+                break
+            best = attack
+        return best
+
+    def sweep(self, step: Step, pool: ThreadPoolExecutor) -> None:
+        """Decide all open nodes at every budget, from small to large."""
+        problem = self.question.problem
+        payable = _payable(problem.adversary, problem.max_flips)
+        for b in range(int(self.lower.min(initial=problem.max_flips + 1)), problem.max_flips + 1):
+            open_ = np.flatnonzero((self.lower == b) & (self.upper > b))
+            if open_.size == 0:
+                continue
+            if not payable[b]:
+                self.lower[open_] = b + 1
+                continue
+            if self.control.over():
+                return
+            decide = step(b)
+            for done, (t, verdict) in enumerate(zip(open_.tolist(), pool.map(decide, open_.tolist()), strict=True)):
+                self._apply(t, b, verdict)
+                self.control.note(f"budget {b}: {done + 1} of {open_.size} open nodes")
+                self.control.report(b - 1 + (done + 1) / open_.size, problem.max_flips)
+
+    def _apply(self, t: int, b: int, verdict: Verdict) -> None:
+        if verdict.kind == ROBUST:
+            self.lower[t] = b + 1
+            self.proved_by_relaxation += verdict.by_relaxation
+        elif verdict.kind == VULNERABLE and verdict.attack is not None:
+            self._witness(verdict.attack, self.question.changed(verdict.attack)[0])
+
+    def _witness(self, attack: Int, changed: npt.NDArray[np.bool_]) -> None:
+        """A retrained attack improves every radius and count that it can."""
+        cost = int(self.question.problem.adversary.costs[attack].sum())
+        for t in np.flatnonzero(changed & (cost < self.upper)).tolist():
+            self.upper[t], self.sets[t] = cost, attack
+        count = int(changed.sum())
+        for b in range(cost, self.curve_lower.size):
+            if count <= self.curve_lower[b]:
+                break
+            self.curve_lower[b], self.curve_sets[b] = count, attack
+
+    def ranges(self, budget: int, pool: ThreadPoolExecutor | None = None) -> Ranges:
+        """Proved ranges for a budget, computed once."""
+        if budget not in self._ranges:
+            began = time.perf_counter()
+            self.control.note(f"budget {budget}: tightening ranges")
+            self._ranges[budget], self._multipliers = relaxation.proved_ranges(
+                self.question.problem, budget, known=self._multipliers, pool=pool, over=self.control.over
+            )
+            self._range_seconds += time.perf_counter() - began
+        return self._ranges[budget]
+
+    # -- the solver --------------------------------------------------------------------------------------------------
+
+    def limits(self, deadline: float, what: str, *, stop_below: float = -np.inf, stop_above: float = np.inf) -> Limits:
+        """Limits of one solve, and what to show meanwhile."""
+        shown = 0.0
+
+        def report(incumbent: float, bound: float) -> None:
+            nonlocal shown
+            if time.monotonic() > shown + 0.5:
+                shown = time.monotonic()
+                self.control.note(f"{what}: incumbent {incumbent:.3g}, bound {bound:.3g}")
+
+        return Limits(
+            seconds=max(0.0, deadline - time.monotonic()),
+            stop_below=stop_below,
+            stop_above=stop_above,
+            cancelled=self.control.over,
+            report=report,
+        )
+
+    def deadline(self) -> float:
+        """When work on one node has to end."""
+        ends = [self.control.deadline if self.control.deadline is not None else np.inf]
+        if self.control.node_time_limit is not None:
+            ends.append(time.monotonic() + self.control.node_time_limit)
+        return float(min(ends))
+
+    def solve_node(self, program: Program, t: int, budget: int, deadline: float, start: Int | None = None) -> Verdict:
+        """One node at one budget: the sign of its least score.
+
+        A solution whose labelling retrains to a score within the margin, but on the right side, is excluded and the
+        search goes on: near-ties are decided by retraining, not by tolerance.
+        """
+        question = self.question
+        cost = program.score_cost(question.scores[:, t])
+        margin = program.margin(cost)
+        best = min(self._attained(t, attack) for attack in (_NO_FLIPS, _NO_FLIPS if start is None else start))
+        point = None if start is None else program.point(question.flip(start))
+        session = self.solver.open(program.model, 1)
+        excluded: list[Int] = []
+        try:
+            while True:
+                limits = self.limits(
+                    deadline, f"budget {budget}, node {int(question.nodes[t])}", stop_below=-margin, stop_above=margin
+                )
+                rows = [program.without(attack) for attack in excluded]
+                answer = session.solve(cost, limits, point, rows)
+                self._record(answer, budget, t)
+                attack = self._read(program, answer, budget)
+                if attack is not None:
+                    changed, unchanged = question.scorer.changed(question.flip(attack), question.nodes[[t]])
+                    if changed[0]:
+                        return Verdict(VULNERABLE, attack)
+                    best = min(best, self._attained(t, attack))
+                attained = np.inf if excluded else best / program.unit + margin
+                if not self._believable(answer, attained, budget, t):
+                    return Verdict(OPEN)
+                if answer.bound >= margin:
+                    return Verdict(ROBUST)
+                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
+                if not finished or attack is None or not unchanged[0] or len(excluded) >= MAX_EXCLUDED:
+                    return Verdict(OPEN)
+                if any(np.array_equal(attack, other) for other in excluded):
+                    self.complain(f"{self.solver.name} returned a labelling that had been excluded", budget, t)
+                    return Verdict(OPEN)
+                excluded.append(attack)
+                point = None
+        finally:
+            session.close()
+
+    def _attained(self, t: int, attack: Int) -> float:
+        """The signed score of a node after an attack, in float64."""
+        question = self.question
+        node = question.nodes[[t]]
+        p, _ = question.scorer.approximate(question.flip(attack), node)
+        return float(p[0]) * float(question.scorer.clean[node[0]])
+
+    def _read(self, program: Program, answer: Answer, budget: int) -> Int | None:
+        """The attack in a solution, if it is an admissible one."""
+        if answer.x is None or not np.all(np.isfinite(answer.x)):
+            return None
+        attack = program.attack(answer.x)
+        if not admissible(self.question.problem.adversary, attack, budget):
+            self.complain(f"{self.solver.name} returned an attack beyond the budget", budget)
+            return None
+        return attack
+
+    def _believable(self, answer: Answer, attained: float, budget: int, t: int | None) -> bool:
+        """Whether an answer can be true: the clean labels are feasible, and no bound exceeds what is attained."""
+        if answer.status in (Status.INFEASIBLE, Status.FAILED):
+            self.complain(f"{self.solver.name} ended with {answer.detail!r}", budget, t)
+            return False
+        if not answer.bound <= attained:
+            self.complain(
+                f"{self.solver.name} claims the bound {answer.bound:.3g}, but retraining attains {attained:.3g}",
+                budget,
+                t,
+            )
+            return False
+        return True
+
+    def complain(self, what: str, budget: int, t: int | None = None) -> None:
+        """Note an answer that is not believed."""
+        where = "" if t is None else f" for node {int(self.question.nodes[t])}"
+        self.complaints.append(f"{what} (budget {budget}{where}); the interval stays open")
+
+    def _record(self, answer: Answer, budget: int, t: int | None) -> None:
+        if len(self.records) >= MAX_RECORDS:
+            return
+        self.records.append(
+            {
+                "budget": budget,
+                "node": None if t is None else int(self.question.nodes[t]),
+                "status": answer.status.value,
+                "objective": _plain(answer.objective),
+                "bound": _plain(answer.bound),
+                "tree_nodes": answer.nodes,
+                "seconds": answer.seconds,
+            }
+        )
+
+    # -- collective --------------------------------------------------------------------------------------------------
+
+    def sweep_curve(self, build: Callable[[int, Int], Program], pool: ThreadPoolExecutor) -> None:
+        """Close the curve budget by budget."""
+        question = self.question
+        budget = question.problem.max_flips
+        self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, budget))
+        for attack in [s for s in self.sets if s is not None] + (
+            greedy_attacks(question) if isinstance(question.scorer, LinearScorer) else []
+        ):
+            self._witness(attack, question.changed(attack)[0])
+        for b in range(1, budget + 1):
+            if self.curve_lower[b] >= self.curve_upper[b]:
+                continue
+            if self.control.over():
+                break
+            self.control.note(f"budget {b}: collective, between {self.curve_lower[b]} and {self.curve_upper[b]}")
+            self._solve_curve(build, b)
+            self.control.report(b, budget)
+        self.curve_upper = np.minimum.accumulate(self.curve_upper[::-1])[::-1]
+
+    def _solve_curve(self, build: Callable[[int, Int], Program], b: int) -> None:
+        question = self.question
+        nodes = np.flatnonzero(self.lower <= b).astype(np.int64)
+        program = build(b, nodes)
+        deadline = self.deadline()
+        session = self.solver.open(program.model, self.control.workers)
+        excluded: list[Int] = []
+        try:
+            while self.curve_lower[b] < self.curve_upper[b]:
+                better = float(self.curve_lower[b]) + 1.0
+                limits = self.limits(deadline, f"budget {b}, collective", stop_above=-better + 0.5)
+                start = program.point(question.flip(self.curve_sets[b])) if not excluded else None
+                rows = [program.without(attack) for attack in excluded]
+                answer = session.solve(program.model.cost, limits, start, rows)
+                self._record(answer, b, None)
+                attack = self._read(program, answer, b)
+                if attack is not None:
+                    changed, unchanged = question.changed(attack)
+                    self._witness(attack, changed)
+                attained = 0 if excluded else int(self.curve_lower[b])
+                if not self._believable(answer, -attained + 1e-6, b, None):
+                    return
+                if np.isfinite(answer.bound):
+                    most = max(int(np.floor(-answer.bound + 1e-6)), int(self.curve_lower[b]))
+                    self.curve_upper[b] = min(int(self.curve_upper[b]), most)
+                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
+                if not finished or attack is None or len(excluded) >= MAX_EXCLUDED:
+                    return
+                if not (changed | unchanged).all() or any(np.array_equal(attack, other) for other in excluded):
+                    return
+                excluded.append(attack)
+        finally:
+            session.close()
+
+    # -- result ------------------------------------------------------------------------------------------------------
+
+    def findings(self) -> Findings:
+        """Everything proved, with the solver's answers."""
+        for complaint in self.complaints[:5]:
+            warnings.warn(complaint, MilpWarning, stacklevel=2)
+        if len(self.complaints) > 5:
+            warnings.warn(f"and {len(self.complaints) - 5} answers more of that kind", MilpWarning, stacklevel=2)
+        statistics = {
+            "solver": f"{self.solver.name} {self.solver.version()}",
+            "solves": self.records,
+            "proved_by_relaxation": self.proved_by_relaxation,
+            "seconds_for_ranges": self._range_seconds,
+            "mean_range": {str(b): r.width for b, r in self._ranges.items()},
+            "not_believed": self.complaints,
+            "seconds": time.perf_counter() - self.started,
+        }
+        return Findings(
+            radius_lower=self.lower,
+            radius_upper=self.upper,
+            radius_sets=self.sets,
+            curve_lower=self.curve_lower,
+            curve_upper=np.maximum(self.curve_upper, self.curve_lower),
+            curve_sets=self.curve_sets,
+            statistics=statistics,
+        )
+
+
+def _faithful_step(search: _Search) -> Step:
+    """The paper's program, once per budget; the objective alone depends on the node."""
+
+    def step(budget: int) -> Callable[[int], Verdict]:
+        program = paper_program(search.question.problem, budget)
+
+        def decide(t: int) -> Verdict:
+            if search.control.over():
+                return Verdict(OPEN)
+            return search.solve_node(program, t, budget, search.deadline())
+
+        return decide
+
+    return step
+
+
+def _compact_step(search: _Search, leaf_sets: int, pool: ThreadPoolExecutor) -> Step:
+    """Ranges for the budget, then for each node: the relaxation, what it leaves, and at last the solver."""
+
+    def step(budget: int) -> Callable[[int], Verdict]:
+        question = search.question
+        problem = replace(question.problem, max_flips=budget)
+        ranges = search.ranges(budget, pool)
+
+        def decide(t: int) -> Verdict:
+            deadline = search.deadline()
+
+            def over() -> bool:
+                return search.control.over() or time.monotonic() > deadline
+
+            if over():
+                return Verdict(OPEN)
+            left = relaxation.narrow(problem, ranges, question.scores[:, t], over=over)
+            if left.empty:
+                return Verdict(ROBUST, by_relaxation=True)
+            if over():
+                return Verdict(OPEN)
+            kept = np.flatnonzero(left.possible[problem.adversary.labels, FLIPPED]).astype(np.int64)
+            only = _only(problem.adversary, kept)
+            if only.count_sets(budget) <= leaf_sets:
+                return _retrain_all(search, replace(problem, adversary=only), kept, t)
+            # The ranges of attacks that flip nothing else hold for unsuccessful ones, too: the program stays feasible.
+            narrower = ranges.without_flips(np.setdiff1d(problem.adversary.labels, only.labels))
+            for _ in range(_ROUNDS_PER_NODE):
+                narrower, _ = relaxation.tighten(problem, narrower, over=over)
+            start = search.best_known_attack(t, kept, budget)
+            return search.solve_node(compact_program(problem, narrower), t, budget, deadline, start)
+
+        return decide
+
+    return step
+
+
+def _retrain_all(search: _Search, restricted: Problem, kept: Int, t: int) -> Verdict:
+    """All attacks that are left for a node."""
+    question = search.question
+    part = Question(restricted, question.scorer, question.nodes[[t]], np.ascontiguousarray(question.scores[:, [t]]))
+    control = Control(workers=1, flag=search.control.flag, deadline=search.control.deadline)
+    found = Enumerate().run(part, control, Findings.nothing(part))
+    if found.radius_sets[0] is not None and found.radius_upper[0] <= restricted.max_flips:
+        return Verdict(VULNERABLE, kept[found.radius_sets[0]])
+    return Verdict(ROBUST if found.radius_lower[0] > restricted.max_flips else OPEN)
+
+
+class _Retrained:
+    """Scores of all nodes under every labelling tried so far."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._signs = question.scorer.clean[question.nodes]
+        self._scores: dict[tuple[int, ...], Float] = {}
+
+    def scores(self, attack: tuple[int, ...]) -> Float:
+        """(n,) signed scores."""
+        if attack not in self._scores:
+            y = self._question.flip(np.array(attack, dtype=np.int64))
+            self._scores[attack] = self._question.scorer.approximate(y)[0][self._question.nodes] * self._signs
+        return self._scores[attack]
+
+    def greedy(self, t: int) -> list[Int]:
+        """Flip, step by step, what lowers the score of one node the most per unit of cost."""
+        problem = self._question.problem
+        a = problem.adversary
+        attack: tuple[int, ...] = ()
+        path = []
+        for _ in range(a.most_flips(problem.max_flips)):
+            here = float(self.scores(attack)[t])
+            options = []
+            for i in set(range(a.labels.size)).difference(attack):
+                longer = tuple(sorted((*attack, i)))
+                if admissible(a, np.array(longer, dtype=np.int64), problem.max_flips):
+                    options.append(((float(self.scores(longer)[t]) - here) / float(a.costs[i]), longer))
+            if not options:
+                break
+            attack = min(options)[1]
+            path.append(np.array(attack, dtype=np.int64))
+            if self.scores(attack)[t] < 0:
+                break
+        return path
+
+    def successes(self) -> list[Int]:
+        """Attacks that change some node more cheaply, or more nodes at once, than the others tried."""
+        costs = self._question.problem.adversary.costs
+        cheapest: dict[int, tuple[int, tuple[int, ...]]] = {}
+        most: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for attack, scores in self._scores.items():
+            cost = int(costs[list(attack)].sum())
+            hit = np.flatnonzero(scores < 0)
+            for t in hit.tolist():
+                cheapest[t] = min(cheapest.get(t, (cost, attack)), (cost, attack))
+            most[cost] = max(most.get(cost, (0, attack)), (int(hit.size), attack))
+        found = {attack for _, attack in (*cheapest.values(), *most.values())}
+        return [np.array(attack, dtype=np.int64) for attack in sorted(found)]
+
+
+def admissible(adversary: Adversary, attack: Int, budget: int) -> bool:
+    """Whether the adversary can pay for an attack."""
+    costs = adversary.costs[attack]
+    spent = np.zeros(adversary.group_caps.size, dtype=np.int64)
+    grouped = adversary.groups[attack] >= 0
+    np.add.at(spent, adversary.groups[attack][grouped], costs[grouped])
+    return bool(costs.sum() <= budget and np.all(spent <= adversary.group_caps))
+
+
+def _only(adversary: Adversary, positions: Int) -> Adversary:
+    """The adversary who leaves all other labels alone."""
+    return replace(
+        adversary,
+        labels=adversary.labels[positions],
+        costs=adversary.costs[positions],
+        groups=adversary.groups[positions],
+    )
+
+
+def _payable(adversary: Adversary, budget: int) -> npt.NDArray[np.bool_]:
+    """(B + 1,) whether some labels cost exactly so much together; no attack becomes possible at other budgets."""
+    sums = np.zeros(budget + 1, dtype=bool)
+    sums[0] = True
+    for cost in adversary.costs.tolist():
+        if cost <= budget:
+            sums[cost:] |= sums[: budget + 1 - cost].copy()
+    return sums
+
+
+def _plain(value: float) -> float | None:
+    """A number that JSON knows."""
+    return value if np.isfinite(value) else None
