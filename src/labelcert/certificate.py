@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 Int = npt.NDArray[np.int64]
 
 SCHEMA = "labelcert-certificate"
-SCHEMA_VERSION = 1
+BINARY_VERSION, MULTICLASS_VERSION = 1, 2
+"""Versions of the file: certificates of more than two classes have arrays of their own."""
+
+EXTRA_ARRAYS = ("node_targets", "curve_targets", "new_classes")
 
 ROBUST, VULNERABLE, UNKNOWN = "robust", "vulnerable", "unknown"
 
@@ -63,9 +66,10 @@ class Certificate:
     ----------
     predictions : (n,) array
         Clean predictions, in the labels' own values. A node whose clean score is exactly 0 has no prediction; it
-        shows ``classes[1]`` here, has radius 0, and counts as changed at every budget (the paper's footnote 1).
-    decision_values : (n,) array
-        Clean scores (float64, for information; exactly 0 only where that is proved).
+        shows ``classes[1]`` here, has radius 0, and counts as changed at every budget (the paper's footnote 1). With
+        more than two classes the same holds where several share the highest score; the first of them is shown.
+    decision_values : (n,) array, or (n, K) for K > 2 classes
+        Clean scores (float64, for information; for two classes exactly 0 only where that is proved).
     radius_lower, radius_upper : (n,) arrays
         The fewest flips that change each prediction lie between these. ``never`` (m + 1 by default) in
         ``radius_upper``: no change is known. Beyond ``max_flips`` nothing is claimed: a node that survives
@@ -75,6 +79,8 @@ class Certificate:
         The most predictions that one attack of at most b flips changes, index b.
     labels, classes : arrays
         Training labels and their distinct values.
+    new_classes : (n,) array or None
+        With more than two classes, the position in ``classes`` of what each node's witness turns it into (-1: none).
     max_flips, never : int
     settings : dict
         How it was computed: engine, statistics, versions, hash of the problem, why it stopped.
@@ -103,6 +109,14 @@ class Certificate:
     node_sets: SetList
     curve_sets: SetList
     curve_set_of: Int
+    node_targets: Int | None = None
+    curve_targets: Int | None = None
+    new_classes: Int | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.classes.size)
 
     @property
     def n_test(self) -> int:
@@ -130,13 +144,13 @@ class Certificate:
         t %= self.n_test
         if self.radius_upper[t] >= self.never:
             return None
-        return self._relabelled(self.node_sets[t])
+        return self._relabelled(self.node_sets, self.node_targets, t)
 
     def collective_witness(self, b: int) -> dict[int, Any]:
         """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once."""
         if not 0 <= b <= self.max_flips:
             raise InvalidInput(f"the certificate covers budgets 0 to {self.max_flips}, got {b}")
-        return self._relabelled(self.curve_sets[int(self.curve_set_of[b])])
+        return self._relabelled(self.curve_sets, self.curve_targets, int(self.curve_set_of[b]))
 
     def verdicts(
         self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
@@ -222,14 +236,71 @@ class Certificate:
         radius = self.radius_lower if bound == "lower" else self.radius_upper
         return float(np.mean((truth == self.predictions) & (radius > b)))
 
+    def takeovers(
+        self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
+    ) -> pd.DataFrame:
+        """Which class is taken over by which: counts of nodes by predicted class and by what they become.
+
+        Counts the nodes that a budget provably changes, each under its own cheapest known attack; the new class is the
+        one with the highest score among the others. Nodes without a clean prediction are left out.
+
+        Parameters
+        ----------
+        budget, flips, fraction
+            As in :meth:`certified_ratio`.
+
+        Returns
+        -------
+        DataFrame
+            One row for each predicted class, one column for each new class.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.takeovers(flips=1).loc["cat", "dog"].item()
+        1
+        """
+        import pandas as pd
+
+        b = self._budget(budget, flips, fraction)
+        K = self.n_classes
+        names = pd.Index(self.classes.tolist(), name="prediction"), pd.Index(self.classes.tolist(), name="becomes")
+        counts = np.zeros((K, K), dtype=np.int64)
+        changed = (self.radius_upper > 0) & (self.radius_upper <= b)
+        old = np.searchsorted(self.classes, self.predictions)
+        new = 1 - old if self.new_classes is None else self.new_classes
+        np.add.at(counts, (old[changed], new[changed]), 1)
+        return pd.DataFrame(counts, index=names[0], columns=names[1])
+
+    def runners_up(self) -> npt.NDArray[Any]:
+        """(n,) the class with the second highest clean score, for more than two classes; else the other class."""
+        old = np.searchsorted(self.classes, self.predictions)
+        if self.n_classes == 2:
+            return np.asarray(self.classes[1 - old])
+        scores = self.decision_values.copy()
+        scores[np.arange(self.n_test), old] = -np.inf
+        return np.asarray(self.classes[scores.argmax(axis=1)])
+
+    @property
+    def top_scores(self) -> npt.NDArray[np.float64]:
+        """(n,) the clean score: that of the predicted class where there are more than two."""
+        if self.n_classes == 2:
+            return self.decision_values
+        return self.decision_values[np.arange(self.n_test), np.searchsorted(self.classes, self.predictions)]
+
     def to_frame(self) -> pd.DataFrame:
-        """One row per node: prediction, score, radius (as an interval, and whether it is exact) and witness."""
+        """One row per node: prediction, score, radius (as an interval, and whether it is exact) and witness.
+
+        With more than two classes the score is that of the predicted class, and the runner-up is shown beside it.
+        """
         import pandas as pd
 
         return pd.DataFrame(
             {
                 "prediction": self.predictions,
-                "decision_value": self.decision_values,
+                "decision_value": self.top_scores,
+                **({"runner_up": self.runners_up()} if self.n_classes > 2 else {}),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "exact": self.radius_lower == self.radius_upper,
@@ -268,7 +339,7 @@ class Certificate:
         metadata = json.dumps(
             {
                 "schema": SCHEMA,
-                "schema_version": SCHEMA_VERSION,
+                "schema_version": BINARY_VERSION if self.n_classes == 2 else MULTICLASS_VERSION,
                 "max_flips": self.max_flips,
                 "never": self.never,
                 "settings": self.settings,
@@ -290,9 +361,12 @@ class Certificate:
             f"{state}, engine={self.engine!r})"
         )
 
-    def _relabelled(self, flips: Int) -> dict[int, Any]:
+    def _relabelled(self, sets: SetList, targets: Int | None, k: int) -> dict[int, Any]:
+        if targets is not None:
+            new = targets[sets.starts[k] : sets.starts[k + 1]]
+            return {int(i): self.classes[c].item() for i, c in zip(sets[k], new, strict=True)}
         other = {self.classes[0]: self.classes[1], self.classes[1]: self.classes[0]}
-        return {int(i): other[self.labels[i]].item() for i in flips}
+        return {int(i): other[self.labels[i]].item() for i in sets[k]}
 
     def _budget(self, budget: float | None, flips: int | None, fraction: float | None) -> int:
         given = [v for v in (budget, flips, fraction) if v is not None]
@@ -329,6 +403,7 @@ class Certificate:
             "curve_set_starts": self.curve_sets.starts,
             "curve_set_indices": self.curve_sets.indices,
             "curve_set_of": self.curve_set_of,
+            **({part: getattr(self, part) for part in EXTRA_ARRAYS} if self.n_classes > 2 else {}),
         }
 
 
@@ -363,10 +438,11 @@ def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
         raise CertificateFileError(f"{name} is damaged: metadata.json is not JSON ({error})") from None
     if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
         raise CertificateFileError(f"{name} is not a labelcert certificate: its schema is not {SCHEMA!r}")
-    if metadata.get("schema_version") != SCHEMA_VERSION:
+    if metadata.get("schema_version") not in (BINARY_VERSION, MULTICLASS_VERSION):
         raise CertificateFileError(
             f"{name} has certificate schema version {metadata.get('schema_version')!r}, "
-            f"this labelcert reads version {SCHEMA_VERSION}: use the labelcert that wrote it, or a newer one"
+            f"this labelcert reads versions {BINARY_VERSION} and {MULTICLASS_VERSION}: "
+            "use the labelcert that wrote it, or a newer one"
         )
 
     def array(part: str) -> npt.NDArray[Any]:
@@ -391,6 +467,9 @@ def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
             node_sets=SetList(array("node_set_starts"), array("node_set_indices")),
             curve_sets=SetList(array("curve_set_starts"), array("curve_set_indices")),
             curve_set_of=array("curve_set_of"),
+            **(
+                {part: array(part) for part in EXTRA_ARRAYS} if metadata["schema_version"] == MULTICLASS_VERSION else {}
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CertificateFileError):
@@ -410,17 +489,34 @@ def _read_array(name: str, part: str, member: IO[bytes]) -> npt.NDArray[Any]:
 def _check_consistent(name: str, c: Certificate) -> None:
     n, budgets = c.radius_lower.shape, (c.max_flips + 1,)
     consistent = (
-        c.predictions.shape == c.decision_values.shape == c.radius_upper.shape == n
+        c.predictions.shape == c.decision_values.shape[:1] == c.radius_upper.shape == n
         and c.collective_lower.shape == c.collective_upper.shape == c.curve_set_of.shape == budgets
         and len(c.node_sets) == c.n_test
         and all(_well_formed(s, c.labels.size) for s in (c.node_sets, c.curve_sets))
         and bool(np.all((c.curve_set_of >= 0) & (c.curve_set_of < len(c.curve_sets))))
         and bool(np.all(c.radius_lower <= c.radius_upper))
         and bool(np.all(c.collective_lower <= c.collective_upper))
-        and c.classes.size == 2
+        and (_binary(c) if c.node_targets is None else _multiclass(c))
     )
     if not consistent:
         raise CertificateFileError(f"{name} is damaged: its arrays contradict each other")
+
+
+def _binary(c: Certificate) -> bool:
+    return c.n_classes == 2 and c.decision_values.ndim == 1
+
+
+def _multiclass(c: Certificate) -> bool:
+    K = c.n_classes
+    targets = (c.node_targets, c.node_sets), (c.curve_targets, c.curve_sets)
+    return (
+        K > 2
+        and c.decision_values.shape == (c.n_test, K)
+        and all(t is not None and t.shape == s.indices.shape and bool(np.all((t >= 0) & (t < K))) for t, s in targets)
+        and c.new_classes is not None
+        and c.new_classes.shape == (c.n_test,)
+        and bool(np.all((c.new_classes >= -1) & (c.new_classes < K)))
+    )
 
 
 def _well_formed(sets: SetList, m: int) -> bool:

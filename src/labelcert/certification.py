@@ -17,6 +17,7 @@ from labelcert._version import __version__
 from labelcert.certificate import Certificate, SetList
 from labelcert.engines import Control, Findings, Question, choose
 from labelcert.errors import InvalidInput
+from labelcert.multiclass import certify_classes
 from labelcert.problem import Problem
 from labelcert.progress import progress_report
 from labelcert.svm.scoring import EXACT_LIMIT, HingeScorer, Scorer
@@ -47,7 +48,8 @@ def certify(
         Kernel between labelled points: symmetric, positive semidefinite. Certificates are exact for these
         float64 numbers.
     labels : (m,) array
-        Two classes, of any type.
+        Two classes or more, of any type. More than two: one model per class against the rest, and the highest
+        score decides.
     K_test : (n, m) array
         Kernel between test nodes and labelled points.
     C : float
@@ -56,8 +58,9 @@ def certify(
         What the adversary may change; by default any label, one unit each.
     max_flips : int, optional
         Largest budget (in cost units, with costs); all labels by default.
-    engine : {"auto", "closed-form", "enumerate"}
-        How; ``"auto"`` takes the cheapest engine that can do it.
+    engine : {"auto", "closed-form", "enumerate", "relaxed"}
+        How; ``"auto"`` takes the cheapest engine that can do it exactly. ``"relaxed"``, for more than two classes
+        only, is a fast incomplete certificate: it proves lower bounds on radii, and nothing else.
     time_limit : float, optional
         Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment.
     workers : int, optional
@@ -92,17 +95,34 @@ def certify(
     control = Control(workers=_check_workers(workers), time_limit=_check_time_limit(time_limit))
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     started = time.perf_counter()
+    several = problem.n_classes > 2
+    if engine == "relaxed" and not several:
+        raise InvalidInput(
+            "engine='relaxed' is for more than two classes, whose scores it bounds one by one; "
+            "with two there is one score and nothing to relax: use engine='auto'"
+        )
     with progress_report("certifying", progress) as report, control.running():
         control.report = report
+        if several:
+            answer = certify_classes(problem, engine, control)
+            settings = _settings(problem, control, answer.engine, engine, started, answer.findings.statistics)
+            return answer.certificate(settings)
         chosen, question = choose(engine, problem, control)
         control.start_clock()
         findings = chosen.run(question, control)
         findings = check_witnesses(question, findings)
-    settings = {
-        "engine": chosen.name,
-        "engine_asked": engine,
+    return compose(question, findings, _settings(problem, control, chosen.name, engine, started, findings.statistics))
+
+
+def _settings(
+    problem: Problem, control: Control, engine: str, asked: str, started: float, statistics: dict[str, Any]
+) -> dict[str, Any]:
+    """How a certificate came about, in plain JSON values."""
+    return {
+        "engine": engine,
+        "engine_asked": asked,
         "stopped": control.stop.value,
-        "loss": loss,
+        "loss": problem.loss,
         "C": problem.C,
         "kernel_shift": problem.shift,
         "threat": problem.threat.describe(),
@@ -110,10 +130,9 @@ def certify(
         "workers": control.workers,
         "problem_sha256": problem.digest(),
         "seconds": time.perf_counter() - started,
-        "statistics": findings.statistics,
+        "statistics": statistics,
         "versions": versions(),
     }
-    return compose(question, findings, settings)
 
 
 def versions() -> dict[str, str]:

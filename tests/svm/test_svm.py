@@ -121,7 +121,7 @@ def test_criss_cross_agrees_with_block_pivoting() -> None:
         svm = ExactSVM((X @ X.T).astype(float), float(rng.choice([0.1, 0.5, 2.0])))
         y = rng.choice([-1.0, 1.0], m)
         one = svm.train(y, rng.integers(0, 3, m).astype(np.int8))
-        two = svm._criss_cross([int(v) for v in y])
+        two, _ = svm._criss_cross([int(v) for v in y])
         assert one is not None
         f1 = [sum(int(q) * int(v) for q, v in zip(row, one, strict=True)) for row in X @ X.T]
         f2 = [sum(int(q) * int(v) for q, v in zip(row, two, strict=True)) for row in X @ X.T]

@@ -39,16 +39,17 @@ def choose(name: str, problem: Problem, control: Control) -> tuple[Engine, Quest
         if work.advice is None:
             return engine, question
         refusals.append(
-            f"engine={engine.name!r} would take about {_duration(work.seconds)} ({work.reason}); {work.advice}"
+            f"engine={engine.name!r} would take about {duration(work.seconds)} ({work.reason}); {work.advice}"
         )
     raise WorkTooLarge("the work is too large: " + "; ".join(refusals))
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in the unit that reads best."""
     for unit, length in (("years", 31557600.0), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.0f} seconds"
 
 
-__all__ = ["ENGINES", "Control", "Engine", "Findings", "Question", "Stop", "Work", "choose"]
+__all__ = ["ENGINES", "Control", "Engine", "Findings", "Question", "Stop", "Work", "choose", "duration"]
