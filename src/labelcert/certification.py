@@ -39,6 +39,7 @@ def certify(
     workers: int | None = None,
     progress: bool = False,
     loss: str = "hinge",
+    collective: bool = True,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
 
@@ -69,6 +70,9 @@ def certify(
         Show a progress bar on standard error.
     loss : {"hinge", "square"}
         Support vector machine, or kernel ridge regression with ``λ = 1/(2C)``.
+    collective : bool
+        False: with more than two classes, no time is spent on the curve; it is then the interval that follows from
+        the radii.
 
     Returns
     -------
@@ -92,7 +96,9 @@ def certify(
     >>> cert.predictions.tolist(), cert.radius_lower.tolist()
     (['low', 'high'], [2, 2])
     """
-    control = Control(workers=_check_workers(workers), time_limit=_check_time_limit(time_limit))
+    control = Control(
+        workers=_check_workers(workers), time_limit=_check_time_limit(time_limit), collective=bool(collective)
+    )
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     started = time.perf_counter()
     several = problem.n_classes > 2

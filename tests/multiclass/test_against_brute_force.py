@@ -59,8 +59,6 @@ def make(
 
 
 def test_a_tie_after_poisoning_counts_as_changed() -> None:
-    # Four points of their own; the node sees two of class a, one of b, one of c. Moving an a to b leaves a : b at 1 : 2;
-    # moving one to c, 1 : 2 as well. Made a tie by a third a that it sees half.
     case = make(np.eye(4).tolist(), ["a", "a", "b", "c"], [[1.0, 1.0, 1.0, 0.5]], C=1.0)
     assert selfcheck.check(case) == []
     tie = make(np.eye(4).tolist(), ["a", "a", "b", "c"], [[1.0, 0.5, 1.0, 0.25]], C=0.5)

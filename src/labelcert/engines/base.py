@@ -50,6 +50,8 @@ class Control:
         On the monotonic clock.
     time_limit : float or None
         Seconds, as the user gave them.
+    collective : bool
+        Whether the curve is asked for.
     report : callable
         ``report(done, total)``, called now and then.
     flag : (1,) array
@@ -58,6 +60,7 @@ class Control:
 
     workers: int
     time_limit: float | None = None
+    collective: bool = True
     report: Callable[[float, float], None] = lambda done, total: None
     deadline: float | None = None
     flag: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(1, dtype=np.int8))

@@ -137,7 +137,8 @@ def check_witnesses(question: Question, findings: Findings) -> tuple[Findings, I
     """
     problem = question.panel.problem
     checker = question.panel
-    if checker.linear and problem.loss == "hinge" and problem.m <= EXACT_LIMIT:
+    some = any(change is not None for change in findings.radius_changes) or findings.curve_lower.any()
+    if some and checker.linear and problem.loss == "hinge" and problem.m <= EXACT_LIMIT:
         checker = Panel(problem, linear=False)
     radius_upper = findings.radius_upper.copy()
     changes = list(findings.radius_changes)

@@ -130,7 +130,7 @@ class ClosedForm:
         budget = question.panel.problem.max_flips
         slots = memory_slots(question.nodes.size)
         reach = 0
-        while reach < budget:
+        while control.collective and reach < budget:
             size = Size.of(question, reach + 1)
             seconds = size.relabellings * ALL_SECONDS / control.workers
             if size.sets > slots or (seconds > CURVE_LIMIT_SECONDS and control.time_limit is None):
@@ -141,10 +141,13 @@ class ClosedForm:
         sweep = Sweep(question, forest, 0.0)
         sweep.know(lower, upper, changes)
         if question.nodes.size:
-            for change in greedy_changes(question):
+            for change in greedy_changes(question) if control.collective else ():
                 sweep.suggest(change)
             sweep.run(control, radii=False, curve_to=reach)
             _suggest(sweep)
+            if control.collective and reach < budget:
+                for change in greedy_changes(question, sweep.strongest(reach)):
+                    sweep.suggest(change)
         found = sweep.findings(time.perf_counter() - started, seconds_for_sorting=for_radii)
         found.statistics["trainings"] = 0
         return found
@@ -202,10 +205,10 @@ class Enumerate:
             question.panel, question.nodes, memory_slots(question.nodes.size), self._depth(question, control)
         )
         sweep = Sweep(question, forest, _sample(question))
-        curve_to = problem.max_flips
+        curve_to = problem.max_flips if control.collective else 0
         if control.time_limit is None:
             curve_to = 0
-            while curve_to < problem.max_flips:
+            while control.collective and curve_to < problem.max_flips:
                 visits = Size.of(question, curve_to + 1).relabellings
                 if visits * ALL_SECONDS / control.workers > CURVE_LIMIT_SECONDS:
                     break

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from labelcert.engines.closed_form import Spending, first_row
 from labelcert.multiclass.panel import Panel
-from labelcert.multiclass.question import Question, Relabelling
+from labelcert.multiclass.question import NOTHING, Question, Relabelling
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 from labelcert.svm.scoring import LinearScorer
 
@@ -159,8 +159,8 @@ def _errors(question: Question) -> Float:
     return np.asarray(1.01 * (rounding + 4.0 * scorer.row_errors[question.nodes] * np.sqrt(m)))
 
 
-def greedy_changes(question: Question) -> list[Relabelling]:
-    """Step by step the move that changes most nodes (then lowers the most margins); all prefixes."""
+def greedy_changes(question: Question, start: Relabelling = NOTHING) -> list[Relabelling]:
+    """From ``start``, step by step the move that changes most nodes (then lowers the most margins); all steps."""
     panel = question.panel
     problem = panel.problem
     a, K, n = problem.adversary, problem.n_classes, question.nodes.size
@@ -174,6 +174,18 @@ def greedy_changes(question: Question) -> list[Relabelling]:
     steps = int(min(a.most_flips(left), GREEDY_UPDATES / max(1, n * K * K * a.labels.size)))
     chosen: dict[int, int] = {}
     changes = []
+
+    def move(i: int, new: int) -> None:
+        p[source[i]] -= 2.0 * rows[a.labels[i]]
+        p[new] += 2.0 * rows[a.labels[i]]
+        open_[i] = False
+        if a.groups[i] >= 0:
+            group_left[a.groups[i]] -= a.costs[i]
+        chosen[i] = new
+
+    for i, k in zip(start.positions.tolist(), start.targets.tolist(), strict=True):
+        move(i, k)
+    left -= question.cost(start)
     for _ in range(steps):
         affordable = open_ & (a.costs <= left)
         grouped = a.groups >= 0
@@ -192,14 +204,8 @@ def greedy_changes(question: Question) -> list[Relabelling]:
                     best = offer
         if best is None:
             break
-        pick, new = best[2:]
-        p[source[pick]] -= 2.0 * rows[a.labels[pick]]
-        p[new] += 2.0 * rows[a.labels[pick]]
-        open_[pick] = False
-        left -= int(a.costs[pick])
-        if a.groups[pick] >= 0:
-            group_left[a.groups[pick]] -= a.costs[pick]
-        chosen[pick] = new
+        move(*best[2:])
+        left -= int(a.costs[best[2]])
         order = sorted(chosen)
         changes.append(Relabelling(np.array(order, dtype=np.int64), np.array([chosen[j] for j in order])))
     return changes

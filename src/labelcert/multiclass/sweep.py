@@ -173,6 +173,10 @@ class Sweep:
         if self._most[: cost + 1].max() < int((self.radius_lower <= cost).sum()):
             self._enter(cost, change, int(self._question.changed(change)[0].sum()))
 
+    def strongest(self, budget: int) -> Relabelling:
+        """The relabelling within a budget that is known to change the most nodes."""
+        return self._most_changes[int(self._most[: budget + 1].argmax())]
+
     @property
     def radius_lower(self) -> Int:
         """(n,) what is proved so far."""
