@@ -1,7 +1,7 @@
-"""Multi-class Cora-ML, 70 labels of 7 classes: exact radii, the collective curve, and the relaxed certificate beside them.
+"""Multi-class Cora-ML, 70 labels of 7 classes: exact radii, the collective curve, and the relaxed certificate.
 
-Run with ``python -m benchmarks.cora_ml_multiclass --data-dir FOLDER``. The paper reports the exact certificate as out of
-reach here and the relaxed one at about 20 minutes a node; a collective one does not exist elsewhere.
+Run with ``python -m benchmarks.cora_ml_multiclass --data-dir FOLDER``. The paper reports the exact certificate as out
+of reach here and the relaxed one at about 20 minutes a node; a collective one does not exist elsewhere.
 """
 
 from __future__ import annotations

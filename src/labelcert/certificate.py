@@ -134,6 +134,16 @@ class Certificate:
         settled = (self.radius_lower == self.radius_upper) | (self.radius_lower > self.max_flips)
         return bool(settled.all() and np.array_equal(self.collective_lower, self.collective_upper))
 
+    @property
+    def state(self) -> str:
+        """In words: exact, or why not."""
+        if self.exact:
+            return "exact"
+        stopped = self.settings.get("stopped", "finished")
+        if self.engine == "relaxed":
+            return "lower bounds" if stopped == "finished" else f"lower bounds ({stopped})"
+        return f"intervals ({stopped})"
+
     def witness(self, t: int) -> dict[int, Any] | None:
         """The flips that realise ``radius_upper[t]``: ``{index of label: new label}``; None where none is known.
 
@@ -355,10 +365,10 @@ class Certificate:
         os.replace(partial, target)
 
     def __repr__(self) -> str:
-        state = "exact" if self.exact else f"intervals ({self.settings.get('stopped', 'finished')})"
+        classes = "" if self.n_classes == 2 else f" of {self.n_classes} classes"
         return (
-            f"Certificate({self.n_test} test nodes, {self.labels.size} labels, budgets 0..{self.max_flips}, "
-            f"{state}, engine={self.engine!r})"
+            f"Certificate({self.n_test} test nodes, {self.labels.size} labels{classes}, budgets 0..{self.max_flips}, "
+            f"{self.state}, engine={self.engine!r})"
         )
 
     def _relabelled(self, sets: SetList, targets: Int | None, k: int) -> dict[int, Any]:
