@@ -15,7 +15,7 @@ from labelcert.engines.base import Control
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.multiclass.engines import ENGINES, Engine
 from labelcert.multiclass.panel import OPEN, TIED, Panel
-from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling
+from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling, within_threat
 from labelcert.problem import Problem
 from labelcert.svm.scoring import EXACT_LIMIT
 
@@ -156,7 +156,7 @@ def check_witnesses(question: Question, findings: Findings) -> tuple[Findings, I
         for t, ok in zip(members, yes, strict=True):
             node = int(question.nodes[t])
             agreed = checker.predicted[node] == question.panel.predicted[node]
-            if ok and agreed and _admissible(problem, change, int(radius_upper[t])):
+            if ok and agreed and within_threat(problem, change, int(radius_upper[t])):
                 others = [c for c in range(problem.n_classes) if c != checker.predicted[node]]
                 rivals[t] = checker.leaders(codes, node, others)[0][0]
             else:
@@ -169,7 +169,7 @@ def check_witnesses(question: Question, findings: Findings) -> tuple[Findings, I
         if change.key not in counts:
             codes = checker.relabel(change.positions, change.targets)
             counts[change.key] = int(checker.changed(codes, question.nodes)[0].sum())
-        if counts[change.key] < curve_lower[b] or not _admissible(problem, change, b):
+        if counts[change.key] < curve_lower[b] or not within_threat(problem, change, b):
             curve_lower[b], curve_changes[b] = 0, NOTHING
             bad += 1
     if bad:
@@ -187,12 +187,3 @@ def check_witnesses(question: Question, findings: Findings) -> tuple[Findings, I
         curve_changes=curve_changes,
     )
     return kept, rivals
-
-
-def _admissible(problem: Problem, change: Relabelling, budget: int) -> bool:
-    """Whether the threat allows a relabelling within a budget."""
-    a = problem.adversary
-    p = change.positions
-    if np.unique(p).size != p.size or not a.targets[p, change.targets].all() or a.costs[p].sum() > budget:
-        return False
-    return all(a.costs[p][a.groups[p] == g].sum() <= cap for g, cap in enumerate(a.group_caps))

@@ -216,6 +216,8 @@ class Enumerate:
         if question.nodes.size:
             sweep.run(control, curve_to=curve_to)
             _suggest(sweep)
+            if control.collective:
+                sweep.extend(control)
         return sweep.findings(time.perf_counter() - started)
 
     def _depth(self, question: Question, control: Control) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.multiclass.panel import Panel
+from labelcert.problem import Problem
 
 Int = npt.NDArray[np.int64]
 
@@ -91,3 +92,12 @@ class Findings:
     curve_upper: Int
     curve_changes: list[Relabelling]
     statistics: dict[str, Any]
+
+
+def within_threat(problem: Problem, change: Relabelling, budget: int) -> bool:
+    """Whether the threat allows a relabelling within a budget."""
+    a = problem.adversary
+    p = change.positions
+    if np.unique(p).size != p.size or not a.targets[p, change.targets].all() or a.costs[p].sum() > budget:
+        return False
+    return all(a.costs[p][a.groups[p] == g].sum() <= cap for g, cap in enumerate(a.group_caps))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from labelcert.engines.base import Control, Stop, within_reach
 from labelcert.multiclass import walks
 from labelcert.multiclass.forest import Forest, fill_children, in_order, subtree_extremes
-from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling
+from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling, within_threat
 from labelcert.multiclass.walks import Table, new_board, walk_all, walk_pairs
 
 Int = npt.NDArray[np.int64]
@@ -27,6 +27,9 @@ DOUBTS_AT_ONCE = 4096
 PAIR_SECONDS = 1.2e-9
 ALL_SECONDS = 0.8e-9
 """Rough times of one node in one relabelling, for a pair of classes and for all of them."""
+
+EXTENSIONS = 4000
+"""Relabellings tried beyond the exact part of the curve."""
 
 CHUNK_VISITS = 2e5
 BATCH = 32
@@ -156,8 +159,8 @@ class Sweep:
                 self._unfinished(size, radii=False, curve=True)
             self._lap("curve", started)
         if not forest.complete:
-            if forest.full:
-                control.end(Stop.MEMORY)
+            if forest.full and control.stop is Stop.FINISHED:
+                control.stop = Stop.MEMORY
             self._unfinished(forest.levels + 1, radii=radii, curve=True)
 
     def know(self, lower: Int, upper: Int, changes: list[Relabelling | None]) -> None:
@@ -172,6 +175,28 @@ class Sweep:
             return
         if self._most[: cost + 1].max() < int((self.radius_lower <= cost).sum()):
             self._enter(cost, change, int(self._question.changed(change)[0].sum()))
+
+    def extend(self, control: Control) -> None:
+        """Beyond the exact part of the curve, add to the strongest attack one label after the other."""
+        if self._curve_frontier > self.budget:
+            return
+        _, position, target = self._options
+        change = self.strongest(self._curve_frontier - 1)
+        for _ in range(1 + EXTENSIONS // max(1, position.size)):
+            best, most = None, -1
+            for i, k in zip(position, target, strict=True):
+                if i in change.positions or control.over():
+                    continue
+                order = np.argsort(np.append(change.positions, i))
+                longer = Relabelling(np.append(change.positions, i)[order], np.append(change.targets, k)[order])
+                if within_threat(self._question.panel.problem, longer, self.budget):
+                    count = int(self._question.changed(longer)[0].sum())
+                    if count > most:
+                        best, most = longer, count
+            if best is None or control.over():
+                return
+            change = best
+            self._enter(self._question.cost(change), change, most)
 
     def strongest(self, budget: int) -> Relabelling:
         """The relabelling within a budget that is known to change the most nodes."""
