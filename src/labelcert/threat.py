@@ -227,12 +227,16 @@ class Adversary:
 
         With ``options`` (ν,), the number of ways to change each label, the number of relabellings instead.
         """
+        return float(self.count_by_budget(budget, options)[-1])
+
+    def count_by_budget(self, budget: int, options: Int | None = None) -> npt.NDArray[np.float64]:
+        """(B + 1,) the same for every budget up to ``budget``."""
         options = np.ones(self.labels.size, dtype=np.int64) if options is None else options
         ways = self._count_group(-1, budget, options)
         for group, cap in enumerate(self.group_caps.tolist()):
             own = self._count_group(group, min(budget, cap), options)
             ways = np.minimum(np.convolve(ways, np.trim_zeros(own, "b"))[: budget + 1], _COUNT_CEILING)
-        return float(ways.sum())
+        return np.cumsum(ways)
 
     def _count_group(self, group: int, cap: int, options: Int) -> npt.NDArray[np.float64]:
         """(cap + 1,) number of sets inside one group (-1: labels without one) of each cost."""

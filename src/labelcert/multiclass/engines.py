@@ -23,6 +23,7 @@ from labelcert.problem import Problem
 from labelcert.svm.scoring import always_at_cap
 
 Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 CURVE_LIMIT_SECONDS = 120.0
 """Estimated time spent on the exact curve where no time limit is given."""
@@ -68,22 +69,30 @@ def memory_slots(n: int) -> float:
     return MEMORY_SHARE * (UNKNOWN_MEMORY if free is None else free) / (4 * n + SLOT_BYTES + 8 * n / 4)
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much work a budget means: sets to train on, and nodes to look at in pairs and in relabellings."""
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """How much work each budget 0..B means, counted exactly but for what is cut off.
 
-    sets: float
-    pairs: float
-    relabellings: float
+    Attributes
+    ----------
+    sets : (B + 1,) array
+        Toggled sets to train on.
+    pairs, relabellings : (B + 1,) arrays
+        Nodes to look at in pairs of sets and in relabellings.
+    """
+
+    sets: Float
+    pairs: Float
+    relabellings: Float
 
     @classmethod
-    def of(cls, question: Question, budget: int) -> Size:
-        """Counted exactly (group budgets included), but for what is cut off."""
+    def of(cls, question: Question) -> Sizes:
+        """For all budgets of a question."""
         problem = question.panel.problem
-        a, codes, K = problem.adversary, problem.codes, problem.n_classes
+        a, codes, K, budget = problem.adversary, problem.codes, problem.n_classes, problem.max_flips
         width = np.diff(question.segments)
         source = codes[a.labels]
-        pairs = 0.0
+        pairs = np.zeros(budget + 1)
         for c in np.flatnonzero(width):
             for r in range(K):
                 if r != c:
@@ -92,12 +101,25 @@ class Size:
                     third[:, r] = False
                     mine = (source == c) | (source == r)
                     options = a.targets[:, c].astype(np.int64) + a.targets[:, r] + (mine & third.any(axis=1))
-                    pairs += float(width[c]) * a.count_sets(budget, options)
+                    pairs += float(width[c]) * a.count_by_budget(budget, options)
         return cls(
-            sets=sum(a.toggling(codes, c).count_sets(budget) for c in range(K)),
+            sets=toggled_sets(problem),
             pairs=pairs,
-            relabellings=float(question.nodes.size) * a.count_sets(budget, a.targets.sum(axis=1)),
+            relabellings=float(question.nodes.size) * a.count_by_budget(budget, a.targets.sum(axis=1)),
         )
+
+
+def toggled_sets(problem: Problem) -> Float:
+    """(B + 1,) number of toggled sets of all classes within each budget."""
+    a = problem.adversary
+    return np.sum(
+        [a.toggling(problem.codes, c).count_by_budget(problem.max_flips) for c in range(problem.n_classes)], axis=0
+    )
+
+
+def _last(fits: npt.NDArray[np.bool_]) -> int:
+    """The largest budget up to which everything fits (at least 0)."""
+    return fits.size - 1 if fits.all() else max(0, int(fits.argmin()) - 1)
 
 
 class ClosedForm:
@@ -129,15 +151,9 @@ class ClosedForm:
         for_radii = time.perf_counter() - started
         budget = question.panel.problem.max_flips
         slots = memory_slots(question.nodes.size)
-        reach = 0
-        while control.collective and reach < budget:
-            size = Size.of(question, reach + 1)
-            seconds = size.relabellings * ALL_SECONDS / control.workers
-            if size.sets > slots or (seconds > CURVE_LIMIT_SECONDS and control.time_limit is None):
-                break
-            reach += 1
+        reach = curve_reach(Sizes.of(question), control, slots)
         depth = question.panel.problem.adversary.most_flips(reach)
-        forest = Forest(question.panel, question.nodes, slots, depth)
+        forest = Forest(question.panel, question.nodes, slots, depth, reach)
         sweep = Sweep(question, forest, 0.0)
         sweep.know(lower, upper, changes)
         if question.nodes.size:
@@ -168,51 +184,33 @@ class Enumerate:
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count sets and pairs, time a few trainings, multiply; the effort on the curve is limited."""
-        problem = question.panel.problem
         slots = memory_slots(question.nodes.size)
         per_stop = _sample(question)
-
-        def seconds(size: Size) -> float:
-            return (size.sets * per_stop + size.pairs * PAIR_SECONDS) / control.workers
-
-        def fits(size: Size) -> bool:
-            return size.sets <= slots and seconds(size) <= WORK_LIMIT_SECONDS
-
-        whole = Size.of(question, problem.max_flips)
+        sizes = Sizes.of(question)
+        seconds = (sizes.sets * per_stop + sizes.pairs * PAIR_SECONDS) / control.workers
+        fits = (sizes.sets <= slots) & (seconds <= WORK_LIMIT_SECONDS)
         reason = (
-            f"{whole.sets:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers, "
-            f"{whole.pairs:,.3g} comparisons"
+            f"{sizes.sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers, "
+            f"{sizes.pairs[-1]:,.3g} comparisons"
         )
-        if fits(whole) or control.time_limit is not None:
-            return Work(reason, seconds(whole))
-        best = 0
-        while best < problem.max_flips and fits(Size.of(question, best + 1)):
-            best += 1
-        if whole.sets > slots:
-            reason += f", in {whole.sets * (6 * question.nodes.size + SLOT_BYTES) / 2**30:,.3g} GiB of memory"
+        if fits[-1] or control.time_limit is not None:
+            return Work(reason, float(seconds[-1]))
+        if sizes.sets[-1] > slots:
+            reason += f", in {sizes.sets[-1] * (6 * question.nodes.size + SLOT_BYTES) / 2**30:,.3g} GiB of memory"
         advice = (
-            f"max_flips={best} would fit, or time_limit=SECONDS gives what can be proved in that time (intervals where "
-            "it is not exact); engine='relaxed' needs less, as do fewer test nodes and trusted labels "
-            "(labelcert.Threat)"
+            f"max_flips={_last(fits)} would fit, or time_limit=SECONDS gives what can be proved in that time (intervals"
+            " where it is not exact); engine='relaxed' needs less, as do fewer test nodes and trusted labels"
+            " (labelcert.Threat)"
         )
-        return Work(reason, seconds(whole), advice)
+        return Work(reason, float(seconds[-1]), advice)
 
     def run(self, question: Question, control: Control) -> Findings:
         """Level by level."""
         started = time.perf_counter()
-        problem = question.panel.problem
-        forest = Forest(
-            question.panel, question.nodes, memory_slots(question.nodes.size), self._depth(question, control)
-        )
+        slots = memory_slots(question.nodes.size)
+        forest = Forest(question.panel, question.nodes, slots, self._depth(question, control))
         sweep = Sweep(question, forest, _sample(question))
-        curve_to = problem.max_flips if control.collective else 0
-        if control.time_limit is None:
-            curve_to = 0
-            while control.collective and curve_to < problem.max_flips:
-                visits = Size.of(question, curve_to + 1).relabellings
-                if visits * ALL_SECONDS / control.workers > CURVE_LIMIT_SECONDS:
-                    break
-                curve_to += 1
+        curve_to = curve_reach(Sizes.of(question), control, np.inf)
         if question.nodes.size:
             sweep.run(control, curve_to=curve_to)
             _suggest(sweep)
@@ -257,23 +255,14 @@ class Relaxed:
         problem = question.panel.problem
         per_stop = _sample(question)
 
-        def sets(budget: int) -> float:
-            a = problem.adversary
-            return sum(a.toggling(problem.codes, c).count_sets(budget) for c in range(problem.n_classes))
-
-        def seconds(budget: int) -> float:
-            return sets(budget) * per_stop / control.workers
-
-        reason = (
-            f"{sets(problem.max_flips):,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
-        )
-        whole = seconds(problem.max_flips)
-        if whole <= WORK_LIMIT_SECONDS or control.time_limit is not None:
-            return Work(reason, whole)
-        best = 0
-        while best < problem.max_flips and seconds(best + 1) <= WORK_LIMIT_SECONDS:
-            best += 1
-        return Work(reason, whole, f"max_flips={best} would fit, or time_limit=SECONDS gives what it can prove")
+        sets = toggled_sets(problem)
+        seconds = sets * per_stop / control.workers
+        reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
+        if seconds[-1] <= WORK_LIMIT_SECONDS or control.time_limit is not None:
+            return Work(reason, float(seconds[-1]))
+        best = _last(seconds <= WORK_LIMIT_SECONDS)
+        advice = f"max_flips={best} would fit, or time_limit=SECONDS gives what it can prove"
+        return Work(reason, float(seconds[-1]), advice)
 
     def run(self, question: Question, control: Control) -> Findings:
         """Lower bounds on radii; the curve follows from them."""
@@ -364,6 +353,14 @@ class Relaxed:
         robust[0] = True  # the clean predictions are decided
         fails = np.where((~robust).any(axis=0), (~robust).argmax(axis=0), budget + 1)
         return np.minimum(fails, min(frontier, budget + 1)).astype(np.int64)
+
+
+def curve_reach(sizes: Sizes, control: Control, slots: float) -> int:
+    """The largest budget for which the curve is walked: within memory and, without a time limit, within the effort."""
+    if not control.collective:
+        return 0
+    seconds = sizes.relabellings * ALL_SECONDS / control.workers
+    return _last((sizes.sets <= slots) & ((seconds <= CURVE_LIMIT_SECONDS) | (control.time_limit is not None)))
 
 
 def knapsack_work(question: Question, times: int) -> Work:

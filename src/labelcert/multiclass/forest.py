@@ -379,6 +379,8 @@ class Forest:
         Most sets to hold.
     depth : int
         Largest size of a set to hold.
+    budget : int, optional
+        Largest cost of a set to hold; the problem's by default.
 
     Attributes
     ----------
@@ -390,7 +392,9 @@ class Forest:
         Toggle of each flippable label in each class; -1 where it cannot be toggled there.
     """
 
-    def __init__(self, panel: Panel, nodes: npt.NDArray[np.intp], slots: float, depth: int) -> None:
+    def __init__(
+        self, panel: Panel, nodes: npt.NDArray[np.intp], slots: float, depth: int, budget: int | None = None
+    ) -> None:
         problem = panel.problem
         K = problem.n_classes
         codes = problem.codes
@@ -407,7 +411,8 @@ class Forest:
                 out[c, : sizes[c]] = getattr(part, name)
             return out
 
-        self.rules = Rules(sizes, padded("labels"), padded("costs"), padded("groups"), a.group_caps, problem.max_flips)
+        limit = problem.max_flips if budget is None else budget
+        self.rules = Rules(sizes, padded("labels"), padded("costs"), padded("groups"), a.group_caps, limit)
         self.place = np.full((K, a.labels.size), -1, dtype=np.int64)
         for c in range(K):
             self.place[c, np.isin(a.labels, parts[c].labels)] = np.arange(sizes[c])

@@ -24,8 +24,8 @@ Int = npt.NDArray[np.int64]
 DOUBTS_AT_ONCE = 4096
 """Doubts that one chunk notes before they are decided and the chunk is walked again from there."""
 
-PAIR_SECONDS = 1.2e-9
-ALL_SECONDS = 0.8e-9
+PAIR_SECONDS = 1e-9
+ALL_SECONDS = 1.5e-9
 """Rough times of one node in one relabelling, for a pair of classes and for all of them."""
 
 EXTENSIONS = 4000
@@ -107,6 +107,7 @@ class Sweep:
         self._open_most = np.zeros(self.budget + 1, dtype=np.int64)
         self._curve_frontier = self.budget + 1
         self._cheapest = np.concatenate([[0], np.cumsum(np.sort(self._a.costs))])
+        self._curve_budget = self.budget
         self._settled = 0
         self._decided_exactly = 0
         self._doubts = 0
@@ -123,15 +124,16 @@ class Sweep:
         curve_to : int
             Largest budget up to which the curve is walked.
         """
-        self._walk(control, radii, curve_to)
+        self._curve_budget = curve_to
+        self._curve_frontier = min(self._curve_frontier, curve_to + 1)
+        self._walk(control, radii)
         self._settled = self._curve_frontier
 
-    def _walk(self, control: Control, radii: bool, curve_to: int) -> None:
+    def _walk(self, control: Control, radii: bool) -> None:
         forest = self._forest
         total = float(forest.starts[-1])
         for size in range(1, forest.levels + 1):
-            if not radii and self.cheapest(size) > curve_to:
-                self._unfinished(size, radii=False, curve=True)
+            if not radii and self.cheapest(size) > self._curve_budget:
                 return
             stops = forest.starts[size + 1] - forest.starts[size]
             started = time.perf_counter()
@@ -148,15 +150,12 @@ class Sweep:
                 return
             self._lap("radii", started)
             started = time.perf_counter()
-            if self.cheapest(size) <= min(curve_to, self._curve_frontier - 1):
-                if not self._curve(size, table, control):
-                    self._unfinished(size, radii=False, curve=True)
-                    if control.over():
-                        if size < forest.levels or not forest.complete:
-                            self._unfinished(size + 1, radii=radii, curve=True)
-                        return
-            elif self.cheapest(size) > curve_to:
+            if self.cheapest(size) < self._curve_frontier and not self._curve(size, table, control):
                 self._unfinished(size, radii=False, curve=True)
+                if control.over():
+                    if size < forest.levels or not forest.complete:
+                        self._unfinished(size + 1, radii=radii, curve=True)
+                    return
             self._lap("curve", started)
         if not forest.complete:
             if forest.full and control.stop is Stop.FINISHED:
@@ -359,12 +358,15 @@ class Sweep:
         segments, n = self._question.segments, lower.size
         best = np.maximum.accumulate(self._most)
         reach = within_reach(lower, self.budget)
-        if np.all(best[self.cheapest(size) :] >= reach[self.cheapest(size) :]):
+        costs = slice(self.cheapest(size), self._curve_budget + 1)
+        if np.all(best[costs] >= reach[costs]):
             return True
         bonus = np.where(lower <= self.budget, np.float32(0), np.float32(np.inf)).astype(np.float32)
         ways = np.bincount(position, minlength=self._a.labels.size)
-        visits = self._a.count_sets(self.budget, ways) * n
-        work = list(_split(self._plan(size, 0, n), len(options), visits))
+        visits = self._a.count_sets(self._curve_budget, ways) * n
+        plan = self._plan(size, 0, n)
+        plan[walks.BUDGET] = self._curve_budget
+        work = list(_split(plan, len(options), visits))
         fine = True
         for at in range(0, len(work), BATCH):
             best = np.maximum.accumulate(self._most)
