@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from labelcert import Certificate, InvalidInput, Threat, WorkTooLarge, certify
-from labelcert.multiclass import engines, sweep
-from labelcert.multiclass.forest import FORBIDDEN, LEAF, Forest
+from labelcert.multiclass import sweep, work
+from labelcert.multiclass.forest import Forest
 from labelcert.multiclass.panel import Panel
 from labelcert.multiclass.question import Question
+from labelcert.multiclass.trees import FORBIDDEN, LEAF
 from labelcert.problem import Problem
 
 
@@ -219,7 +220,7 @@ def test_too_large_says_what_would_fit() -> None:
 
 
 def test_memory_is_asked_for_before_the_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "available_bytes", lambda: 200_000)
+    monkeypatch.setattr(work, "available_bytes", lambda: 200_000)
     K, y, rows = blobs(20, 5)
     with pytest.raises(WorkTooLarge, match=r"max_flips=\d would fit.*"):
         certify(K, y, rows, 5.0, max_flips=4)
@@ -266,7 +267,7 @@ def test_many_doubts_are_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_linear_problem_gets_radii_and_an_interval_for_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "CURVE_LIMIT_SECONDS", 0.01)
+    monkeypatch.setattr(work, "CURVE_LIMIT_SECONDS", 0.01)
     K, y, rows = blobs(60, 40, classes=5)
     cert = certify(K, y, rows, 1.0, loss="square", max_flips=30)
     settled = (cert.radius_lower == cert.radius_upper) | (cert.radius_lower > 30)
@@ -277,3 +278,16 @@ def test_large_linear_problem_gets_radii_and_an_interval_for_the_curve(monkeypat
     assert np.all(cert.collective_lower <= cert.collective_upper)
     assert np.all(np.diff(cert.collective_lower) >= 0)
     assert cert.collective_lower[30] > cert.collective_lower[reach]
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0])
+def test_what_is_too_large_for_rational_arithmetic_stays_open(C: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(-1, 2, size=(310 + 30, 2)).astype(float)
+    K = X @ X.T + np.eye(340) * 2.0**-10
+    cert = certify(K[:310, :310], np.arange(310) % 3, K[310:, :310], C, max_flips=1, collective=False)
+    assert np.all(cert.radius_lower <= cert.radius_upper)
+    if C == 1.0:  # a test row of zeros ties all classes, but nothing here can prove it
+        zero = ~X[310:].any(axis=1)
+        assert zero.any()
+        assert np.all((cert.radius_lower[zero] == 0) & (cert.radius_upper[zero] == cert.never))

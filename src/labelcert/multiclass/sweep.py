@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from labelcert.engines.base import Control, Stop, within_reach
 from labelcert.multiclass import walks
-from labelcert.multiclass.forest import Forest, fill_children, in_order, subtree_extremes
+from labelcert.multiclass.forest import Forest, in_order
 from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling, within_threat
+from labelcert.multiclass.trees import fill_children, subtree_extremes
 from labelcert.multiclass.walks import Table, new_board, walk_all, walk_pairs
 
 Int = npt.NDArray[np.int64]
@@ -158,8 +159,8 @@ class Sweep:
                     return
             self._lap("curve", started)
         if not forest.complete:
-            if forest.full and control.stop is Stop.FINISHED:
-                control.stop = Stop.MEMORY
+            if control.stop is Stop.FINISHED:
+                control.stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
             self._unfinished(forest.levels + 1, radii=radii, curve=True)
 
     def know(self, lower: Int, upper: Int, changes: list[Relabelling | None]) -> None:
@@ -255,9 +256,11 @@ class Sweep:
             return True
         if control.deadline is None:
             return False
-        if 0.7 * stops * self._per_stop / control.workers > control.deadline - time.monotonic():
-            control.end(Stop.TIME_LIMIT)
-        return control.over()
+        if 0.7 * stops * self._per_stop / control.workers <= control.deadline - time.monotonic():
+            return False
+        if control.stop is Stop.FINISHED:
+            control.stop = Stop.TIME_LIMIT  # what is left of the time serves for attacks
+        return True
 
     def _unfinished(self, size: int, *, radii: bool, curve: bool) -> None:
         if radii:
