@@ -10,7 +10,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 Int = npt.NDArray[np.int64]
 
 SCHEMA = "labelcert-certificate"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION, READABLE_VERSIONS = 2, (1, 2)
+"""Version 1 had two classes only and did not say which engine proved what."""
+
+EXTRA_ARRAYS = ("node_targets", "curve_targets", "new_classes")
+"""Arrays of certificates with more than two classes."""
 
 ROBUST, VULNERABLE, UNKNOWN = "robust", "vulnerable", "unknown"
 
@@ -63,9 +67,10 @@ class Certificate:
     ----------
     predictions : (n,) array
         Clean predictions, in the labels' own values. A node whose clean score is exactly 0 has no prediction; it
-        shows ``classes[1]`` here, has radius 0, and counts as changed at every budget (the paper's footnote 1).
-    decision_values : (n,) array
-        Clean scores (float64, for information; exactly 0 only where that is proved).
+        shows ``classes[1]`` here, has radius 0, and counts as changed at every budget (the paper's footnote 1). With
+        more than two classes the same holds where several share the highest score; the first of them is shown.
+    decision_values : (n,) array, or (n, K) for K > 2 classes
+        Clean scores (float64, for information; for two classes exactly 0 only where that is proved).
     radius_lower, radius_upper : (n,) arrays
         The fewest flips that change each prediction lie between these. ``never`` (m + 1 by default) in
         ``radius_upper``: no change is known. Beyond ``max_flips`` nothing is claimed: a node that survives
@@ -79,6 +84,8 @@ class Certificate:
         Which engine proved each ``radius_lower`` (empty: none had to).
     collective_proved_by : (B + 1,) array
         Which engine proved each ``collective_upper``.
+    new_classes : (n,) array or None
+        With more than two classes, the position in ``classes`` of what each node's witness turns it into (-1: none).
     max_flips, never : int
     settings : dict
         How it was computed: engine, statistics, versions, hash of the problem, why it stopped.
@@ -109,6 +116,14 @@ class Certificate:
     curve_set_of: Int
     radius_proved_by: npt.NDArray[np.str_]
     collective_proved_by: npt.NDArray[np.str_]
+    node_targets: Int | None = None
+    curve_targets: Int | None = None
+    new_classes: Int | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.classes.size)
 
     @property
     def n_test(self) -> int:
@@ -127,6 +142,16 @@ class Certificate:
         curve = np.array_equal(self.collective_lower, self.collective_upper)
         return bool(settled.all() and (curve or not self.settings.get("collective", True)))
 
+    @property
+    def state(self) -> str:
+        """In words: exact, or why not."""
+        if self.exact:
+            return "exact"
+        stopped = self.settings.get("stopped", "finished")
+        if self.engine == "relaxed":
+            return "lower bounds" if stopped == "finished" else f"lower bounds ({stopped})"
+        return f"intervals ({stopped})"
+
     def witness(self, t: int) -> dict[int, Any] | None:
         """The flips that realise ``radius_upper[t]``: ``{index of label: new label}``; None where none is known.
 
@@ -137,13 +162,13 @@ class Certificate:
         t %= self.n_test
         if self.radius_upper[t] >= self.never:
             return None
-        return self._relabelled(self.node_sets[t])
+        return self._relabelled(self.node_sets, self.node_targets, t)
 
     def collective_witness(self, b: int) -> dict[int, Any]:
         """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once."""
         if not 0 <= b <= self.max_flips:
             raise InvalidInput(f"the certificate covers budgets 0 to {self.max_flips}, got {b}")
-        return self._relabelled(self.curve_sets[int(self.curve_set_of[b])])
+        return self._relabelled(self.curve_sets, self.curve_targets, int(self.curve_set_of[b]))
 
     def verdicts(
         self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
@@ -229,14 +254,71 @@ class Certificate:
         radius = self.radius_lower if bound == "lower" else self.radius_upper
         return float(np.mean((truth == self.predictions) & (radius > b)))
 
+    def takeovers(
+        self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
+    ) -> pd.DataFrame:
+        """Which class is taken over by which: counts of nodes by predicted class and by what they become.
+
+        Counts the nodes that a budget provably changes, each under its own cheapest known attack; the new class is the
+        one with the highest score among the others. Nodes without a clean prediction are left out.
+
+        Parameters
+        ----------
+        budget, flips, fraction
+            As in :meth:`certified_ratio`.
+
+        Returns
+        -------
+        DataFrame
+            One row for each predicted class, one column for each new class.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.takeovers(flips=1).loc["cat", "dog"].item()
+        1
+        """
+        import pandas as pd
+
+        b = self._budget(budget, flips, fraction)
+        K = self.n_classes
+        names = pd.Index(self.classes.tolist(), name="prediction"), pd.Index(self.classes.tolist(), name="becomes")
+        counts = np.zeros((K, K), dtype=np.int64)
+        changed = (self.radius_upper > 0) & (self.radius_upper <= b)
+        old = np.searchsorted(self.classes, self.predictions)
+        new = 1 - old if self.new_classes is None else self.new_classes
+        np.add.at(counts, (old[changed], new[changed]), 1)
+        return pd.DataFrame(counts, index=names[0], columns=names[1])
+
+    def runners_up(self) -> npt.NDArray[Any]:
+        """(n,) the class with the second highest clean score, for more than two classes; else the other class."""
+        old = np.searchsorted(self.classes, self.predictions)
+        if self.n_classes == 2:
+            return np.asarray(self.classes[1 - old])
+        scores = self.decision_values.copy()
+        scores[np.arange(self.n_test), old] = -np.inf
+        return np.asarray(self.classes[scores.argmax(axis=1)])
+
+    @property
+    def top_scores(self) -> npt.NDArray[np.float64]:
+        """(n,) the clean score: that of the predicted class where there are more than two."""
+        if self.n_classes == 2:
+            return self.decision_values
+        return self.decision_values[np.arange(self.n_test), np.searchsorted(self.classes, self.predictions)]
+
     def to_frame(self) -> pd.DataFrame:
-        """One row per node: prediction, score, radius (as an interval, and whether it is exact) and witness."""
+        """One row per node: prediction, score, radius (as an interval, and whether it is exact) and witness.
+
+        With more than two classes the score is that of the predicted class, and the runner-up is shown beside it.
+        """
         import pandas as pd
 
         return pd.DataFrame(
             {
                 "prediction": self.predictions,
-                "decision_value": self.decision_values,
+                "decision_value": self.top_scores,
+                **({"runner_up": self.runners_up()} if self.n_classes > 2 else {}),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "exact": self.radius_lower == self.radius_upper,
@@ -292,15 +374,18 @@ class Certificate:
         os.replace(partial, target)
 
     def __repr__(self) -> str:
-        state = "exact" if self.exact else f"intervals ({self.settings.get('stopped', 'finished')})"
+        classes = "" if self.n_classes == 2 else f" of {self.n_classes} classes"
         return (
-            f"Certificate({self.n_test} test nodes, {self.labels.size} labels, budgets 0..{self.max_flips}, "
-            f"{state}, engine={self.engine!r})"
+            f"Certificate({self.n_test} test nodes, {self.labels.size} labels{classes}, budgets 0..{self.max_flips}, "
+            f"{self.state}, engine={self.engine!r})"
         )
 
-    def _relabelled(self, flips: Int) -> dict[int, Any]:
+    def _relabelled(self, sets: SetList, targets: Int | None, k: int) -> dict[int, Any]:
+        if targets is not None:
+            new = targets[sets.starts[k] : sets.starts[k + 1]]
+            return {int(i): self.classes[c].item() for i, c in zip(sets[k], new, strict=True)}
         other = {self.classes[0]: self.classes[1], self.classes[1]: self.classes[0]}
-        return {int(i): other[self.labels[i]].item() for i in flips}
+        return {int(i): other[self.labels[i]].item() for i in sets[k]}
 
     def _budget(self, budget: float | None, flips: int | None, fraction: float | None) -> int:
         given = [v for v in (budget, flips, fraction) if v is not None]
@@ -339,6 +424,7 @@ class Certificate:
             "curve_set_of": self.curve_set_of,
             "radius_proved_by": self.radius_proved_by,
             "collective_proved_by": self.collective_proved_by,
+            **({part: getattr(self, part) for part in EXTRA_ARRAYS} if self.n_classes > 2 else {}),
         }
 
 
@@ -373,10 +459,11 @@ def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
         raise CertificateFileError(f"{name} is damaged: metadata.json is not JSON ({error})") from None
     if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
         raise CertificateFileError(f"{name} is not a labelcert certificate: its schema is not {SCHEMA!r}")
-    if metadata.get("schema_version") != SCHEMA_VERSION:
+    if metadata.get("schema_version") not in READABLE_VERSIONS:
         raise CertificateFileError(
             f"{name} has certificate schema version {metadata.get('schema_version')!r}, "
-            f"this labelcert reads version {SCHEMA_VERSION}: use the labelcert that wrote it, or a newer one"
+            f"this labelcert reads versions {' and '.join(map(str, READABLE_VERSIONS))}: "
+            "use the labelcert that wrote it, or a newer one"
         )
 
     def array(part: str) -> npt.NDArray[Any]:
@@ -401,8 +488,8 @@ def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
             node_sets=SetList(array("node_set_starts"), array("node_set_indices")),
             curve_sets=SetList(array("curve_set_starts"), array("curve_set_indices")),
             curve_set_of=array("curve_set_of"),
-            radius_proved_by=array("radius_proved_by"),
-            collective_proved_by=array("collective_proved_by"),
+            **_proved_by(array, metadata),
+            **({part: array(part) for part in EXTRA_ARRAYS} if f"{EXTRA_ARRAYS[0]}.npy" in members else {}),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CertificateFileError):
@@ -410,6 +497,17 @@ def _read(name: str, archive: zipfile.ZipFile) -> Certificate:
         raise CertificateFileError(f"{name} is damaged: metadata.json lacks or garbles {error}") from None
     _check_consistent(name, certificate)
     return certificate
+
+
+def _proved_by(array: Callable[[str], npt.NDArray[Any]], metadata: dict[str, Any]) -> dict[str, Any]:
+    """Which engine proved what; files of version 1 name one for all."""
+    if metadata["schema_version"] > 1:
+        return {part: array(part) for part in ("radius_proved_by", "collective_proved_by")}
+    engine = str(metadata["settings"]["engine"])
+    return {
+        "radius_proved_by": _frozen(np.full(array("radius_lower").shape, engine)),
+        "collective_proved_by": _frozen(np.full(array("collective_lower").shape, engine)),
+    }
 
 
 def _read_array(name: str, part: str, member: IO[bytes]) -> npt.NDArray[Any]:
@@ -422,7 +520,7 @@ def _read_array(name: str, part: str, member: IO[bytes]) -> npt.NDArray[Any]:
 def _check_consistent(name: str, c: Certificate) -> None:
     n, budgets = c.radius_lower.shape, (c.max_flips + 1,)
     consistent = (
-        c.predictions.shape == c.decision_values.shape == c.radius_upper.shape == c.radius_proved_by.shape == n
+        c.predictions.shape == c.decision_values.shape[:1] == c.radius_upper.shape == c.radius_proved_by.shape == n
         and c.collective_lower.shape == c.collective_upper.shape == c.curve_set_of.shape == budgets
         and c.collective_proved_by.shape == budgets
         and len(c.node_sets) == c.n_test
@@ -430,10 +528,27 @@ def _check_consistent(name: str, c: Certificate) -> None:
         and bool(np.all((c.curve_set_of >= 0) & (c.curve_set_of < len(c.curve_sets))))
         and bool(np.all(c.radius_lower <= c.radius_upper))
         and bool(np.all(c.collective_lower <= c.collective_upper))
-        and c.classes.size == 2
+        and (_binary(c) if c.node_targets is None else _multiclass(c))
     )
     if not consistent:
         raise CertificateFileError(f"{name} is damaged: its arrays contradict each other")
+
+
+def _binary(c: Certificate) -> bool:
+    return c.n_classes == 2 and c.decision_values.ndim == 1
+
+
+def _multiclass(c: Certificate) -> bool:
+    K = c.n_classes
+    targets = (c.node_targets, c.node_sets), (c.curve_targets, c.curve_sets)
+    return (
+        K > 2
+        and c.decision_values.shape == (c.n_test, K)
+        and all(t is not None and t.shape == s.indices.shape and bool(np.all((t >= 0) & (t < K))) for t, s in targets)
+        and c.new_classes is not None
+        and c.new_classes.shape == (c.n_test,)
+        and bool(np.all((c.new_classes >= -1) & (c.new_classes < K)))
+    )
 
 
 def _well_formed(sets: SetList, m: int) -> bool:

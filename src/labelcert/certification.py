@@ -19,6 +19,7 @@ from labelcert.certificate import Certificate, SetList
 from labelcert.engines import Control, Findings, Question, plan
 from labelcert.errors import InvalidInput
 from labelcert.milp.solvers import SOLVERS
+from labelcert.multiclass import certify_classes
 from labelcert.problem import Problem
 from labelcert.progress import progress_report
 from labelcert.svm.scoring import EXACT_LIMIT, HingeScorer, Scorer
@@ -52,7 +53,8 @@ def certify(
         Kernel between labelled points: symmetric, positive semidefinite. Certificates are exact for these
         float64 numbers.
     labels : (m,) array
-        Two classes, of any type.
+        Two classes or more, of any type. More than two: one model per class against the rest, and the highest
+        score decides.
     K_test : (n, m) array
         Kernel between test nodes and labelled points.
     C : float
@@ -61,9 +63,11 @@ def certify(
         What the adversary may change; by default any label, one unit each.
     max_flips : int, optional
         Largest budget (in cost units, with costs); all labels by default.
-    engine : {"auto", "closed-form", "enumerate", "milp", "milp-paper"}
+    engine : {"auto", "closed-form", "enumerate", "milp", "milp-paper", "relaxed"}
         How; ``"auto"`` plans over the first four: the closed form where it applies, enumeration where it fits, and
         with a time limit that enumeration would exceed, the compact mixed-integer program for what is left.
+        ``"relaxed"``, for more than two classes only, is a fast incomplete certificate: it proves lower bounds on
+        radii, and nothing else.
     time_limit : float, optional
         Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment.
     workers : int, optional
@@ -110,23 +114,40 @@ def certify(
     )
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     started = time.perf_counter()
+    several = problem.n_classes > 2
+    if engine == "relaxed" and not several:
+        raise InvalidInput(
+            "engine='relaxed' is for more than two classes, whose scores it bounds one by one; "
+            "with two there is one score and nothing to relax: use engine='auto'"
+        )
+    ran: list[dict[str, Any]] = []
     with progress_report("certifying", progress) as show, control.running():
         control.report, control.note = show.report, show.note
+        if several:
+            answer = certify_classes(problem, engine, control)
+            ran.append({"engine": answer.engine, "statistics": answer.findings.statistics})
+            return answer.certificate(_settings(problem, control, engine, ran, started))
         stages, question = plan(engine, problem, control)
         control.start_clock()
         findings = Findings.nothing(question)
-        ran: list[dict[str, Any]] = []
         for stage in stages:
             if ran and (control.over() or findings.settled(control.collective)):
                 break
             findings = stage.run(question, control, findings)
             ran.append({"engine": stage.engine.name, "max_flips": stage.max_flips, "statistics": findings.statistics})
         findings = check_witnesses(question, findings)
-    settings = {
+    return compose(question, findings, _settings(problem, control, engine, ran, started))
+
+
+def _settings(
+    problem: Problem, control: Control, asked: str, ran: list[dict[str, Any]], started: float
+) -> dict[str, Any]:
+    """How a certificate came about, in plain JSON values."""
+    return {
         "engine": " + ".join(stage["engine"] for stage in ran),
-        "engine_asked": engine,
+        "engine_asked": asked,
         "stopped": control.stop.value,
-        "loss": loss,
+        "loss": problem.loss,
         "C": problem.C,
         "kernel_shift": problem.shift,
         "threat": problem.threat.describe(),
@@ -141,7 +162,6 @@ def certify(
         "later_stages": ran[1:],
         "versions": versions(),
     }
-    return compose(question, findings, settings)
 
 
 def versions() -> dict[str, str]:

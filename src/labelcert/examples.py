@@ -1,4 +1,4 @@
-"""A small problem that ships with the package, so that there is something to certify at once."""
+"""Small problems that ship with the package, so that there is something to certify at once."""
 
 from __future__ import annotations
 
@@ -51,6 +51,39 @@ def two_clouds(*, n_labels: int = 16, n_test: int = 12, seed: int = 0) -> Exampl
     squared = np.sum((points[:, None] - points[None, :]) ** 2, axis=2)
     K = np.exp(-0.25 * squared)
     names = np.array(["fine", "fraud"])[y]
+    return Example(
+        K_train=K[:n_labels, :n_labels],
+        K_test=K[n_labels:, :n_labels],
+        labels=names[:n_labels],
+        truth=names[n_labels:],
+        C=1.0,
+    )
+
+
+def several_clouds(*, classes: int = 3, n_labels: int = 15, n_test: int = 12, seed: int = 0) -> Example:
+    """Overlapping clouds of points around centres on a circle, one for each class: "red", "green", "blue" and so on.
+
+    Parameters
+    ----------
+    classes : int
+        Up to six.
+    n_labels, n_test : int
+        Numbers of labelled and of test points, as even over the classes as possible.
+    seed : int
+
+    Examples
+    --------
+    >>> example = several_clouds()
+    >>> example.K_train.shape, example.labels[:3].tolist()
+    ((15, 15), ['red', 'green', 'blue'])
+    """
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_labels + n_test) % classes
+    angles = 2.0 * np.pi * y / classes
+    points = 1.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + 0.9 * rng.normal(size=(y.size, 2))
+    squared = np.sum((points[:, None] - points[None, :]) ** 2, axis=2)
+    K = np.exp(-0.5 * squared)
+    names = np.array(["red", "green", "blue", "cyan", "pink", "grey"])[y]
     return Example(
         K_train=K[:n_labels, :n_labels],
         K_test=K[n_labels:, :n_labels],

@@ -1,4 +1,4 @@
-"""Pictures of certificates: certified ratio over budget, histogram of radii, and the attacked graph.
+"""Pictures of certificates: certified ratio over budget, histogram of radii, takeovers, and the attacked graph.
 
 Every function returns a matplotlib figure of its own, without pyplot's global state, so that it works without a
 display and in threads. Colours are Okabe and Ito's, which colour-blind readers can tell apart; shapes and line
@@ -146,6 +146,50 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     axes.legend(frameon=False)
     if title:
         axes.set_title(title, fontsize=12)
+    return figure
+
+
+def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str | None = None) -> Figure:
+    """Which class is taken over by which, as a map of counts: predicted class down, what it becomes across.
+
+    Parameters
+    ----------
+    cert : Certificate
+    flips : int, optional
+        Budget; the largest by default.
+    title : str, optional
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+    >>> takeover_figure(cert, flips=1).axes[0].get_xlabel()
+    'becomes'
+    """
+    b = cert.max_flips if flips is None else flips
+    counts = cert.takeovers(flips=b)
+    values = counts.to_numpy()
+    K = len(values)
+    figure = _figure(2.6 + 0.6 * K, 2.0 + 0.6 * K)
+    axes = figure.subplots()
+    axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0, vmax=max(1, int(values.max())))
+    axes.set_facecolor("#F4F4F4")
+    for i in range(K):
+        for j in range(K):
+            if i == j:
+                axes.text(j, i, "–", ha="center", va="center", color="#999999")
+            elif values[i, j]:
+                dark = values[i, j] > 0.6 * values.max()
+                axes.text(j, i, str(values[i, j]), ha="center", va="center", color="white" if dark else "#222222")
+    names = [str(name) for name in counts.index]
+    of = [int(np.sum(cert.predictions == name)) for name in counts.index]
+    long = max(len(name) for name in names) > 6
+    axes.set_xticks(range(K), names, rotation=45 if long else 0, ha="right" if long else "center")
+    axes.set_yticks(range(K), [f"{name} ({count})" for name, count in zip(names, of, strict=True)])
+    axes.set_xlabel("becomes")
+    axes.set_ylabel("predicted (nodes)")
+    axes.set_title(title or f"Nodes changed by at most {b} {_budget_label([('', cert)])}", fontsize=11)
+    axes.spines[:].set_visible(False)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,9 @@ class Problem:
         The kernel that is certified, bit for bit: the given one plus ``shift`` on its diagonal.
     K_test : (n, m) array
     labels : (m,) array
-        In the user's own values; ``classes`` are the two distinct ones, ``y`` their codes (+1: ``classes[1]``).
+        In the user's own values; ``classes`` are the K distinct ones.
+    y : (m,) array
+        Codes: ±1 for two classes (+1: ``classes[1]``), positions in ``classes`` for more.
     C : float
     loss : {"hinge", "square"}
     threat : Threat
@@ -115,6 +117,37 @@ class Problem:
         """Number of test nodes."""
         return int(self.K_test.shape[0])
 
+    @property
+    def n_classes(self) -> int:
+        """Number K of classes."""
+        return int(self.classes.size)
+
+    @property
+    def codes(self) -> npt.NDArray[np.int64]:
+        """(m,) class of each label, as a position in ``classes``."""
+        return (self.y > 0 if self.n_classes == 2 else self.y).astype(np.int64)
+
+    def one_vs_rest(self, c: int) -> Problem:
+        """The two-class problem of class ``c`` (+1) against the rest (-1), under the same adversary.
+
+        Its flippable labels are those that a relabelling can toggle: labels of ``c``, and labels that may become it.
+
+        Examples
+        --------
+        >>> problem = Problem.build(np.eye(3), ["a", "b", "c"], np.eye(3), C=1.0)
+        >>> problem.one_vs_rest(2).y
+        array([-1., -1.,  1.])
+        """
+        y = np.where(self.codes == c, 1.0, -1.0)
+        y.setflags(write=False)
+        return replace(
+            self,
+            y=y,
+            classes=np.array([False, True]),
+            labels=self.codes == c,
+            adversary=self.adversary.toggling(self.codes, c),
+        )
+
     def digest(self) -> str:
         """SHA-256 over everything that decides the answer."""
         h = hashlib.sha256()
@@ -122,7 +155,8 @@ class Problem:
             h.update(repr(array.shape).encode())
             h.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
         a = self.adversary
-        for whole in (a.labels, a.costs, a.groups, a.group_caps):
+        targets = [a.targets] if self.n_classes > 2 else []
+        for whole in (a.labels, a.costs, a.groups, a.group_caps, *targets):
             h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
         return h.hexdigest()

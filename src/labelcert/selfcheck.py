@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from labelcert.certificate import Certificate
 from labelcert.certification import certify
 from labelcert.engines import ENGINES, MilpWarning
+from labelcert.multiclass.engines import ENGINES as CLASS_ENGINES
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge, ExactSVM
 from labelcert.svm.pivoting import new_scratch, settle
@@ -85,8 +86,7 @@ def brute_force(case: Case) -> Truth:
     rows = [[Fraction(v) for v in row] for row in problem.K_test.tolist()]
     scores = _trainer(problem, Q, rows)
     clean = [_sign(p) for p in scores(problem.y)]
-    m = problem.m
-    costs = [1] * m if case.threat.costs is None else [int(c) for c in np.asarray(case.threat.costs)]
+    costs = _costs(case)
     never = sum(costs) + 1
     radius = [0 if s == 0 else never for s in clean]
     most = [0] * (problem.max_flips + 1)
@@ -107,13 +107,8 @@ def brute_force(case: Case) -> Truth:
 
 def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int, ...]]:
     """All sets of flips that the threat allows, read from its definition."""
-    threat, labels = case.threat, case.labels.tolist()
-    m = len(labels)
-    trusted = [False] * m if threat.trusted is None else [bool(v) for v in np.asarray(threat.trusted)]
-    other = {a: b for a in set(labels) for b in set(labels) if a != b}
-    allowed = threat.allowed_flips
-    may = [not trusted[i] and (allowed is None or other[labels[i]] in allowed.get(labels[i], ())) for i in range(m)]
-    candidates = [i for i in range(m) if may[i]]
+    threat = case.threat
+    candidates = [i for i, targets in enumerate(admissible_targets(case)) if targets]
     for size in range(len(candidates) + 1):
         for flips in itertools.combinations(candidates, size):
             if sum(costs[i] for i in flips) > budget:
@@ -129,6 +124,26 @@ def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int,
                 ):
                     continue
             yield flips
+
+
+def admissible_targets(case: Case) -> list[list[Any]]:
+    """What each label may become, read from the threat's definition."""
+    threat, labels = case.threat, case.labels.tolist()
+    m = len(labels)
+    trusted = [False] * m if threat.trusted is None else [bool(v) for v in np.asarray(threat.trusted)]
+    lists = [None] * m if threat.allowed_targets is None else threat.allowed_targets
+    flips = threat.allowed_flips
+    return [
+        [
+            new
+            for new in sorted(set(labels))
+            if new != labels[i]
+            and not trusted[i]
+            and (flips is None or new in flips.get(labels[i], ()))
+            and (lists[i] is None or new in lists[i])  # type: ignore[operator]
+        ]
+        for i in range(m)
+    ]
 
 
 def _trainer(
@@ -149,7 +164,7 @@ def _trainer(
             factor = image[0] * labels[0]
             if not (factor > 0 and all(image[i] == factor * labels[i] for i in range(m))):
                 raise AssertionError("kernel ridge solution is wrong")
-            return [_dot(row, direction) for row in rows]
+            return [_dot(row, direction) / factor for row in rows]
         hint = new_scratch(m)
         settle(machine, hint, y)
         Z = [int(v) for v in svm.train(y, hint.state, hint.z) or ()]
@@ -224,6 +239,142 @@ def _applicable(case: Case) -> list[str]:
     return [engine.name for engine in ENGINES if engine.refuses(problem) is None]
 
 
+@dataclass(frozen=True, eq=False)
+class ClassTruth:
+    """What brute force found for several classes.
+
+    Attributes
+    ----------
+    radius, curve : lists of int
+    relaxed : list of (int, int)
+        The relaxed radius of each node, and a smaller one that leaves room for rounding.
+    predicted : list of int or None
+        Clean classes, None for a tie.
+    changed_by : dict
+        Which nodes each relabelling, a set of (index, new label), changes; also the new top classes of each node.
+    """
+
+    radius: list[int]
+    curve: list[int]
+    relaxed: list[tuple[int, int]]
+    predicted: list[int | None]
+    changed_by: dict[frozenset[tuple[int, Any]], tuple[list[bool], list[set[Any]]]]
+
+
+def relabellings(case: Case, costs: list[int], budget: int) -> Iterator[dict[int, Any]]:
+    """All relabellings that the threat allows, read from its definition."""
+    targets = admissible_targets(case)
+    for flips in admissible(case, costs, budget):
+        for new in itertools.product(*(targets[i] for i in flips)):
+            yield dict(zip(flips, new, strict=True))
+
+
+def brute_force_classes(case: Case) -> ClassTruth:
+    """Train one model per class on every admissible relabelling, exactly."""
+    problem = case.build()
+    Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
+    rows = [[Fraction(v) for v in row] for row in problem.K_test.tolist()]
+    trained: dict[tuple[float, ...], list[Fraction]] = {}
+    train = _trainer(problem, Q, rows)
+    classes = sorted(set(case.labels.tolist()))
+    n, K, budget = len(rows), len(classes), problem.max_flips
+
+    def scores(labels: list[Any]) -> list[list[Fraction]]:
+        out = []
+        for c in classes:
+            y = tuple(1.0 if label == c else -1.0 for label in labels)
+            if y not in trained:
+                trained[y] = train(np.array(y))
+            out.append(trained[y])
+        return out
+
+    labels = case.labels.tolist()
+    clean = scores(labels)
+    tops = [[c for c in range(K) if clean[c][t] == max(clean[k][t] for k in range(K))] for t in range(n)]
+    predicted = [top[0] if len(top) == 1 else None for top in tops]
+    costs = _costs(case)
+    never = sum(costs) + 1
+    radius = [0 if c is None else never for c in predicted]
+    most = [0] * (budget + 1)
+    least = [[[clean[c][t]] * (budget + 1) for t in range(n)] for c in range(K)]
+    largest = [[[clean[c][t]] * (budget + 1) for t in range(n)] for c in range(K)]
+    changed_by = {}
+    for change in relabellings(case, costs, budget):
+        p = scores([change.get(i, label) for i, label in enumerate(labels)])
+        cost = sum(costs[i] for i in change)
+        hits, news = [], []
+        for t, c in enumerate(predicted):
+            high = max(p[r][t] for r in range(K) if r != c)
+            hits.append(True if c is None else high >= p[c][t])
+            news.append({classes[r] for r in range(K) if r != c and p[r][t] == high})
+            if hits[-1]:
+                radius[t] = min(radius[t], cost)
+            for k in range(K):
+                least[k][t][cost] = min(least[k][t][cost], p[k][t])
+                largest[k][t][cost] = max(largest[k][t][cost], p[k][t])
+        changed_by[frozenset(change.items())] = hits, news
+        most[cost] = max(most[cost], sum(hits))
+    relaxed = []
+    for t, c in enumerate(predicted):
+        scale = max(abs(v[t]) for v in trained.values())
+        bounds = [budget + 1, budget + 1]
+        for b in range(budget, -1, -1):
+            if c is None:
+                break
+            low = min(least[c][t][: b + 1])
+            high = max(max(largest[r][t][: b + 1]) for r in range(K) if r != c)
+            bounds[0] = b if low <= high else bounds[0]
+            bounds[1] = b if low - high <= scale / 10**5 else bounds[1]
+        relaxed.append((bounds[0], bounds[1]))
+    curve = [max(most[: b + 1]) for b in range(budget + 1)]
+    return ClassTruth(radius=radius, curve=curve, relaxed=relaxed, predicted=predicted, changed_by=changed_by)
+
+
+def compare_classes(case: Case, truth: ClassTruth, engine: str, **options: Any) -> list[str]:
+    """Everything in one engine's certificate of several classes that contradicts the truth (empty: nothing)."""
+    cert = case.certify(engine, **options)
+    budget, never = cert.max_flips, cert.never
+    classes = cert.classes.tolist()
+    wrong = []
+    for t, radius in enumerate(truth.radius):
+        got = (int(cert.radius_lower[t]), int(cert.radius_upper[t]))
+        clean = truth.predicted[t]
+        if clean is not None and cert.predictions[t] != classes[clean]:
+            wrong.append(f"node {t}: prediction {cert.predictions[t]}, truth {classes[clean]}")
+        if engine == "relaxed" and clean is not None:
+            high, low = truth.relaxed[t]
+            if not (low <= got[0] <= high <= max(radius, high) and got[0] <= radius and got[1] == never):
+                wrong.append(f"node {t}: relaxed radius {got}, truth {low} to {high} (exact: {radius})")
+            continue
+        expected = (radius, radius) if radius <= budget else (budget + 1, never)
+        if got != expected:
+            wrong.append(f"node {t}: radius {got}, truth {expected}")
+        witness = cert.witness(t)
+        if (witness is None) != (radius > budget):
+            wrong.append(f"node {t}: witness {witness} for radius {radius}")
+        elif witness is not None and clean is not None:
+            hits, news = truth.changed_by.get(frozenset(witness.items()), ([False] * (t + 1), []))
+            assert cert.new_classes is not None
+            if not hits[t]:
+                wrong.append(f"node {t}: witness {witness} does not change it")
+            elif len(news[t]) == 1 and classes[cert.new_classes[t]] not in news[t]:
+                wrong.append(f"node {t}: becomes {classes[cert.new_classes[t]]}, truth {news[t]}")
+    for b, changed in enumerate(truth.curve):
+        got = (int(cert.collective_lower[b]), int(cert.collective_upper[b]))
+        if not got[0] <= changed <= got[1] or (engine != "relaxed" and got[0] != got[1]):
+            wrong.append(f"budget {b}: curve {got}, truth {changed}")
+        flips = frozenset(cert.collective_witness(b).items())
+        if sum(truth.changed_by.get(flips, ([], []))[0]) < got[0]:
+            wrong.append(f"budget {b}: collective witness {sorted(flips)} does not change {got[0]}")
+    return [f"{engine}, {case.kind}: {line}" for line in wrong]
+
+
+def engines_for_classes(case: Case) -> list[str]:
+    """Names of the engines that answer a case of several classes, ``"auto"`` among them."""
+    problem = case.build()
+    return ["auto", *(engine.name for engine in CLASS_ENGINES if engine.refuses(problem) is None)]
+
+
 KERNELS = (
     "generic",
     "lattice",
@@ -266,7 +417,33 @@ def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:
     )
 
 
-def hard_case(rng: np.random.Generator) -> Case:
+MOST_RELABELLINGS = 2000
+
+
+def random_classes_case(rng: np.random.Generator, *, largest: int = 7) -> Case:
+    """The same with three to five classes; the budget keeps brute force affordable."""
+    K = int(rng.integers(3, 6))
+    two = random_case(rng, largest=largest)
+    while two.labels.size < K:
+        two = random_case(rng, largest=largest)
+    m = two.labels.size
+    codes = rng.integers(0, K, m)
+    codes[rng.permutation(m)[:K]] = np.arange(K)
+    names = np.array(["ant", "bee", "cat", "dog", "elk"]) if rng.random() < 0.5 else np.array([1, 4, 5, 7, 9])
+    labels = names[:K][codes]
+    case = replace(two, labels=labels, threat=_random_threat(rng, labels), max_flips=None)
+    costs = _costs(case)
+    budget = sum(costs)
+    while (
+        sum(1 for _ in itertools.islice(relabellings(case, costs, budget), MOST_RELABELLINGS + 1)) > MOST_RELABELLINGS
+    ):
+        budget -= 1
+    if rng.random() < 0.3:
+        budget = int(rng.integers(0, budget + 1))
+    return replace(case, max_flips=budget)
+
+
+def hard_case(rng: np.random.Generator, *, classes: int = 2) -> Case:
     """An ill-conditioned kernel on 12 to 20 labels, attacked by at most one flip."""
     m, n = int(rng.integers(12, 21)), 30
     kind = str(rng.choice(["gaussian", "polynomial", "vandermonde", "low rank"]))
@@ -281,8 +458,8 @@ def hard_case(rng: np.random.Generator) -> Case:
     else:
         K = points @ points.T
     K = (K + K.T) / 2
-    labels = rng.integers(0, 2, m)
-    labels[0], labels[-1] = 0, 1
+    labels = rng.integers(0, classes, m)
+    labels[0], labels[1], labels[-1] = 0, classes - 1, 1
     return Case(
         kind=kind,
         K_train=K[:m, :m],
@@ -322,9 +499,17 @@ def _random_threat(rng: np.random.Generator, labels: npt.NDArray[Any]) -> Threat
         options["trusted"] = rng.random(m) < rng.choice([0.3, 0.7, 1.1])
     if rng.random() < 0.3:
         options["costs"] = rng.integers(1, 4, m)
-    if rng.random() < 0.2:
-        a, b = np.unique(labels).tolist()
+    names = np.unique(labels).tolist()
+    if rng.random() < 0.2 and len(names) == 2:
+        a, b = names
         options["allowed_flips"] = {a: [b]} if rng.random() < 0.5 else {b: [a]}
+    elif rng.random() < 0.2:
+        chosen = [name for name in names if rng.random() < 0.7]
+        options["allowed_flips"] = {a: [b for b in names if rng.random() < 0.6] for a in chosen}
+    if rng.random() < 0.15:
+        options["allowed_targets"] = [
+            None if rng.random() < 0.3 else [b for b in names if rng.random() < 0.6] for _ in range(m)
+        ]
     if rng.random() < 0.3:
         options["groups"] = [None if g == 3 else f"annotator {g}" for g in rng.integers(0, 4, m)]
         present = sorted({g for g in options["groups"] if g is not None})
@@ -335,28 +520,57 @@ def _random_threat(rng: np.random.Generator, labels: npt.NDArray[Any]) -> Threat
     return Threat(**options)
 
 
+def _case(rng: np.random.Generator, k: int, largest: int) -> Case:
+    if k % 10 == 9:
+        return hard_case(rng, classes=3 if k % 20 == 19 else 2)
+    return random_classes_case(rng, largest=min(largest, 7)) if k % 3 == 2 else random_case(rng, largest=largest)
+
+
+def check(case: Case, *, milp: bool = False, **options: Any) -> list[str]:
+    """Everything in any engine's certificate of a case that contradicts brute force.
+
+    Parameters
+    ----------
+    milp : bool
+        Ask the engines that rest on a solver, too; they may leave something open.
+    """
+    if np.unique(case.labels).size > 2:
+        found = brute_force_classes(case)
+        return [
+            line
+            for engine in engines_for_classes(case)
+            for line in compare_classes(case, found, engine, workers=1, **options)
+        ]
+    truth = brute_force(case)
+    wrong = [line for engine in engines_for(case) for line in compare(case, truth, engine, workers=1, **options)]
+    if milp:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MilpWarning)
+            for engine in milp_engines_for(case):
+                wrong += compare(case, truth, engine, may_be_open=True, workers=1, **options)
+    return wrong
+
+
 def run(
     problems: int, seed: int, *, largest: int = 8, report: Callable[[float, float], None] = lambda a, b: None
 ) -> list[str]:
     """Compare all engines with brute force on random problems; returns every contradiction found.
 
-    Every tenth problem is larger and ill-conditioned, under a budget of one flip; every fifth goes to the engines
-    that ask a solver, too.
+    Every third problem has three to five classes. Every tenth is larger and ill-conditioned, under one flip. Every
+    fifth goes to the engines that ask a solver, too.
     """
     wrong: list[str] = []
     for k in range(problems):
         rng = np.random.default_rng([seed, k])
-        case = hard_case(rng) if k % 10 == 9 else random_case(rng, largest=largest)
-        truth = brute_force(case)
-        for engine in engines_for(case):
-            wrong += [f"problem {k}: {line}" for line in compare(case, truth, engine, workers=1)]
-        if k % 5 == 0:
-            for engine in milp_engines_for(case):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", MilpWarning)
-                    wrong += [f"problem {k}: {line}" for line in compare(case, truth, engine, may_be_open=True)]
+        wrong += [f"problem {k}: {line}" for line in check(_case(rng, k, largest), milp=k % 5 == 0)]
         report(k + 1, problems)
     return wrong
+
+
+def _costs(case: Case) -> list[int]:
+    if case.threat.costs is None:
+        return [1] * case.labels.size
+    return [int(c) for c in np.asarray(case.threat.costs)]
 
 
 def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from labelcert.certificate import Certificate
@@ -100,6 +101,35 @@ def budget_table(
     return table
 
 
+def takeover_table(cert: Certificate, *, flips: int | None = None, title: str | None = None) -> Table:
+    """Which class is taken over by which: one row per predicted class, one column per class that its nodes become.
+
+    Parameters
+    ----------
+    flips : int, optional
+        Budget; the largest by default.
+    title : str, optional
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+    >>> takeover_table(cert).row_count
+    2
+    """
+    b = cert.max_flips if flips is None else flips
+    counts = cert.takeovers(flips=b)
+    unit = "flips" if cert.settings["threat"]["costs"] is None else "cost units"
+    table = Table(title=title or f"What predictions become within {b} {unit}", title_justify="left")
+    for heading in ("predicted", "nodes", *(f"→ {name}" for name in counts.columns)):
+        table.add_column(heading, justify="left" if heading == "predicted" else "right")
+    for name in counts.index:
+        row = [int(v) for v in counts.loc[name]]
+        predicted = int(np.sum(cert.predictions == name))
+        table.add_row(str(name), str(predicted), *(str(v) if v else "·" for v in row))
+    return table
+
+
 def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets: Sequence[int] | None = None) -> Table:
     """Several models side by side: one row per budget that all of them cover.
 
@@ -173,7 +203,7 @@ def summary(cert: Certificate) -> str:
     statistics = cert.settings["statistics"]
     trainings = statistics.get("trainings", 0)
     how = f"{trainings:,} models retrained" if trainings else "closed form"
-    state = "exact" if cert.exact else f"intervals ({cert.settings['stopped']})"
+    state = cert.state
     return f"{state}; engine {cert.engine}: {how} in {cert.settings['seconds']:.2f} s"
 
 

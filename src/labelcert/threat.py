@@ -7,7 +7,7 @@ as engines read it.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ class Threat:
     allowed_flips : mapping, optional
         ``{label: labels it may become}``; a label that is not a key cannot be changed. ``{"spam": ["ham"]}`` lets
         the adversary hide spam but not invent it.
+    allowed_targets : sequence of m entries, optional
+        The labels that each single label may become: a list for each, or None where nothing restricts it. Together
+        with ``allowed_flips``, both must allow a change.
     groups : sequence of m hashable values, optional
         Where each label comes from (its annotator, say). None: from nowhere in particular.
     group_budgets : int or mapping from group to int, optional
@@ -52,6 +55,7 @@ class Threat:
     allowed_flips: Mapping[Any, Collection[Any]] | None = None
     groups: Sequence[Hashable] | None = None
     group_budgets: int | Mapping[Any, int] | None = None
+    allowed_targets: Sequence[Collection[Any] | None] | None = None
 
     def __repr__(self) -> str:
         parts = []
@@ -67,6 +71,8 @@ class Threat:
             parts.append(f"groups={len(set(self.groups))}")
         if self.group_budgets is not None:
             parts.append(f"group_budgets={self.group_budgets!r}")
+        if self.allowed_targets is not None:
+            parts.append(f"allowed_targets={sum(t is not None for t in self.allowed_targets)} lists")
         return f"Threat({', '.join(parts)})"
 
     def resolve(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Adversary:
@@ -76,11 +82,12 @@ class Threat:
         ----------
         labels : (m,) array
             In the user's own values.
-        classes : (2,) array
+        classes : (K,) array
             The distinct values.
         """
         m = labels.size
-        flippable = ~_mask("trusted", self.trusted, m) & self._may_flip(labels, classes)
+        targets = self._targets(labels, classes)
+        flippable = ~_mask("trusted", self.trusted, m) & targets.any(axis=1)
         costs = _costs(self.costs, m)
         if self.groups is None and self.group_budgets is not None:
             raise InvalidInput("group_budgets needs groups: give the group of each label as groups=[...]")
@@ -98,6 +105,7 @@ class Threat:
             groups=groups,
             group_caps=np.array([min(caps[g] or 0, MAX_TOTAL_COST) for g in limited], dtype=np.int64),
             never=int(costs.sum()) + 1,
+            targets=targets[index],
         )
 
     def describe(self) -> dict[str, Any]:
@@ -108,6 +116,9 @@ class Threat:
             "allowed_flips": None
             if self.allowed_flips is None
             else [[str(a), [str(b) for b in bs]] for a, bs in self.allowed_flips.items()],
+            "allowed_targets": None
+            if self.allowed_targets is None
+            else [None if targets is None else [str(b) for b in _listed(targets)] for targets in self.allowed_targets],
             "groups": None if self.groups is None else [str(g) for g in self.groups],
             "group_budgets": {str(g): int(b) for g, b in self.group_budgets.items()}
             if isinstance(self.group_budgets, Mapping)
@@ -116,23 +127,41 @@ class Threat:
             else int(self.group_budgets),
         }
 
-    def _may_flip(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        if self.allowed_flips is None:
-            return np.ones(labels.size, dtype=bool)
+    def _targets(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """(m, K) which classes each label may become."""
+        may: npt.NDArray[np.bool_] = labels[:, None] != classes[None, :]
+        if self.allowed_flips is not None:
+            may &= self._by_label(labels, classes)
+        if self.allowed_targets is not None:
+            may &= self._by_index(labels.size, classes)
+        return may
+
+    def _by_label(self, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         if not isinstance(self.allowed_flips, Mapping):
             raise InvalidInput(
                 "allowed_flips must be a mapping {label: [labels it may become]}, "
                 f"got {type(self.allowed_flips).__name__}"
             )
-        known = classes.tolist()
-        may = np.zeros(labels.size, dtype=bool)
+        may = np.zeros((labels.size, classes.size), dtype=bool)
         for source, targets in self.allowed_flips.items():
-            targets = list(targets) if isinstance(targets, list | tuple | set | frozenset) else [targets]
-            for value in [source, *targets]:
-                if value not in known:
-                    raise InvalidInput(f"allowed_flips names the label {value!r}, but the labels are {known}")
-            if any(target != source for target in targets):
-                may |= labels == source
+            columns = _classes_of("allowed_flips", [source, *_listed(targets)], classes)
+            may[np.ix_(labels == classes[columns[0]], columns[1:])] = True
+        return may
+
+    def _by_index(self, m: int, classes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        lists = self.allowed_targets
+        assert lists is not None
+        if isinstance(lists, str | Mapping) or len(lists) != m:
+            raise InvalidInput(
+                f"allowed_targets must have one entry per label ({m}): a list of labels that it may become, or None; "
+                f"got {f'{len(lists)} entries' if not isinstance(lists, str | Mapping) else type(lists).__name__}"
+            )
+        may = np.zeros((m, classes.size), dtype=bool)
+        for i, targets in enumerate(lists):
+            if targets is None:
+                may[i] = True
+            else:
+                may[i, _classes_of("allowed_targets", _listed(targets), classes)] = True
         return may
 
 
@@ -149,6 +178,8 @@ class Adversary:
         Cost of each, and the index of its limited group (-1: none).
     group_caps : (G,) array
         Budgets of the limited groups.
+    targets : (ν, K) array
+        Which classes each of these labels may become.
     never : int
         The radius that means "no admissible change of labels does it": total cost of all m labels, plus one.
     """
@@ -159,6 +190,20 @@ class Adversary:
     groups: Int
     group_caps: Int
     never: int
+    targets: npt.NDArray[np.bool_]
+
+    def toggling(self, codes: Int, c: int) -> Adversary:
+        """The same adversary on the labels that can enter or leave class ``c``.
+
+        Parameters
+        ----------
+        codes : (m,) array
+            Class of each label.
+        c : int
+        """
+        keep = (codes[self.labels] == c) | self.targets[:, c]
+        two = np.ones((int(keep.sum()), 2), dtype=bool)
+        return replace(self, labels=self.labels[keep], costs=self.costs[keep], groups=self.groups[keep], targets=two)
 
     @property
     def full_budget(self) -> int:
@@ -177,28 +222,50 @@ class Adversary:
         """How many labels a budget can change at the most (group budgets are ignored: an upper bound)."""
         return int(np.searchsorted(np.cumsum(np.sort(self.costs)), budget, side="right"))
 
-    def count_sets(self, budget: int) -> float:
-        """Number of admissible sets of flips within ``budget`` (exact up to 2**53)."""
-        ways = self._count_group(-1, budget)
-        for group, cap in enumerate(self.group_caps.tolist()):
-            own = self._count_group(group, min(budget, cap))
-            ways = np.minimum(np.convolve(ways, np.trim_zeros(own, "b"))[: budget + 1], _COUNT_CEILING)
-        return float(ways.sum())
+    def count_sets(self, budget: int, options: Int | None = None) -> float:
+        """Number of admissible sets of flips within ``budget`` (exact up to 2**53).
 
-    def _count_group(self, group: int, cap: int) -> npt.NDArray[np.float64]:
+        With ``options`` (ν,), the number of ways to change each label, the number of relabellings instead.
+        """
+        return float(self.count_by_budget(budget, options)[-1])
+
+    def count_by_budget(self, budget: int, options: Int | None = None) -> npt.NDArray[np.float64]:
+        """(B + 1,) the same for every budget up to ``budget``."""
+        options = np.ones(self.labels.size, dtype=np.int64) if options is None else options
+        ways = self._count_group(-1, budget, options)
+        for group, cap in enumerate(self.group_caps.tolist()):
+            own = self._count_group(group, min(budget, cap), options)
+            ways = np.minimum(np.convolve(ways, np.trim_zeros(own, "b"))[: budget + 1], _COUNT_CEILING)
+        return np.cumsum(ways)
+
+    def _count_group(self, group: int, cap: int, options: Int) -> npt.NDArray[np.float64]:
         """(cap + 1,) number of sets inside one group (-1: labels without one) of each cost."""
         ways = np.zeros(cap + 1)
         ways[0] = 1.0
-        for cost in self.costs[self.groups == group].tolist():
+        members = self.groups == group
+        for cost, choices in zip(self.costs[members].tolist(), options[members].tolist(), strict=True):
             if cost <= cap:
                 more = ways.copy()
-                more[cost:] += ways[: cap + 1 - cost]
+                more[cost:] += choices * ways[: cap + 1 - cost]
                 ways = np.minimum(more, _COUNT_CEILING)
         return ways
 
 
 _COUNT_CEILING = 1e150
 """Beyond this nobody counts; low enough that products and sums stay finite."""
+
+
+def _listed(targets: Any) -> list[Any]:
+    return list(targets) if isinstance(targets, list | tuple | set | frozenset | np.ndarray) else [targets]
+
+
+def _classes_of(name: str, values: list[Any], classes: npt.NDArray[Any]) -> list[int]:
+    """Positions of some labels among the classes."""
+    known = classes.tolist()
+    for value in values:
+        if value not in known:
+            raise InvalidInput(f"{name} names the label {value!r}, but the labels are {known}")
+    return [known.index(value) for value in values]
 
 
 def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> npt.NDArray[np.bool_]:

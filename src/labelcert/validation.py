@@ -31,6 +31,9 @@ RANGE_TOLERANCE = 1e-4
 EXACT_PSD_LIMIT = 128
 """Largest m for which a nearly singular kernel is examined in exact arithmetic."""
 
+LARGEST_FLOAT_CLASSES = 50
+"""More distinct labels than this, as real numbers, are no classes."""
+
 SMALLEST_C, LARGEST_C = 1e-12, 1e12
 
 LARGEST_ENTRY = 1e60
@@ -99,7 +102,10 @@ def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:
 
 
 def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Float]:
-    """The labels as an array, their two distinct values in order, and ±1 codes (+1: the second value)."""
+    """The labels as an array, their distinct values in order, and their codes.
+
+    Two classes are coded ±1 (+1: the second value), more by their position 0..K-1 among the distinct values.
+    """
     labels = np.array(value)
     if labels.ndim != 1:
         raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
@@ -128,15 +134,16 @@ def check_labels(value: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[An
     classes = np.unique(labels)
     if classes.size == 1:
         raise InvalidInput(
-            f"labels must hold two classes, but all {labels.size} are {classes[0]!r}; "
+            f"labels must hold at least two classes, but all {labels.size} are {classes[0]!r}; "
             "with one class there is nothing to flip between"
         )
     if classes.size > 2:
-        raise InvalidInput(
-            f"labels must hold two classes, got {classes.size}: {classes[:5].tolist()}"
-            f"{'...' if classes.size > 5 else ''}; this version certifies binary labels, "
-            "so merge classes or certify one class against the rest"
-        )
+        if np.issubdtype(labels.dtype, np.floating) and classes.size > LARGEST_FLOAT_CLASSES:
+            raise InvalidInput(
+                f"labels must be classes, but they hold {classes.size} different real numbers, such as "
+                f"{classes[:3].tolist()}; these look like regression targets: round them, or pass names"
+            )
+        return labels, classes, np.searchsorted(classes, labels).astype(np.float64)
     return labels, classes, np.where(labels == classes[1], 1.0, -1.0)
 
 

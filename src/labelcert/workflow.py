@@ -19,10 +19,19 @@ import numpy.typing as npt
 from labelcert.certificate import Certificate
 from labelcert.certification import certify
 from labelcert.errors import InvalidInput
-from labelcert.graphs import UNLABELED, Graph, Split, collective_targets, own_split, published_split
+from labelcert.graphs import (
+    UNLABELED,
+    Graph,
+    Split,
+    collective_targets,
+    multiclass_targets,
+    own_split,
+    published_split,
+)
 from labelcert.graphs.datasets import datasets
 from labelcert.models import Model, model_from_name, models, select
 from labelcert.models.selection import RULES, Rule
+from labelcert.multiclass.panel import Panel
 from labelcert.paper_settings import paper_rule, paper_setting
 from labelcert.problem import Problem
 from labelcert.progress import Report
@@ -33,16 +42,19 @@ from labelcert.validation import check_labels
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-ALL, COLLECTIVE, OWN = "all", "collective", "own"
+ALL, COLLECTIVE, MULTICLASS, OWN = "all", "collective", "multiclass", "own"
 COLLECTIVE_COUNT = 50
-"""Nodes of the paper's collective test on real graphs."""
+"""Nodes of the paper's collective test on real graphs, and of its test with more than two classes."""
 
 FOLDS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Test nodes under a name: "all" unlabelled ones, the paper's "collective" test, or the user's "own"."""
+    """Test nodes under a name: "all" unlabelled ones, one of the paper's tests, or the user's "own".
+
+    The paper's are "collective" and, for more than two classes, "multiclass".
+    """
 
     name: str
     nodes: IntArray
@@ -55,6 +67,8 @@ class Targets:
             return f"all {count} unlabelled nodes"
         if self.name == COLLECTIVE:
             return f"the {count} nodes of the paper's collective test"
+        if self.name == MULTICLASS:
+            return f"the {count} nodes of the paper's multi-class test"
         return f"{count} chosen nodes"
 
 
@@ -152,6 +166,8 @@ class Certified:
 
     def changed(self, b: int) -> npt.NDArray[np.bool_]:
         """(n,) which predictions that attack provably changes."""
+        if self.certificate.n_classes > 2:
+            return self._changed_classes(b)
         flips = np.array(list(self.certificate.collective_witness(b)), dtype=np.int64)
         y = self._scorer.problem.y.copy()
         y[flips] *= -1.0
@@ -163,6 +179,22 @@ class Certified:
             return None
         return float(np.mean(self.correct & ~self.changed(b)))
 
+    def _changed_classes(self, b: int) -> npt.NDArray[np.bool_]:
+        cert, panel = self.certificate, self._panel
+        codes = panel.problem.codes
+        for i, label in cert.collective_witness(b).items():
+            codes[i] = np.searchsorted(cert.classes, label)
+        changed: npt.NDArray[np.bool_] = np.asarray(cert.radius_upper == 0)
+        decided = np.flatnonzero(panel.predicted >= 0)
+        changed[decided] = panel.changed(codes, decided)[0]
+        return changed
+
+    @cached_property
+    def _panel(self) -> Panel:
+        cert = self.certificate
+        problem = Problem.build(self.K_train, cert.labels, self.K_test, self.choice.model.C, loss=cert.settings["loss"])
+        return Panel(problem, linear=problem.loss == "square")
+
     @cached_property
     def _scorer(self) -> Scorer:
         cert = self.certificate
@@ -173,13 +205,16 @@ class Certified:
         """One row per test node in plain values: names, prediction, radius, flips that change it."""
         cert = self.certificate
         truth = self.graph.labels[self.targets.nodes]
+        several = cert.n_classes > 2
+        scores, second = cert.top_scores, cert.runners_up()
         return [
             {
                 "node": self.test_names[t],
                 "index": int(node),
                 "true_label": None if truth[t] == UNLABELED else self.graph.class_names[truth[t]],
                 "prediction": cert.predictions[t].item(),
-                "decision_value": float(cert.decision_values[t]),
+                "decision_value": float(scores[t]),
+                **({"runner_up": second[t].item(), "becomes": self._becomes(t)} if several else {}),
                 "radius_lower": int(cert.radius_lower[t]),
                 "radius_upper": int(cert.radius_upper[t]),
                 "exact": bool(cert.radius_lower[t] == cert.radius_upper[t]),
@@ -219,11 +254,30 @@ class Certified:
             "never": cert.never,
             "exact": cert.exact,
             "stopped": cert.settings["stopped"],
-            "positive_class": cert.classes[1].item(),
+            **(
+                {"positive_class": cert.classes[1].item()}
+                if cert.n_classes == 2
+                else {"classes": cert.classes.tolist(), "takeovers": self._takeovers()}
+            ),
             "settings": cert.settings,
             "nodes": self.node_rows(),
             "budgets": self.budget_rows(),
         }
+
+    def _becomes(self, t: int) -> Any:
+        """The class that the node's witness turns it into; None without one."""
+        new = -1 if self.certificate.new_classes is None else int(self.certificate.new_classes[t])
+        return None if new < 0 else self.certificate.classes[new].item()
+
+    def _takeovers(self) -> list[dict[str, Any]]:
+        """Counts at the largest budget, without zeros."""
+        counts = self.certificate.takeovers(flips=self.certificate.max_flips)
+        return [
+            {"prediction": old, "becomes": new, "nodes": int(counts.loc[old, new])}
+            for old in counts.index
+            for new in counts.columns
+            if counts.loc[old, new]
+        ]
 
     def _named(self, witness: dict[int, Any] | None) -> dict[str, Any] | None:
         return None if witness is None else {self.label_names[i]: label for i, label in witness.items()}
@@ -281,9 +335,10 @@ def choose_targets(
 
     Parameters
     ----------
-    test : "all", "collective", or indices or a mask, optional
+    test : "all", "collective", "multiclass", or indices or a mask, optional
         By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set,
-        the nodes of its collective test as a second set.
+        the nodes of its collective test as a second set. For a graph of the paper with more than two classes, the
+        nodes of its multi-class test.
 
     Examples
     --------
@@ -292,8 +347,8 @@ def choose_targets(
     >>> [targets.title for targets in choose_targets(graph, choose_split(graph))]
     ['all 26 unlabelled nodes']
     """
-    if isinstance(test, str) and test not in (ALL, COLLECTIVE):
-        raise InvalidInput(f"test must be 'all', 'collective' or a list of nodes, got {test!r}")
+    if isinstance(test, str) and test not in (ALL, COLLECTIVE, MULTICLASS):
+        raise InvalidInput(f"test must be 'all', 'collective', 'multiclass' or a list of nodes, got {test!r}")
     everything = Targets(ALL, split.pool)
     if test is not None and not isinstance(test, str):
         nodes = own_split(graph, train=split.labeled, test=test).test
@@ -306,6 +361,9 @@ def choose_targets(
             "name fewer labelled nodes"
         )
     info = _DATASETS.get(graph.name)
+    several = test is None and graph.n_classes > 2 and info is not None and info.source == "download"
+    if several or test == MULTICLASS:
+        return [Targets(MULTICLASS, multiclass_targets(graph, split, count=COLLECTIVE_COUNT, seed=seed))]
     # On random graphs the paper's collective test takes every node.
     count = len(split.pool) if info is not None and info.source == "random" else COLLECTIVE_COUNT
     some = Targets(COLLECTIVE, collective_targets(split, count=count, seed=seed))

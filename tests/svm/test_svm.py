@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -121,7 +123,7 @@ def test_criss_cross_agrees_with_block_pivoting() -> None:
         svm = ExactSVM((X @ X.T).astype(float), float(rng.choice([0.1, 0.5, 2.0])))
         y = rng.choice([-1.0, 1.0], m)
         one = svm.train(y, rng.integers(0, 3, m).astype(np.int8))
-        two = svm._criss_cross([int(v) for v in y])
+        two, _ = svm._criss_cross([int(v) for v in y])
         assert one is not None
         f1 = [sum(int(q) * int(v) for q, v in zip(row, one, strict=True)) for row in X @ X.T]
         f2 = [sum(int(q) * int(v) for q, v in zip(row, two, strict=True)) for row in X @ X.T]
@@ -142,3 +144,23 @@ def test_bound_does_not_believe_a_solution_that_does_not_fit_its_states() -> Non
         assert np.all(np.abs(scorer.rows @ s.z - best) <= tau + tau_best)
     s.z[:] = np.nan
     assert not bound(scorer.machine, s, problem.y)[0] < np.inf
+
+
+def test_exact_solutions_come_with_their_scale() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        m = int(rng.integers(1, 7))
+        X = rng.integers(-2, 3, size=(m, int(rng.integers(1, 5))))
+        Q, C = (X @ X.T).astype(float), float(rng.choice([0.1, 0.5, 2.0]))
+        y = rng.choice([-1.0, 1.0], m)
+        svm = ExactSVM(Q, C)
+        for found in (svm.solution(y, rng.integers(0, 3, m).astype(np.int8)), svm._criss_cross([int(v) for v in y])):
+            assert found is not None
+            Z, D = found
+            assert D > 0
+            alpha = [Fraction(int(v), int(D)) * int(y[i]) for i, v in enumerate(Z)]
+            f = [sum(int(Q[i, j]) * Fraction(int(Z[j]), int(D)) for j in range(m)) * int(y[i]) for i in range(m)]
+            cap = Fraction(C)
+            assert all(
+                0 <= a <= cap and (a == 0 or g <= 1) and (a == cap or g >= 1) for a, g in zip(alpha, f, strict=True)
+            )

@@ -39,6 +39,9 @@ from labelcert.workflow import (
     save_results,
 )
 
+CLASS_FLIPS = 3
+"""Largest budget with more than two classes, where none is given: relabellings are many."""
+
 DEFAULT_FOLDER = Path("labelcert-out")
 
 BESIDE = {"karate": {"gcn": "sgc"}}
@@ -50,6 +53,8 @@ Examples:
       Zachary's karate club, 8 labels; the GCN beside the SGC.
   labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
       Two models on the paper's split; files and pictures in results/.
+  labelcert certify citeseer --model gcn --max-flips 2
+      Six classes: which labels would have to become which others.
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
       Your own graph: nodes without a label are tested.
   labelcert certify karate --trusted 2,15 --allow "Officer->Mr. Hi" --json
@@ -136,15 +141,19 @@ _node_options = _options(
     click.option("--labeled", metavar="FILE|LIST", help="Your labelled nodes: one per line, or with commas."),
     click.option(
         "--test",
-        metavar="all|collective|FILE|LIST",
-        help="Test nodes; collective: the 50 of the paper's test. "
-        "[default: all unlabelled; for graphs of the paper also collective]",
+        metavar="all|collective|multiclass|FILE|LIST",
+        help="Test nodes; collective, multiclass: the 50 of the paper's tests. [default: all unlabelled; for graphs of "
+        "the paper also collective, with more than two classes multiclass alone]",
     ),
     click.option("--inductive", is_flag=True, help="Test nodes join the graph after training."),
 )
 
 _threat_options = _options(
-    click.option("--max-flips", type=int, help="Largest budget. [default: all labels]"),
+    click.option(
+        "--max-flips",
+        type=int,
+        help=f"Largest budget. [default: all labels; {CLASS_FLIPS} with more than two classes]",
+    ),
     click.option("--max-fraction", type=float, help="Largest budget as a fraction of the labels."),
     click.option("--trusted", metavar="FILE|LIST", help="Labelled nodes whose labels cannot be changed."),
     click.option(
@@ -162,7 +171,7 @@ _threat_options = _options(
 )
 
 _work_options = _options(
-    click.option("--engine", default="auto", show_default=True, help="auto, closed-form or enumerate."),
+    click.option("--engine", default="auto", show_default=True, help="auto, closed-form, enumerate or relaxed."),
     click.option(
         "--loss",
         type=click.Choice(LOSSES),
@@ -239,7 +248,7 @@ def certify_command(**given: Any) -> None:
         per_class=given["per_class"],
         labeled=None if labeled_text is None else inputs.parse_nodes(graph, labeled_text, "--labeled"),
     )
-    own_test = test_text not in (None, "all", "collective")
+    own_test = test_text not in (None, "all", "collective", "multiclass")
     targets = choose_targets(
         graph,
         split,
@@ -255,6 +264,7 @@ def certify_command(**given: Any) -> None:
         groups=given["groups"],
         group_budgets=given["group_budgets"],
     )
+    max_flips = _largest_budget(given, graph, threat, split.labeled)
     _add_beside(names, options, given, graph)
     if given["out"] is not None:
         # Found out now rather than after minutes of work.
@@ -280,7 +290,7 @@ def certify_command(**given: Any) -> None:
             targets,
             inductive=given["inductive"],
             threat=threat,
-            max_flips=_largest_budget(given, threat, len(split.labeled)),
+            max_flips=max_flips,
             engine=given["engine"],
             time_limit=given["time_limit"],
             workers=given["workers"],
@@ -335,11 +345,15 @@ def _test_nodes(graph: Graph, labeled: Any, text: str) -> Any:
     return nodes
 
 
-def _largest_budget(given: dict[str, Any], threat: Threat, n_labels: int) -> int | None:
-    if given["max_fraction"] is None:
+def _largest_budget(given: dict[str, Any], graph: Graph, threat: Threat, labeled: Any) -> int | None:
+    total = len(labeled) if threat.costs is None else sum(threat.costs)  # type: ignore[arg-type]
+    if given["max_fraction"] is not None:
+        return flips_for_fraction(given["max_fraction"], int(total))
+    if given["max_flips"] is not None or len(set(graph.labels[labeled].tolist())) <= 2 or total <= CLASS_FLIPS:
         return given["max_flips"]  # type: ignore[no-any-return]
-    total = n_labels if threat.costs is None else sum(threat.costs)  # type: ignore[arg-type]
-    return flips_for_fraction(given["max_fraction"], int(total))
+    if not given["quiet"]:
+        click.echo(f"note: more than two classes, so budgets up to {CLASS_FLIPS}; more with --max-flips", err=True)
+    return CLASS_FLIPS
 
 
 def _interrupted(results: Sequence[Certified]) -> bool:
@@ -387,6 +401,9 @@ def _print(results: list[Certified], limit: int) -> None:
                     title=f"{choice.label}: predictions that provably survive, {where}",
                 )
             )
+            if cert.n_classes > 2 and cert.engine != "relaxed":
+                title = f"{choice.label}: what predictions become within {cert.max_flips} flips, {where}"
+                print_table(tables.takeover_table(cert, title=title))
             accuracy = "" if result.correct is None else f"; clean accuracy {result.correct.mean():.1%}"
             click.echo(f"{tables.summary(cert)}{accuracy}")
     for group in _by_targets(results):
@@ -411,6 +428,10 @@ def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Pat
         where = group[0].targets.name
         written += pictures.save_figure(pictures.ratio_figure(pairs, title=title), folder / f"ratio-{where}")
         written += pictures.save_figure(pictures.radius_figure(pairs, title=title), folder / f"radius-{where}")
+        for result in group:
+            if result.certificate.n_classes > 2 and result.certificate.engine != "relaxed":
+                figure = pictures.takeover_figure(result.certificate)
+                written += pictures.save_figure(figure, folder / f"takeovers-{result.choice.slug}-{where}")
         if group[0].graph.n_nodes <= pictures.LARGEST_DRAWN_GRAPH:
             written += pictures.save_figure(pictures.graph_figure(group, flips=attack), folder / f"graph-{where}")
     return written

@@ -37,6 +37,8 @@ def show(cert: Certificate, *, limit: int | None = 20) -> None:
     """Both tables and the summary of a certificate that knows no names."""
     print_table(tables.node_table(cert, limit=limit))
     print_table(tables.budget_table(cert, budgets=few(cert.max_flips)))
+    if cert.n_classes > 2 and cert.engine != "relaxed":
+        print_table(tables.takeover_table(cert))
     click.echo(tables.summary(cert))
 
 

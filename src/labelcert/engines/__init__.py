@@ -77,14 +77,27 @@ def plan(name: str, problem: Problem, control: Control) -> tuple[list[Stage], Qu
 
 
 def _refusal(engine: Engine, work: Work) -> str:
-    return f"engine={engine.name!r} would take about {_duration(work.seconds)} ({work.reason}); {work.advice}"
+    return f"engine={engine.name!r} would take about {duration(work.seconds)} ({work.reason}); {work.advice}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in the unit that reads best."""
     for unit, length in (("years", 31557600.0), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.0f} seconds"
 
 
-__all__ = ["ENGINES", "Control", "Engine", "Findings", "MilpWarning", "Question", "Stage", "Stop", "Work", "plan"]
+__all__ = [
+    "ENGINES",
+    "Control",
+    "Engine",
+    "Findings",
+    "MilpWarning",
+    "Question",
+    "Stage",
+    "Stop",
+    "Work",
+    "duration",
+    "plan",
+]

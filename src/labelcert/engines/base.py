@@ -35,6 +35,7 @@ class Stop(StrEnum):
     FINISHED = "finished"
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
+    MEMORY = "memory limit"
 
 
 @dataclass

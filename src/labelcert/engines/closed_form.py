@@ -145,8 +145,8 @@ def linear_radii(question: Question) -> tuple[Int, Int, list[Int | None]]:
         margins = signed.sum(axis=0)
         spending = Spending(signed[a.labels], a, problem.max_flips)
         left = margins[None, :] - 2.0 * spending.best
-        sure = _first(left < -errors[None, part])
-        maybe = _first(~(left > errors[None, part]))
+        sure = first_row(left < -errors[None, part])
+        maybe = first_row(~(left > errors[None, part]))
         for k, t in enumerate(range(part.start, part.stop)):
             if sure[k] == maybe[k]:
                 cost, flips = spending.attack(int(sure[k]), k)
@@ -177,11 +177,11 @@ def _exact_attack(question: Question, t: int) -> tuple[int, Int | None] | None:
     sign = int(scorer.clean[node])
     signed = np.array([sign * int(y) * v for y, v in zip(problem.y, row, strict=True)], dtype=object)[:, None]
     spending = Spending(signed[problem.adversary.labels], problem.adversary, problem.max_flips)
-    first = _first(signed.sum(axis=0)[None, :] - 2 * spending.best <= 0)
+    first = first_row(signed.sum(axis=0)[None, :] - 2 * spending.best <= 0)
     return spending.attack(int(first[0]), 0)
 
 
-def _first(hit: npt.NDArray[np.bool_]) -> Int:
+def first_row(hit: npt.NDArray[np.bool_]) -> Int:
     """First row that holds in each column; the number of rows where none does."""
     return np.where(hit.any(axis=0), hit.argmax(axis=0), hit.shape[0])
 
@@ -204,9 +204,9 @@ class Spending:
         self._adversary = adversary
         self._budget = budget
         costs = adversary.costs
-        self._unit = int(costs[0]) if costs.size else 1
+        self.unit = int(costs[0]) if costs.size and uniform(costs) else 1
         if uniform(costs):
-            self._by_sorting(gains, self._unit)
+            self._by_sorting(gains, self.unit)
         else:
             self._by_knapsack(gains)
 
@@ -215,7 +215,7 @@ class Spending:
         if step >= self.best.shape[0]:
             return self._budget + 1, None
         if self._order is not None:
-            return step * self._unit, np.sort(self._order[:step, node])
+            return step * self.unit, np.sort(self._order[:step, node])
         flips = positions_of(self._sets[step, node])
         return int(self._adversary.costs[flips].sum()), flips
 

@@ -96,7 +96,7 @@ def make_task(question: Question) -> Task:
     a = problem.adversary
     scorer = question.scorer
     linear = isinstance(scorer, LinearScorer)
-    machine = scorer.machine if isinstance(scorer, HingeScorer) else _no_machine()
+    machine = scorer.machine if isinstance(scorer, HingeScorer) else no_machine()
     affordable = a.costs <= problem.max_flips
     grouped = a.groups >= 0
     affordable[grouped] &= a.costs[grouped] <= a.group_caps[a.groups[grouped]]
@@ -335,7 +335,7 @@ def positions_of(bits: npt.NDArray[np.uint64]) -> Int:
     return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).astype(np.int64)
 
 
-def _no_machine() -> Machine:
+def no_machine() -> Machine:
     """Stands in where nothing is trained; read-only like a real kernel, so that compiled code is shared."""
     nothing = np.zeros((0, 0))
     nothing.setflags(write=False)

@@ -253,7 +253,7 @@ def _train(task: Any, w: Any, found: Any) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def _combine(scores: Float, z: Float, p: Float) -> None:
+def combine(scores: Float, z: Float, p: Float) -> None:
     """``p = scores.T @ z``, four rows at a time so that ``p`` stays in the nearest cache."""
     m, n = scores.shape
     for t in range(n):
@@ -281,7 +281,7 @@ def _score(task: Any, w: Any, found: Any) -> float:
     _train(task, w, found)
     tau, proof = bound(task.machine, w.svm, w.y)
     found.counters[GLOBAL_PROOFS - 1 + proof] += 1
-    _combine(task.scores, w.svm.v[Z], w.p)
+    combine(task.scores, w.svm.v[Z], w.p)
     return tau
 
 
@@ -342,7 +342,7 @@ def _visit(task: Any, w: Any, found: Any) -> None:
 
 
 @njit(inline="always")
-def _copy(source: Any, target: Any) -> None:
+def copy_scratch(source: Any, target: Any) -> None:
     """All that a solve starts from (in plain loops, here and elsewhere: slices take seconds to compile)."""
     m = source.state.shape[0]
     for i in range(m):
@@ -396,7 +396,7 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
             _flip(task, w, task.affordable[parents[row - 1 if old else row, column]])
         if not task.linear:
             _train(task, w, found)
-            _copy(w.svm, w.parent)
+            copy_scratch(w.svm, w.parent)
         first = parents[row, size - 1] + 1 if size > 0 else 0
         for k in range(first, task.affordable.shape[0]):
             position = task.affordable[k]
@@ -408,7 +408,7 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
                 _count(task, w, position)
                 i = task.labels[position]
                 w.y[i] = -w.y[i]
-                _copy(w.parent, w.svm)
+                copy_scratch(w.parent, w.svm)
             if stop[0] != 0:
                 return False
     return True

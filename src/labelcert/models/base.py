@@ -202,7 +202,7 @@ class Model(ABC):
             As in `kernel_blocks`.
         **options
             Passed to `labelcert.certify`: ``threat``, ``max_flips``, ``engine``, ``time_limit``, ``workers``,
-            ``progress``, ``loss``.
+            ``progress``, ``loss``, ``collective``.
 
         Returns
         -------

@@ -86,8 +86,8 @@ def in_range(A: Float, rows: Float) -> bool:
 class ExactSVM:
     """One kernel and cap, ready to be trained on any labels without rounding.
 
-    The solution is returned as integers ``Z`` with ``z = Z / D`` for a positive ``D`` that callers never need:
-    the sign of a score ``k·z`` is that of ``k·Z``.
+    The solution comes as integers ``Z`` with ``z = Z / D`` for a positive integer ``D``. The sign of a score ``k·z``
+    is that of ``k·Z``; only scores of different models need ``D`` to be compared.
 
     Parameters
     ----------
@@ -113,6 +113,14 @@ class ExactSVM:
     def train(self, y: Float, hint: States, z: Float | None = None) -> list[Any] | None:
         """Integers proportional to the optimal ``z`` for labels ``y`` (±1), starting from states ``hint``.
 
+        None where the problem is too large; see :meth:`solution`.
+        """
+        found = self.solution(y, hint, z)
+        return None if found is None else found[0]
+
+    def solution(self, y: Float, hint: States, z: Float | None = None) -> tuple[list[Any], Any] | None:
+        """``(Z, D)`` with the optimal ``z = Z / D`` for labels ``y`` (±1), starting from states ``hint``.
+
         Block principal pivoting as in :func:`labelcert.svm.pivoting.settle`, then, where a singular kernel keeps it
         from ending, the criss-cross method; None where the problem is too large for that one. On a singular kernel
         the dual solution is not unique: labels whose value the others do not determine stay at their value in ``z``,
@@ -128,7 +136,7 @@ class ExactSVM:
             Z, D, loose = self._solve(labels, states, values)
             wrong = self._violations(labels, states, Z, D, loose)
             if not wrong:
-                return Z
+                return Z, D
             if len(wrong) < fewest:
                 fewest, patience = len(wrong), 3
             else:
@@ -194,7 +202,7 @@ class ExactSVM:
                 wrong.append((i, FREE))
         return wrong
 
-    def _criss_cross(self, y: list[int]) -> list[Any]:
+    def _criss_cross(self, y: list[int]) -> tuple[list[Any], Any]:
         """Least-index criss-cross method: finite on every positive semidefinite kernel, singular ones included.
 
         Works on the linear complementarity problem ``u = Q̃α − 1 + v ⟂ α``, ``s = C − α ⟂ v`` (all ≥ 0), whose
@@ -223,7 +231,7 @@ class ExactSVM:
         scale = fmpz(1)
         for a in alpha:
             scale = scale.lcm(a.q)
-        return [fmpz((a * scale).p) * y[i] for i, a in enumerate(alpha)]
+        return [fmpz((a * scale).p) * y[i] for i, a in enumerate(alpha)], scale
 
 
 def _solution(A: Any, right: list[Any]) -> tuple[Any, Any]:
@@ -271,5 +279,9 @@ class ExactRidge:
 
     def solve(self, right: list[int]) -> list[Any]:
         """Integers proportional, by a positive factor, to ``(Q + I/(2C))⁻¹ right``."""
-        numerators, _ = _solution(self._matrix, right)
-        return [numerators[i, 0] for i in range(len(right))]
+        return self.solution(right)[0]
+
+    def solution(self, right: list[int]) -> tuple[list[Any], Any]:
+        """``(Z, D)``, D > 0, with ``Z / D`` proportional to that by a factor that is the same for every ``right``."""
+        numerators, denominator = _solution(self._matrix, right)
+        return [numerators[i, 0] for i in range(len(right))], denominator

@@ -41,12 +41,15 @@ class Scorer(ABC):
         norms at most 1.
     clean : (n,) array
         Sign of each clean score: 0 where it is exactly zero.
+    scale : (n,) array
+        What multiplies the scores of the scaled rows back.
     decision : (n,) array
         Clean scores, for information.
     """
 
     problem: Problem
     rows: Float
+    scale: Float
     clean: Signs
     decision: Float
 
@@ -58,6 +61,14 @@ class Scorer(ABC):
     @abstractmethod
     def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
         """Scores of the scaled rows (all, or those of some nodes) and one error bound for all of them."""
+
+    @abstractmethod
+    def exact_solution(self, y: Float) -> tuple[list[Any], Any] | None:
+        """``(Z, D)`` such that ``row·Z / D``, with the row in integers, is the score up to a positive factor.
+
+        The factor depends on the row alone, so that scores of one node under different labels can be compared. None
+        where rational arithmetic is out of reach. Called right after :meth:`approximate` on the same labels.
+        """
 
     @abstractmethod
     def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
@@ -90,7 +101,7 @@ class Scorer(ABC):
             out[doubtful] = self.exact_signs(y, doubtful if nodes is None else nodes[doubtful])
         return out
 
-    def _integer_row(self, t: int) -> list[int]:
+    def integer_row(self, t: int) -> list[int]:
         """Test row ``t`` in integers, up to a power of two."""
         if t not in self._integers:
             self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
@@ -98,7 +109,7 @@ class Scorer(ABC):
 
     def _exact_products(self, Z: list[Any], nodes: Nodes) -> Signs:
         """Signs of the products of some test rows with exact numbers."""
-        products = (sum(k * v for k, v in zip(self._integer_row(int(t)), Z, strict=True)) for t in nodes)
+        products = (sum(k * v for k, v in zip(self.integer_row(int(t)), Z, strict=True)) for t in nodes)
         return np.array([_sign(p) for p in products], dtype=np.int8)
 
     def _products(self, z: Float, nodes: Nodes | None) -> Float:
@@ -109,6 +120,7 @@ class Scorer(ABC):
         return self.rows[nodes] @ z
 
     def _finish(self, scale: Float) -> None:
+        self.scale = scale
         self._integers: dict[int, list[int]] = {}
         y = self.problem.y
         p, tau = self.approximate(y)
@@ -153,14 +165,16 @@ class HingeScorer(Scorer):
 
     def exact_signs(self, y: Float, nodes: Nodes) -> Signs:
         """Retrain in rational arithmetic, from the states that float64 found."""
+        found = self.exact_solution(y)
+        return np.full(nodes.size, UNDECIDED) if found is None else self._exact_products(found[0], nodes)
+
+    def exact_solution(self, y: Float) -> tuple[list[Any], Any] | None:
+        """The same, as numerators and denominator of ``z``."""
         if not self.exact:
-            return np.full(nodes.size, UNDECIDED)
+            return None
         if self._exact is None:
             self._exact = ExactSVM(self.problem.K_train, self.problem.C)
-        Z = self._exact.train(y, self._scratch.state, self._scratch.z)
-        if Z is None:
-            return np.full(nodes.size, UNDECIDED)
-        return self._exact_products(Z, nodes)
+        return self._exact.solution(y, self._scratch.state, self._scratch.z)
 
 
 class LinearScorer(Scorer):
@@ -206,9 +220,16 @@ class LinearScorer(Scorer):
             return np.full(nodes.size, UNDECIDED)
         return self._exact_products(self._exact_ridge().solve([int(v) for v in y]), nodes)
 
+    def exact_solution(self, y: Float) -> tuple[list[Any], Any] | None:
+        """The labels themselves (at the cap), or one exact linear solve (ridge)."""
+        whole = [int(v) for v in y]
+        if self.problem.loss == "hinge":
+            return whole, 1
+        return self._exact_ridge().solution(whole) if self.exact else None
+
     def exact_row(self, t: int) -> list[Any] | None:
         """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""
-        row = self._integer_row(t)
+        row = self.integer_row(t)
         if self.problem.loss == "hinge":
             return row
         return self._exact_ridge().solve(row) if self.exact else None
