@@ -1,0 +1,142 @@
+"""One job, wherever it runs: the kernel once, then a certificate for each cell, reported as it finishes."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.certificate import Certificate
+from labelcert.certification import certify, versions
+from labelcert.errors import LabelcertError
+from labelcert.models import model_from_name
+from labelcert.studies.cells import Cell, Job
+from labelcert.studies.store import DONE, FAILED, Record
+from labelcert.workflow import choose_model
+
+INTERRUPTED = "interrupted"
+
+
+def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
+    """Records of all cells, one by one; what goes wrong with one is its record and does not stop the others.
+
+    Parameters
+    ----------
+    job : Job
+    workers : int, optional
+        Threads of each certificate; all cores by default.
+    """
+    started = time.perf_counter()
+    try:
+        model = model_from_name(job.model, **job.options)
+        if job.inductive:
+            blocks = None
+        else:
+            nodes = np.unique(np.concatenate([cell.test for cell in job.cells]))
+            blocks = model.kernel_blocks(job.graph, job.labeled, nodes, inductive=False)
+    except Exception as error:
+        for cell in job.cells:
+            yield failure(cell, error, time.perf_counter() - started)
+        return
+    kernel_seconds = time.perf_counter() - started
+    for cell in job.cells:
+        started = time.perf_counter()
+        try:
+            if blocks is None:
+                K_train, K_test = model.kernel_blocks(job.graph, job.labeled, cell.test, inductive=True)
+            else:
+                K_train, K_test = blocks[0], blocks[1][np.searchsorted(nodes, cell.test)]
+            shift = published_shift(K_train) if job.options.get("variant") == "published" else 0.0
+            C = cell.C
+            if C is None:
+                C = choose_model(
+                    job.model, job.graph, job.labeled, C="cv", rule=cell.rule, seed=job.seed, **job.options
+                ).model.C
+            certificate = certify(
+                K_train + shift * np.eye(len(K_train)) if shift else K_train,
+                job.graph.labels[job.labeled],
+                K_test,
+                C,
+                max_flips=cell.max_flips,
+                engine=cell.engine,
+                time_limit=cell.time_limit,
+                workers=workers,
+            )
+        except Exception as error:
+            yield failure(cell, error, time.perf_counter() - started)
+            continue
+        if certificate.settings["stopped"] == INTERRUPTED:
+            raise KeyboardInterrupt
+        truth = job.graph.labels[cell.test]
+        seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
+        yield _record(cell, DONE, seconds, result={**summary(certificate, truth, C), "shift": shift})
+
+
+def published_shift(K_train: npt.NDArray[np.float64]) -> float:
+    """What makes a published kernel positive semidefinite, added to its diagonal; 0 where it is already.
+
+    The published code clips covariances, which can make a kernel indefinite (see the page on models). Such a matrix
+    is no kernel and `certify` refuses it; for the comparison it is mended by the least shift, which is recorded.
+    """
+    eigenvalues = np.linalg.eigvalsh(K_train)
+    lowest = float(eigenvalues[0])
+    rounding = 1e-12 * float(np.abs(eigenvalues).max(initial=0.0))
+    return 0.0 if lowest >= -rounding else -lowest + rounding
+
+
+def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:
+    """The record of a cell that failed, with the reason."""
+    record = _record(cell, FAILED, seconds, reason=f"{type(error).__name__}: {error}")
+    if not isinstance(error, LabelcertError):
+        record["traceback"] = "".join(traceback.format_exception(error))[-4000:]
+    return record
+
+
+def unavailable(key: str, about: Any, reason: str) -> Record:
+    """The record of a cell whose data is not here."""
+    return {"cell": key, "status": FAILED, "about": dict(about), "reason": reason, "run": _run(0.0)}
+
+
+def summary(certificate: Certificate, truth: npt.NDArray[np.int64], C: float) -> dict[str, Any]:
+    """All that studies read off a certificate, in plain values: counts of nodes for every budget 0..B.
+
+    The same problem gives the same summary, bit for bit, wherever and however often it is computed.
+    """
+    c = certificate
+    correct = (truth == c.predictions) & (c.radius_upper > 0)
+    budgets = np.arange(c.max_flips + 1)
+
+    def survive(radius: npt.NDArray[np.int64]) -> list[int]:
+        return [int(v) for v in (radius[:, None] > budgets[None, :]).sum(axis=0)]
+
+    return {
+        "n_test": c.n_test,
+        "labels": int(c.labels.size),
+        "max_flips": c.max_flips,
+        "C": float(C),
+        "engine": c.engine,
+        "exact": c.exact,
+        "stopped": c.settings["stopped"],
+        "problem_sha256": c.settings["problem_sha256"],
+        "correct": int(correct.sum()),
+        "survive_lower": survive(c.radius_lower),
+        "survive_upper": survive(c.radius_upper),
+        "correct_lower": survive(c.radius_lower[correct]),
+        "correct_upper": survive(c.radius_upper[correct]),
+        "changed_lower": [int(v) for v in c.collective_lower],
+        "changed_upper": [int(v) for v in c.collective_upper],
+    }
+
+
+def _record(cell: Cell, status: str, seconds: float, **more: Any) -> Record:
+    return {"cell": cell.key, "status": status, "about": dict(cell.about), "run": _run(seconds), **more}
+
+
+def _run(seconds: float) -> dict[str, Any]:
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"seconds": round(seconds, 4), "finished": finished, "versions": versions()}
