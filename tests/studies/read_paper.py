@@ -156,7 +156,6 @@ def _differences(source: str) -> Iterator[Row]:
         yield ("section 4.1", "cora-ml-b", model, 0.2, 0.25, float(flat))
         yield ("section 4.1", "cora-ml-b", model, 0.05, 0.1, float(drop))
     yield ("section 4.1", "cora-ml-b", "gcn", 0.2, 0.25, 0.0)
-    yield ("section 4.1", "cora-ml-b", "gcn-skip-alpha", 0.2, 0.25, 0.0)
     found = re.findall(
         r"for (GIN|MLP) \$\\Delta_\{med\}=(\S+?)\$\\% compared to \$\\Delta_\{strong\}=(\S+?)\$\\%", source
     )

@@ -9,6 +9,9 @@ attack takes the largest gains: a sort for equal costs, a knapsack for others.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +42,19 @@ KNAPSACK_SECONDS = 3e-8
 """Rough time of one cell of a knapsack table."""
 
 _BLOCK_BYTES = 64e6
+
+
+_curve_updates: ContextVar[float] = ContextVar("curve_updates", default=CURVE_UPDATES)
+
+
+@contextmanager
+def curve_effort(updates: float) -> Iterator[None]:
+    """Spend that many score updates on each exact curve, instead of ``CURVE_UPDATES``."""
+    token = _curve_updates.set(updates)
+    try:
+        yield
+    finally:
+        _curve_updates.reset(token)
 
 
 class ClosedForm:
@@ -104,10 +120,11 @@ class ClosedForm:
         """The largest budget for which walking every labelling is within the effort."""
         budget = question.problem.max_flips
         nodes = max(1, question.nodes.size)
-        if count_stops(question, budget) * nodes <= CURVE_UPDATES:
+        effort = _curve_updates.get()
+        if count_stops(question, budget) * nodes <= effort:
             return budget
         reach = 0
-        while reach < budget and count_stops(question, reach + 1) * nodes <= CURVE_UPDATES:
+        while reach < budget and count_stops(question, reach + 1) * nodes <= effort:
             reach += 1
         return reach
 

@@ -49,7 +49,7 @@ class Cell:
     test : (n,) array of node indices
     max_flips : int
     engine : str
-    time_limit : float or None
+    time_limit, curve_effort : float or None
     about : mapping
         What it is, in plain values, for the record.
     """
@@ -61,6 +61,7 @@ class Cell:
     max_flips: int
     engine: str
     time_limit: float | None
+    curve_effort: float | None
     about: Mapping[str, Any]
 
 
@@ -305,9 +306,11 @@ class _Builder:
             "engine": certificate.engine,
             "time_limit": study.time_limit,
         }
+        if study.curve_effort is not None:
+            decides["curve_effort"] = study.curve_effort
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
-        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about)
+        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, study.curve_effort, about)
         # Cross-validation shuffles by the seed, so the seed is part of what a job shares.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)

@@ -13,13 +13,18 @@ import numpy.typing as npt
 
 from labelcert.certificate import Certificate
 from labelcert.certification import certify, versions
+from labelcert.engines.closed_form import CURVE_UPDATES, curve_effort
 from labelcert.errors import LabelcertError
 from labelcert.models import model_from_name
+from labelcert.studies import published_code
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.store import DONE, FAILED, Record
 from labelcert.workflow import choose_model
 
 INTERRUPTED = "interrupted"
+
+Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
 
 
 def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
@@ -51,42 +56,51 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
                 K_train, K_test = model.kernel_blocks(job.graph, job.labeled, cell.test, inductive=True)
             else:
                 K_train, K_test = blocks[0], blocks[1][np.searchsorted(nodes, cell.test)]
-            shift = published_shift(K_train) if job.options.get("variant") == "published" else 0.0
+            labels, truth = job.graph.labels[job.labeled], job.graph.labels[cell.test]
             C = cell.C
             if C is None:
                 C = choose_model(
                     job.model, job.graph, job.labeled, C="cv", rule=cell.rule, seed=job.seed, **job.options
                 ).model.C
-            certificate = certify(
-                K_train + shift * np.eye(len(K_train)) if shift else K_train,
-                job.graph.labels[job.labeled],
-                K_test,
-                C,
-                max_flips=cell.max_flips,
-                engine=cell.engine,
-                time_limit=cell.time_limit,
-                workers=workers,
-            )
+            published = job.options.get("variant") == "published"
+            with curve_effort(CURVE_UPDATES if cell.curve_effort is None else cell.curve_effort):
+                result = _certified(cell, K_train, labels, K_test, truth, C, published=published, workers=workers)
         except Exception as error:
             yield failure(cell, error, time.perf_counter() - started)
             continue
-        if certificate.settings["stopped"] == INTERRUPTED:
+        if result["stopped"] == INTERRUPTED:
             raise KeyboardInterrupt
-        truth = job.graph.labels[cell.test]
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
-        yield _record(cell, DONE, seconds, result={**summary(certificate, truth, C), "shift": shift})
+        yield _record(cell, DONE, seconds, result=result)
 
 
-def published_shift(K_train: npt.NDArray[np.float64]) -> float:
-    """What makes a published kernel positive semidefinite, added to its diagonal; 0 where it is already.
-
-    The published code clips covariances, which can make a kernel indefinite (see the page on models). Such a matrix
-    is no kernel and `certify` refuses it; for the comparison it is mended by the least shift, which is recorded.
-    """
-    eigenvalues = np.linalg.eigvalsh(K_train)
-    lowest = float(eigenvalues[0])
-    rounding = 1e-12 * float(np.abs(eigenvalues).max(initial=0.0))
-    return 0.0 if lowest >= -rounding else -lowest + rounding
+def _certified(
+    cell: Cell,
+    K_train: Float,
+    labels: Int,
+    K_test: Float,
+    truth: Int,
+    C: float,
+    *,
+    published: bool,
+    workers: int | None,
+) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "max_flips": cell.max_flips,
+        "engine": cell.engine,
+        "time_limit": cell.time_limit,
+        "workers": workers,
+    }
+    if not published:
+        return summary(certify(K_train, labels, K_test, C, **options), truth, C)
+    shift = published_code.diagonal_shift(K_train)
+    K_train = K_train + shift * np.eye(len(K_train))
+    contrary = published_code.contrary_nodes(K_train, labels, K_test, C)
+    certificate = certify(K_train, labels, K_test[~contrary], C, **options)
+    result = summary(certificate, truth[~contrary], C)
+    if contrary.any():
+        result = published_code.with_contrary(result, certificate, K_train, K_test[contrary], C)
+    return {**result, "diagonal_shift": shift, "contrary_nodes": int(contrary.sum())}
 
 
 def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:

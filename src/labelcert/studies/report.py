@@ -275,7 +275,7 @@ def _counts(plan: Plan, comparison: Sequence[Compared]) -> str:
 
 
 def _number(beside: dict[tuple[str, str, str, str], Compared], row: Any) -> Compared | None:
-    return beside.get((row.dataset_name, row.model_name, row.certificate, f"{row.epsilon:g}"))
+    return beside.get((row.dataset_name, row.model_name, row.certificate, _at(row).removeprefix("ε = ")))
 
 
 def _cell(row: Any, number: Compared | None) -> str:
@@ -305,7 +305,7 @@ def _interval(lower: float, upper: float) -> str:
 
 
 def _at(row: Any) -> str:
-    return f"ε = {row.epsilon:g}" if row.epsilon is not None and not math.isnan(row.epsilon) else f"{row.flips} flips"
+    return f"{row.flips} flips" if math.isnan(row.epsilon) else f"ε = {row.epsilon:g}"
 
 
 def _line(cells: Sequence[str]) -> str:

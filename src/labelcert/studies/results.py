@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,10 +95,10 @@ def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
                 "certificate": place.certificate,
                 "kind": place.kind,
                 "seed": place.seed,
-                "epsilon": epsilon,
+                "epsilon": math.nan if epsilon is None else epsilon,
                 "flips": flips,
-                "lower": None,
-                "upper": None,
+                "lower": math.nan,
+                "upper": math.nan,
             }
             if result is not None and flips <= result["max_flips"]:
                 row["lower"], row["upper"] = bounds(result, place.kind, flips)
@@ -121,18 +122,19 @@ def bounds(result: dict[str, Any], kind: str, flips: int) -> tuple[float, float]
 
 def _about(record: Record | None, place: Place, flips: int) -> dict[str, Any]:
     if record is None:
-        return {"status": MISSING, "reason": MISSING, "cell": place.cell}
+        record = {"status": MISSING, "reason": MISSING}
     result = record.get("result", {})
+    run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
     beyond = bool(result) and flips > result["max_flips"]
     return {
-        "n_test": result.get("n_test"),
-        "labels": result.get("labels"),
-        "C": result.get("C"),
-        "engine": result.get("engine"),
-        "exact": result.get("exact"),
+        "n_test": result.get("n_test", math.nan),
+        "labels": result.get("labels", math.nan),
+        "C": result.get("C", math.nan),
+        "engine": result.get("engine", ""),
+        "exact": result.get("exact", False) and not beyond,
         "status": record["status"],
         "reason": BEYOND if beyond else record.get("reason", ""),
-        "seconds": record["run"]["seconds"],
-        "labelcert": record["run"]["versions"]["labelcert"],
+        "seconds": run["seconds"],
+        "labelcert": run["versions"]["labelcert"],
         "cell": place.cell,
     }

@@ -33,7 +33,7 @@ PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
 _TOP = (
     *("name", "title", "where", "note", "report", "compare"),
     *("datasets", "models", "certificates", "seeds", "budgets", "flips", "up_to"),
-    *("hyperparameters", "rule", "variant", "inductive", "time_limit"),
+    *("hyperparameters", "rule", "variant", "inductive", "time_limit", "curve_effort"),
 )
 _FILES = ("edges", "features", "labels")
 _COLUMNS = ("source", "target", "weight", "node", "label_column")
@@ -147,6 +147,9 @@ class Study:
     inductive : bool
     time_limit : float or None
         Seconds for each certificate; what is open then comes as intervals.
+    curve_effort : float or None
+        Score updates spent on an exact collective curve where scores are linear in the labels; beyond, it comes as
+        intervals.
     report : str
         How results are shown, one of `REPORTS`.
     compare : tuple of str
@@ -170,6 +173,7 @@ class Study:
     variant: str = "exact"
     inductive: bool = False
     time_limit: float | None = None
+    curve_effort: float | None = None
     report: str = "certified"
     compare: tuple[str, ...] = ()
     where: str = ""
@@ -277,7 +281,8 @@ class _Reader:
             rule=self._choice(raw, "rule", RULES, None),
             variant=self._choice(raw, "variant", VARIANTS, "exact"),
             inductive=self._flag(raw, "inductive"),
-            time_limit=self._positive(raw, "time_limit"),
+            time_limit=self._positive(raw, "time_limit", "a positive number of seconds"),
+            curve_effort=self._positive(raw, "curve_effort", "a positive number of score updates"),
             report=self._choice(raw, "report", REPORTS, "certified"),
             compare=self._list(raw, "compare", _word, "names of published tables", ()),
             where=self._text(raw, "where", ""),
@@ -398,12 +403,12 @@ class _Reader:
             raise self._wrong(_join(at, key), "true or false", repr(value))
         return value
 
-    def _positive(self, raw: Mapping[str, Any], key: str) -> float | None:
+    def _positive(self, raw: Mapping[str, Any], key: str, what: str) -> float | None:
         value = raw.get(key)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise self._wrong(key, "a positive number of seconds", repr(value))
+            raise self._wrong(key, what, repr(value))
         return float(value)
 
     def _share(self, raw: Mapping[str, Any], key: str) -> float | None:
