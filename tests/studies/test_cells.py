@@ -99,3 +99,12 @@ def test_own_nodes_by_name() -> None:
     [job] = expand(parse_study(text, name="any")).jobs
     assert job.labeled.tolist() == [0, 1, 32, 33]
     assert job.cells[0].test.tolist() == [8, 30]
+
+
+def test_accuracy_without_truth_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "l.csv").write_text("node,label\na,x\nb,y\n")
+    text = 'flips = [1]\ncertificates = ["accuracy"]\n[[datasets]]\nedges = "e.csv"\nlabels = "l.csv"\n'
+    text += '[[models]]\nname = "gcn"\nC = 1.0\n'
+    with pytest.raises(InvalidInput, match="'ratio' instead"):
+        expand(parse_study(text, name="any", folder=tmp_path))

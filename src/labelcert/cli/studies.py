@@ -239,7 +239,8 @@ def _print_report(plan: Plan, report: Report) -> None:
     click.echo(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
     for sheet in report.sheets:
         print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
-    click.echo(f"beside the paper: {report.counts}")
+    if plan.study.where:
+        click.echo(f"beside the paper: {report.counts}")
     for note in report.notes:
         click.echo(f"note: {note}")
     if not has_parquet():
@@ -251,11 +252,11 @@ def _print_report(plan: Plan, report: Report) -> None:
 def _time(ran: _Ran) -> str:
     outcome = ran.outcome
     text = (
-        f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once"
-        f" ({outcome.reused} more were there already; all of them together took {outcome.certificate_seconds:.1f} s on "
-        "one core)"
+        f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once "
+        f"({outcome.reused} more were there already; all together are {outcome.certificate_seconds:.1f} s of work)"
     )
-    if any(certificate.kind == "collective" for certificate in ran.plan.study.certificates):
+    study = ran.plan.study
+    if study.where and any(certificate.kind == "collective" for certificate in study.certificates):
         text += (
             f"; the paper reports {HOURS_PER_COLLECTIVE_CERTIFICATE} hours for one collective certificate at one budget"
         )
@@ -263,7 +264,7 @@ def _time(ran: _Ran) -> str:
 
 
 def _overview(finished: Sequence[_Ran], out: Path, seconds: float) -> None:
-    headings = ("study", "certificates", "failed", "seconds", "seconds on one core", "beside the paper")
+    headings = ("study", "certificates", "failed", "seconds", "seconds of work", "beside the paper")
     rows = [
         (
             ran.plan.study.name,

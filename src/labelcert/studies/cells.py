@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from labelcert.budget import flips_for_fraction
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, multiclass_targets
+from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset, multiclass_targets
 from labelcert.graphs.datasets import dataset_info
 from labelcert.models import model_from_name
 from labelcert.models.selection import C_GRID
@@ -212,6 +212,12 @@ class _Builder:
             graph = self._load(dataset, seed)
             split = self._split(dataset, graph, seed)
             tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
+            for certificate, test in tests.items():
+                if certificate.kind == "accuracy" and np.any(graph.labels[test] == UNLABELED):
+                    raise InvalidInput(
+                        "certified accuracy needs the true label of every test node, but some have none; ask for "
+                        "'ratio' instead, or name test nodes that have labels"
+                    )
         except DataUnavailable as error:
             for model, certificate in self._combinations(dataset):
                 self._miss(dataset, model, certificate, seed, f"not available offline: {error}")

@@ -113,7 +113,8 @@ def make_report(plan: Plan, store: Store, folder: Path | None = None, *, picture
     text = "\n".join(
         [f"# {plan.study.title}", "", *([f"{plan.study.where}.", ""] if plan.study.where else [])]
         + [sheet.markdown() for sheet in sheets]
-        + [f"{_counts(plan, comparison)}.", "", *(f"- {note}" for note in notes), ""]
+        + ([f"Beside the paper: {_counts(plan, comparison)}.", ""] if plan.study.where else [])
+        + [*(f"- {note}" for note in notes), ""]
     )
     (folder / "table.md").write_text(text, encoding="utf-8")
     written.append(folder / "table.md")
@@ -153,8 +154,9 @@ def _certified_sheets(plan: Plan, summary: pd.DataFrame, comparison: Sequence[Co
         for model, own in part.groupby("model", sort=False):
             cells = {_at(row): _cell(row, _number(beside, row)) for row in each_row(own)}
             rows.append((str(model), *(cells.get(a, "–") for a in at)))
-        seeds = part["seeds"].max()
-        title = f"{dataset}: {prefix}{KIND_TITLES[kind]} in %, mean ± deviation over {seeds} seeds"
+        seeds = int(part["seeds"].max())
+        title = f"{dataset}: {prefix}{KIND_TITLES[kind]} in %"
+        title += f", mean ± deviation over {seeds} seeds" if seeds > 1 else ""
         sheets.append(Sheet(title + (" / paper" if paper else ""), ("model", *at), tuple(rows)))
     return tuple(sheets)
 
@@ -283,7 +285,9 @@ def _cell(row: Any, number: Compared | None) -> str:
         text = "not available" if row.reason.startswith("not available") else "failed"
         text = "–" if row.reason in (MISSING, "") or row.reason.startswith("beyond") else text
         return _with_paper(text, number, "{:.1f}")
-    text = f"{_interval(row.mean_lower, row.mean_upper)} ± {row.std:.1f}"
+    text = _interval(row.mean_lower, row.mean_upper)
+    if row.seeds > 1:
+        text += f" ± {row.std:.1f}"
     if row.seeds_missing:
         text += f" ({row.seeds} of {row.seeds + row.seeds_missing} seeds)"
     return _with_paper(text, number, "{:.1f}")
@@ -305,7 +309,9 @@ def _interval(lower: float, upper: float) -> str:
 
 
 def _at(row: Any) -> str:
-    return f"{row.flips} flips" if math.isnan(row.epsilon) else f"ε = {row.epsilon:g}"
+    if not math.isnan(row.epsilon):
+        return f"ε = {row.epsilon:g}"
+    return "1 flip" if row.flips == 1 else f"{row.flips} flips"
 
 
 def _line(cells: Sequence[str]) -> str:
