@@ -46,6 +46,6 @@ def paper_study(name: str) -> Study:
 def find_study(file: str) -> Study:
     """A study from a file, or of the paper by its name."""
     path = Path(file)
-    if path.suffix != ".toml" and not path.exists() and file in ORDER:
+    if file in ORDER and not path.is_file():
         return paper_study(file)
     return read_study(path)
