@@ -5,13 +5,12 @@ import itertools
 import numpy as np
 
 from labelcert import certify
-from labelcert.studies.execution import summary
-from labelcert.studies.published_code import contrary_nodes, with_contrary
+from labelcert.studies.published_code import certify_as_published, contrary_nodes
 from labelcert.svm import train
 
 
 def test_contrary_nodes_count_as_changed_until_their_score_turns() -> None:
-    """Against brute force: the certificate of the other nodes, and the contrary one beside it."""
+    """Against brute force."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(6, 3))
     K = X @ X.T + 1e-3 * np.eye(6)
@@ -19,11 +18,9 @@ def test_contrary_nodes_count_as_changed_until_their_score_turns() -> None:
     labels = np.array([0, 1, 0, 1, 1, 0])
     y = 2.0 * labels - 1.0
     C = 0.3
-    truth = np.zeros(5, dtype=np.int64)
     clean = rows @ train(K, y, C) > 0
     contrary = np.array([True, False, False, False, False])
-    rest = certify(K, labels, rows[~contrary], C)
-    found = with_contrary(summary(rest, truth[~contrary], C), rest, K, rows[contrary], C)
+    cert = certify_as_published(K, labels, rows, C, contrary, max_flips=6, workers=1)
     best = np.zeros(7, dtype=int)
     for size in range(7):
         for flips in itertools.combinations(range(6), size):
@@ -32,10 +29,12 @@ def test_contrary_nodes_count_as_changed_until_their_score_turns() -> None:
             after = rows @ train(K, flipped, C) > 0
             best[size] = max(best[size], int(((after != clean) != contrary).sum()))
     best = np.maximum.accumulate(best)
-    assert found["n_test"] == 5
-    assert (np.array(found["changed_lower"]) <= best).all()
-    assert (best <= np.array(found["changed_upper"])).all()
-    assert found["survive_lower"][0] == 4
+    assert cert.exact
+    assert cert.collective_lower.tolist() == best.tolist()
+    assert cert.radius_lower[0] == 0
+    plain = certify(K, labels, rows, C)
+    assert cert.radius_lower[1:].tolist() == plain.radius_lower[1:].tolist()
+    assert cert.predictions[0] != plain.predictions[0]
 
 
 def test_small_dual_variables_decide_a_prediction() -> None:

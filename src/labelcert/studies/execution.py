@@ -96,10 +96,13 @@ def _certified(
     shift = published_code.diagonal_shift(K_train)
     K_train = K_train + shift * np.eye(len(K_train))
     contrary = published_code.contrary_nodes(K_train, labels, K_test, C)
-    certificate = certify(K_train, labels, K_test[~contrary], C, **options)
-    result = summary(certificate, truth[~contrary], C)
     if contrary.any():
-        result = published_code.with_contrary(result, certificate, K_train, K_test[contrary], C)
+        certificate = published_code.certify_as_published(
+            K_train, labels, K_test, C, contrary, max_flips=cell.max_flips, workers=workers
+        )
+    else:
+        certificate = certify(K_train, labels, K_test, C, **options)
+    result = summary(certificate, truth, C)
     return {**result, "diagonal_shift": shift, "contrary_nodes": int(contrary.sum())}
 
 

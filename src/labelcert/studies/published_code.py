@@ -7,15 +7,14 @@ prediction that is not the model's.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.certificate import Certificate
+from labelcert.certification import check_witnesses, compose
+from labelcert.engines import Control, Question, choose
 from labelcert.problem import Problem
 from labelcert.svm import train
-from labelcert.svm.scoring import HingeScorer
 
 Float = npt.NDArray[np.float64]
 
@@ -47,28 +46,26 @@ def contrary_nodes(K_train: Float, labels: npt.NDArray[np.int64], K_test: Float,
     return np.asarray((K_test @ z > 0) != (K_test @ dropped > 0))
 
 
-def with_contrary(
-    summary: dict[str, Any], rest: Certificate, K_train: Float, K_contrary: Float, C: float
-) -> dict[str, Any]:
-    """The summary of all nodes, from the certificate of those that are predicted as they are certified.
+def certify_as_published(
+    K_train: Float,
+    labels: npt.NDArray[np.int64],
+    K_test: Float,
+    C: float,
+    contrary: npt.NDArray[np.bool_],
+    *,
+    max_flips: int,
+    workers: int | None,
+) -> Certificate:
+    """A certificate in which contrary nodes keep their published prediction.
 
-    A contrary node counts as changed from the start, and as unchanged only under flips that turn its score. No more
-    than all of them can be changed along with the rest; how many are, the attacks on the rest show.
+    Such a node is changed from the start (radius 0), and unchanged only under flips that turn its score.
     """
-    count = len(K_contrary)
-    labels = rest.labels
-    scorer = HingeScorer(Problem.build(K_train, labels, K_contrary, C))
-    sign = np.where(labels == rest.classes[1], 1.0, -1.0)
-    lower = []
-    for b in range(rest.max_flips + 1):
-        y = sign.copy()
-        y[list(rest.collective_witness(b))] *= -1.0
-        lower.append(int(rest.collective_lower[b]) + int(scorer.changed(y)[1].sum()))
-    lower = [int(v) for v in np.maximum.accumulate(lower)]
-    return {
-        **summary,
-        "n_test": summary["n_test"] + count,
-        "exact": summary["exact"] and lower == [v + count for v in summary["changed_upper"]],
-        "changed_lower": lower,
-        "changed_upper": [v + count for v in summary["changed_upper"]],
-    }
+    problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips)
+    control = Control(workers=workers or 1)
+    with control.running():
+        engine, question = choose("enumerate", problem, control)
+        question.scorer.clean[contrary] *= -1
+        question = Question.ask(problem, question.scorer)
+        findings = check_witnesses(question, engine.run(question, control))
+    settings = {"engine": engine.name, "stopped": control.stop.value, "problem_sha256": problem.digest()}
+    return compose(question, findings, settings)
