@@ -149,15 +149,16 @@ def _check_versions(client: Client) -> None:
     """Other versions may compute other last digits, or not understand the jobs at all."""
     here = versions()
     try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError:
+        raise DataUnavailable("the Dask scheduler has no workers; start some with `dask worker ADDRESS`") from None
+    try:
         found = client.run(versions)
     except Exception as error:
         raise InvalidInput(
             f"the workers of the cluster cannot run labelcert ({error}); install labelcert "
             f"{here['labelcert']} on every worker"
         ) from None
-    if not found:
-        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        found = client.run(versions)
     for worker, there in found.items():
         differing = [
             f"{k} {there.get(k)} instead of {version}" for k, version in here.items() if there.get(k) != version
