@@ -137,9 +137,10 @@ def curves_figure(panels: Sequence[Panel], *, xlabel: str, ylabel: str, title: s
     for axes, panel in zip(grid.flat, panels, strict=False):
         for k, curve in enumerate(panel.curves):
             colour, turn = PALETTE[k % len(PALETTE)], k // len(PALETTE)
+            exact = np.isclose(curve.lower, curve.upper, rtol=0, atol=1e-9)
             axes.errorbar(
                 curve.x,
-                curve.lower,
+                np.where(exact, curve.lower, np.nan),  # a line through bounds would look like an answer
                 yerr=curve.deviation,
                 color=colour,
                 marker=MARKERS[(k + turn) % len(MARKERS)],
@@ -151,8 +152,9 @@ def curves_figure(panels: Sequence[Panel], *, xlabel: str, ylabel: str, title: s
                 label=curve.name,
                 zorder=3,
             )
-            if np.any(curve.lower < curve.upper):
-                axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.2, linewidth=0, zorder=1)
+            if not exact.all():
+                axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
+                axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
         axes.set_title(panel.heading, fontsize=10)
         axes.set_xlabel(xlabel)
         axes.set_ylim(-3, 103)

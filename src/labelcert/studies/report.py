@@ -283,10 +283,10 @@ def _number(beside: dict[tuple[str, str, str, str], Compared], row: Any) -> Comp
 def _cell(row: Any, number: Compared | None) -> str:
     if math.isnan(row.mean_lower):
         text = "not available" if row.reason.startswith("not available") else "failed"
-        text = "–" if row.reason in (MISSING, "") or row.reason.startswith("beyond") else text
+        text = "–" if row.reason == MISSING else text
         return _with_paper(text, number, "{:.1f}")
     text = _interval(row.mean_lower, row.mean_upper)
-    if row.seeds > 1:
+    if row.seeds > 1 and row.mean_upper - row.mean_lower < 1e-9:
         text += f" ± {row.std:.1f}"
     if row.seeds_missing:
         text += f" ({row.seeds} of {row.seeds + row.seeds_missing} seeds)"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLACE = ["dataset", "model", "certificate", "epsilon", "flips"]
-MISSING, BEYOND = "not computed", "beyond the largest budget"
+MISSING = "not computed"
 
 
 def tidy(plan: Plan, store: Store) -> pd.DataFrame:
@@ -100,7 +100,7 @@ def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
                 "lower": math.nan,
                 "upper": math.nan,
             }
-            if result is not None and flips <= result["max_flips"]:
+            if result is not None:
                 row["lower"], row["upper"] = bounds(result, place.kind, flips)
             yield {**row, **_about(record, place, flips)}
 
@@ -108,16 +108,21 @@ def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
 def bounds(result: dict[str, Any], kind: str, flips: int) -> tuple[float, float]:
     """Certified ratio or accuracy at one budget, as an interval.
 
+    Beyond the largest certified budget nothing is proved to survive, and no more than up to it.
+
     Examples
     --------
-    >>> bounds({"n_test": 4, "changed_lower": [0, 1], "changed_upper": [0, 2]}, "collective", 1)
-    (0.5, 0.75)
+    >>> result = {"n_test": 4, "max_flips": 1, "changed_lower": [0, 1], "changed_upper": [0, 2]}
+    >>> bounds(result, "collective", 1), bounds(result, "collective", 2)
+    ((0.5, 0.75), (0.0, 0.75))
     """
-    n = result["n_test"]
+    n, at = result["n_test"], min(flips, result["max_flips"])
     if kind == "collective":
-        return 1 - result["changed_upper"][flips] / n, 1 - result["changed_lower"][flips] / n
-    what = "correct" if kind == "accuracy" else "survive"
-    return result[f"{what}_lower"][flips] / n, result[f"{what}_upper"][flips] / n
+        lower, upper = 1 - result["changed_upper"][at] / n, 1 - result["changed_lower"][at] / n
+    else:
+        what = "correct" if kind == "accuracy" else "survive"
+        lower, upper = result[f"{what}_lower"][at] / n, result[f"{what}_upper"][at] / n
+    return (lower if at == flips else 0.0), upper
 
 
 def _about(record: Record | None, place: Place, flips: int) -> dict[str, Any]:
@@ -125,15 +130,14 @@ def _about(record: Record | None, place: Place, flips: int) -> dict[str, Any]:
         record = {"status": MISSING, "reason": MISSING}
     result = record.get("result", {})
     run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
-    beyond = bool(result) and flips > result["max_flips"]
     return {
         "n_test": result.get("n_test", math.nan),
         "labels": result.get("labels", math.nan),
         "C": result.get("C", math.nan),
         "engine": result.get("engine", ""),
-        "exact": result.get("exact", False) and not beyond,
+        "exact": result.get("exact", False) and flips <= result["max_flips"],
         "status": record["status"],
-        "reason": BEYOND if beyond else record.get("reason", ""),
+        "reason": record.get("reason", ""),
         "seconds": run["seconds"],
         "labelcert": run["versions"]["labelcert"],
         "cell": place.cell,
