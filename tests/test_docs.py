@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?", re.DOTALL)
-TABLE = re.compile(r"`(?P<name>\w+\.csv)`:\s*```csv\n(?P<rows>.*?)```", re.DOTALL)
+FILE = re.compile(r"`(?P<name>\w+\.(?P<kind>csv|toml))`:\s*```(?P=kind)\n(?P<content>.*?)```", re.DOTALL)
 
 
 def data_folder() -> Path | None:
@@ -30,8 +30,9 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             pytest.skip("the page uses a dataset that is not here; set LABELCERT_DATA_DIR")
         monkeypatch.setenv("LABELCERT_DATA_DIR", str(data_folder()))
     monkeypatch.chdir(tmp_path)
-    for table in TABLE.finditer((ROOT / "docs" / "bring-your-own-graph.md").read_text(encoding="utf-8")):
-        (tmp_path / table["name"]).write_text(table["rows"], encoding="utf-8")
+    shared = (ROOT / "docs" / "bring-your-own-graph.md").read_text(encoding="utf-8")
+    for file in FILE.finditer(shared + "\n" + text):
+        (tmp_path / file["name"]).write_text(file["content"], encoding="utf-8")
     namespace: dict[str, object] = {}
     for block in BLOCK.finditer(text):
         printed = io.StringIO()

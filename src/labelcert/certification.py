@@ -254,11 +254,13 @@ def compose(question: Question, findings: Findings, settings: dict[str, Any]) ->
             distinct[key] = len(curve_sets)
             curve_sets.append(index[flips])
         set_of[b] = distinct[key]
-    assert findings.radius_by is not None
-    assert findings.curve_by is not None
+    radius_by, curve_by = findings.radius_by, findings.curve_by
+    if radius_by is None or curve_by is None:  # one engine did it all
+        radius_by = np.full(question.nodes.size, settings["engine"])
+        curve_by = np.full(problem.max_flips + 1, settings["engine"])
     proved_by = np.where(tied, "clean score", "")
     proved_by = proved_by.astype("U32")
-    proved_by[question.nodes] = findings.radius_by
+    proved_by[question.nodes] = radius_by
     positive = np.where(np.abs(scorer.clean) > 1, scorer.decision >= 0, scorer.clean >= 0)
     arrays: dict[str, npt.NDArray[Any]] = {
         "predictions": np.where(positive, problem.classes[1], problem.classes[0]),
@@ -271,7 +273,7 @@ def compose(question: Question, findings: Findings, settings: dict[str, Any]) ->
         "classes": problem.classes,
         "curve_set_of": set_of,
         "radius_proved_by": proved_by,
-        "collective_proved_by": findings.curve_by,
+        "collective_proved_by": curve_by,
     }
     for array in arrays.values():
         array.setflags(write=False)

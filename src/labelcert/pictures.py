@@ -8,6 +8,7 @@ styles say the same a second time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,76 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
         _whole(axes.xaxis)
     panels[0].set_ylabel("predictions that survive (%)")
     panels[-1].legend(frameon=False)
+    if title:
+        figure.suptitle(title, fontsize=12)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A line of a study: means over seeds, as proved intervals, and their deviation; all in percent."""
+
+    name: str
+    x: npt.NDArray[np.float64]
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+    deviation: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves under one heading."""
+
+    heading: str
+    curves: tuple[Curve, ...]
+
+
+def curves_figure(panels: Sequence[Panel], *, xlabel: str, ylabel: str, title: str | None = None) -> Figure:
+    """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
+
+    Examples
+    --------
+    >>> x, y = np.array([0.1, 0.2]), np.array([80.0, 50.0])
+    >>> panel = Panel("CSBM", (Curve("GCN", x, y, y, 0 * y),))
+    >>> len(curves_figure([panel], xlabel="budget", ylabel="certified (%)").axes)
+    1
+    """
+    _need(panels)
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    # Panels may have lines of their own, so each has its legend, with room on the right.
+    figure = _figure(5.2 * columns, 3.8 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        for k, curve in enumerate(panel.curves):
+            colour, turn = PALETTE[k % len(PALETTE)], k // len(PALETTE)
+            exact = np.isclose(curve.lower, curve.upper, rtol=0, atol=1e-9)
+            axes.errorbar(
+                curve.x,
+                np.where(exact, curve.lower, np.nan),  # a line through bounds would look like an answer
+                yerr=curve.deviation,
+                color=colour,
+                marker=MARKERS[(k + turn) % len(MARKERS)],
+                linestyle=("-", "--", ":")[turn % 3],
+                markersize=4.5,
+                linewidth=1.4,
+                elinewidth=0.6,
+                capsize=1.5,
+                label=curve.name,
+                zorder=3,
+            )
+            if not exact.all():
+                axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
+                axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
+        axes.set_title(panel.heading, fontsize=10)
+        axes.set_xlabel(xlabel)
+        axes.set_ylim(-3, 103)
+        _tidy(axes)
+        axes.legend(frameon=False, fontsize=7)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_axis_off()
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
     if title:
         figure.suptitle(title, fontsize=12)
     return figure
@@ -282,8 +353,8 @@ def _budget_label(certificates: Sequence[tuple[str, Certificate]]) -> str:
     return "cost units" if costly else "flipped labels"
 
 
-def _need(certificates: Sequence[tuple[str, Certificate]]) -> None:
-    if not certificates:
+def _need(drawn: Sequence[object]) -> None:
+    if not drawn:
         raise InvalidInput("there is nothing to draw: give at least one certificate")
 
 

@@ -17,6 +17,7 @@ from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.small import demo, selfcheck, show_file
+from labelcert.cli.studies import reproduce_command, study_group
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
 
 EXAMPLES = """\b
@@ -24,6 +25,8 @@ Examples:
   labelcert certify karate --model gcn
   labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
+  labelcert reproduce cora-ml-b --out results
+  labelcert study run my-study.toml
   labelcert datasets
 
 \b
@@ -59,7 +62,10 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (certify_command, datasets_command, models_command, demo, show_file, selfcheck):
+for command in (
+    *(certify_command, study_group, reproduce_command),
+    *(datasets_command, models_command, demo, show_file, selfcheck),
+):
     cli.add_command(command)
 
 

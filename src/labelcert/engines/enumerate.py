@@ -6,11 +6,10 @@ their solution, so that a retraining costs microseconds, and one pass answers ev
 
 from __future__ import annotations
 
-import queue
+import itertools
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from labelcert.engines import walks
 from labelcert.engines.base import Control, Findings, Question, Work, within_reach
 from labelcert.engines.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
+from labelcert.engines.remote import Promise, chunk_pool
 from labelcert.engines.walks import Found, Task, new_walker, words_for
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import Machine
@@ -168,43 +168,33 @@ def choose_chunks(question: Question, task: Task, control: Control) -> tuple[Tas
 
 def walk(chunks: Iterator[Chunk], task: Task, ledger: Ledger, control: Control, total: float) -> None:
     """Walk all chunks on all workers; results are merged in order, so that they do not depend on timing."""
-    walkers: queue.SimpleQueue[walks.Walker] = queue.SimpleQueue()
-    for _ in range(control.workers):
-        walkers.put(new_walker(task))
-
-    def work(chunk: Chunk) -> tuple[Found, bool]:
-        walker = walkers.get()
-        try:
-            return chunk.walk(task, walker, control.flag)
-        finally:
-            walkers.put(walker)
-
-    pending: deque[tuple[Chunk, Future[tuple[Found, bool]]]] = deque()
+    pending: deque[tuple[list[Chunk], Promise]] = deque()
     done = 0.0
-    with ThreadPoolExecutor(control.workers) as pool:
+    with chunk_pool(control.workers, control.flag) as pool:
         while True:
-            while len(pending) < 3 * control.workers and not control.over():
-                chunk = next(chunks, None)
-                if chunk is None:
+            while len(pending) < pool.ahead and not control.over():
+                batch = list(itertools.islice(chunks, pool.batch))
+                if not batch:
                     break
-                pending.append((chunk, pool.submit(work, chunk)))
+                pending.append((batch, pool.submit(task, batch)))
             if not pending:
                 break
-            chunk, future = pending[0]
+            batch, promise = pending[0]
             try:
-                found, finished = future.result(timeout=0.1)
+                walked = promise.result(timeout=0.1)
             except NotYet:
                 control.over()
                 continue
             pending.popleft()
-            ledger.merge(found, chunk, finished)
-            if ledger.doubts_held > _MAX_DOUBTS_HELD:
-                ledger.settle_doubts(control)
-            done += chunk.stops
+            for chunk, (found, finished) in zip(batch, walked, strict=True):
+                ledger.merge(found, chunk, finished)
+                if ledger.doubts_held > _MAX_DOUBTS_HELD:
+                    ledger.settle_doubts(control)
+                done += chunk.stops
             control.report(min(done, total), total)
-    chunk = next(chunks, None)
-    if chunk is not None:
-        ledger.unvisited(chunk.min_cost)
+    rest = next(chunks, None)
+    if rest is not None:
+        ledger.unvisited(rest.min_cost)
 
 
 class Ledger:

@@ -28,7 +28,7 @@ _STATUS = {
 
 def load(model: Model) -> highspy.Highs:
     """A silent HiGHS with the program in it."""
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = model.size
@@ -53,7 +53,7 @@ class Highs:
 
     def version(self) -> str:
         """As HiGHS says."""
-        return str(highspy.Highs().version())  # type: ignore[no-untyped-call]
+        return str(highspy.Highs().version())
 
     def open(self, model: Model, threads: int) -> HighsSession:
         """Load a program."""

@@ -1,0 +1,294 @@
+"""``labelcert study`` and ``labelcert reproduce``: many certificates from one file, the paper's among them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from labelcert import tables
+from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
+from labelcert.cli.printing import print_table
+from labelcert.errors import InvalidInput
+from labelcert.models.base import VARIANTS
+from labelcert.studies import Graphs, Outcome, Plan, Store, Study, expand, run_plan
+from labelcert.studies.catalogue import ORDER, find_study, paper_study
+from labelcert.studies.published import HOURS_PER_COLLECTIVE_CERTIFICATE
+from labelcert.studies.report import Report, Sheet, make_report
+from labelcert.studies.results import has_parquet
+from labelcert.studies.schema import HYPERPARAMETERS
+
+DEFAULT_FOLDER = Path("labelcert-studies")
+PARQUET_HINT = "Parquet files are left out; they need: pip install 'labelcert[parquet]'"
+
+EXAMPLES = """\b
+Examples:
+  labelcert reproduce --list
+  labelcert reproduce cora-ml-b --out results
+      The paper's Cora-MLb table, ours beside the published numbers.
+  labelcert reproduce all --out results
+      Everything; what is there already is not computed again.
+  labelcert reproduce csbm --variant published
+      With the kernels of the published code, for comparison."""
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_study_options = _options(
+    click.option("--seeds", metavar="LIST", help="Seeds, with commas, instead of the study's own."),
+    click.option("--variant", type=click.Choice(VARIANTS), help="Exact kernels, or those of the published code."),
+    click.option(
+        "--hyperparameters", type=click.Choice(HYPERPARAMETERS), help="The paper's, or chosen afresh on each split."
+    ),
+    click.option("--data-dir", type=_FOLDER, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
+)
+_out_option = click.option(
+    "--out",
+    type=_FOLDER,
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    metavar="FOLDER",
+    help="Where results are kept; several studies may share it.",
+)
+_run_options = _options(
+    click.option("--workers", type=int, help="Local processes. [default: all cores; 1: in this process]"),
+    click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler."),
+    click.option("--retry-failed", is_flag=True, help="Try failed cells again."),
+    click.option("--pictures/--no-pictures", default=True, show_default=True),
+    click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
+)
+
+
+@click.group("study")
+def study_group() -> None:
+    """Check, run and export studies: datasets x models x seeds x certificates, from one TOML file.
+
+    FILE is a study file, or the name of a study of the paper.
+    """
+
+
+@study_group.command("check")
+@click.argument("file")
+@_study_options
+def check_command(file: str, **given: Any) -> None:
+    """Say what a study would compute, without computing it; mistakes in the file are reported."""
+    plan = _plan(find_study(file), given)
+    study = plan.study
+    rows = [
+        ("datasets", ", ".join(d.label for d in study.datasets)),
+        ("models", ", ".join(m.label for m in study.models)),
+        ("certificates", ", ".join(c.label for c in study.certificates)),
+        ("seeds", ", ".join(map(str, study.seeds))),
+        ("budgets", ", ".join(f"{e:g}" for e in study.budgets) or f"flips {', '.join(map(str, study.flips))}"),
+        ("hyperparameters", study.hyperparameters),
+        ("kernels", study.variant),
+        ("places in tables", str(len(plan.places))),
+        ("certificates to compute", str(len(plan.keys))),
+        ("kernels to compute", str(len(plan.jobs))),
+        ("not available here", str(len(plan.unavailable))),
+    ]
+    print_table(tables.listing(f"{study.name}: {study.title}", ("", ""), rows))
+    for note in (*plan.notes, *dict.fromkeys(reason for _, reason in plan.unavailable.values())):
+        click.echo(note)
+
+
+@study_group.command("run")
+@click.argument("file")
+@_out_option
+@_study_options
+@_run_options
+def run_command(file: str, out: Path, **given: Any) -> None:
+    """Compute what is missing, then write tables, data and a picture.
+
+    Results are kept as they finish: after a crash or Ctrl-C the same command goes on where it stopped.
+    """
+    plan = _plan(find_study(file), given)
+    ran = _run(plan, out, given)
+    _show(ran)
+    if _failed(ran):
+        sys.exit(EXIT_FAILED)
+
+
+@study_group.command("status")
+@click.argument("file")
+@_out_option
+@_study_options
+def status_command(file: str, out: Path, **given: Any) -> None:
+    """Say how much of a study is done, and what failed and why."""
+    plan = _plan(find_study(file), given)
+    store = Store(out)
+    done = sum(store.done(key) for key in plan.keys)
+    failed = [store.records[key] for key in plan.keys if store.failed(key)]
+    left = len(plan.keys) - done - len(failed)
+    click.echo(f"{plan.study.name}: {done} of {len(plan.keys)} certificates done, {len(failed)} failed, {left} to do")
+    if store.dropped:
+        click.echo(f"{store.dropped} damaged records in {out} are ignored; their cells count as not computed")
+    for reason in dict.fromkeys(record["reason"] for record in failed):
+        click.echo(f"failed: {reason}")
+
+
+@study_group.command("export")
+@click.argument("file")
+@_out_option
+@_study_options
+@click.option("--pictures/--no-pictures", default=True, show_default=True)
+def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
+    """Write tables, tidy data (CSV and Parquet) and a picture of what is done so far."""
+    plan = _plan(find_study(file), given)
+    report = make_report(plan, Store(out), out / plan.study.name, pictures=pictures)
+    _print_report(plan, report)
+
+
+@click.command("reproduce", epilog=EXAMPLES)
+@click.argument("name", required=False, metavar="[NAME or all]")
+@click.option("--list", "listed", is_flag=True, help="List the studies of the paper.")
+@_out_option
+@_study_options
+@_run_options
+def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -> None:
+    """Recompute an experiment of the paper and put our numbers beside the published ones."""
+    if listed or name is None:
+        rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
+        print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
+        return
+    names = ORDER if name == "all" else (name,)
+    studies = [paper_study(known) for known in names]
+    graphs = _graphs(given)
+    started = time.perf_counter()
+    finished = []
+    for study in studies:
+        ran = _run(expand(_changed(study, given), graphs=graphs), out, given)
+        _show(ran)
+        finished.append(ran)
+    if len(finished) > 1:
+        _overview(finished, out, time.perf_counter() - started)
+    if any(_failed(ran) for ran in finished):
+        sys.exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    plan: Plan
+    outcome: Outcome
+    report: Report
+
+
+def _changed(study: Study, given: dict[str, Any]) -> Study:
+    return study.changed(
+        seeds=_seeds(given["seeds"]), variant=given["variant"], hyperparameters=given["hyperparameters"]
+    )
+
+
+def _graphs(given: dict[str, Any]) -> Graphs:
+    return Graphs(given["data_dir"])
+
+
+def _plan(study: Study, given: dict[str, Any]) -> Plan:
+    return expand(_changed(study, given), graphs=_graphs(given))
+
+
+def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
+    quiet = given["quiet"]
+    with Store(out, write=True) as store:
+        if store.dropped and not quiet:
+            click.echo(
+                f"{store.dropped} damaged records in {out} are ignored; their cells are computed again", err=True
+            )
+        try:
+            outcome = run_plan(
+                plan,
+                store,
+                workers=given["workers"],
+                scheduler=given["scheduler"],
+                retry_failed=given["retry_failed"],
+                progress=sys.stderr.isatty() and not quiet,
+            )
+        except KeyboardInterrupt:
+            done = sum(store.done(key) for key in plan.keys)
+            click.echo(
+                f"interrupted: {done} of {len(plan.keys)} certificates of {plan.study.name} are kept in {out}; the "
+                "same command goes on from there",
+                err=True,
+            )
+            sys.exit(EXIT_INTERRUPTED)
+        report = make_report(plan, store, out / plan.study.name, pictures=given["pictures"])
+    return _Ran(plan, outcome, report)
+
+
+def _show(ran: _Ran) -> None:
+    _print_report(ran.plan, ran.report)
+    click.echo(_time(ran) + "\n")
+
+
+def _print_report(plan: Plan, report: Report) -> None:
+    where = f" ({plan.study.where} of the paper)" if plan.study.where else ""
+    click.echo(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
+    for sheet in report.sheets:
+        print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
+    if plan.study.where:
+        click.echo(f"beside the paper: {report.counts}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    if not has_parquet():
+        click.echo(PARQUET_HINT)
+    if report.files:
+        click.echo(f"written to {report.files[0].parent}")
+
+
+def _time(ran: _Ran) -> str:
+    outcome = ran.outcome
+    text = (
+        f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once "
+        f"({outcome.reused} more were there already; all together are {outcome.certificate_seconds:.1f} s of work)"
+    )
+    study = ran.plan.study
+    if study.where and any(certificate.kind == "collective" for certificate in study.certificates):
+        text += (
+            f"; the paper reports {HOURS_PER_COLLECTIVE_CERTIFICATE} hours for one collective certificate at one budget"
+        )
+    return text
+
+
+def _overview(finished: Sequence[_Ran], out: Path, seconds: float) -> None:
+    headings = ("study", "certificates", "failed", "seconds", "seconds of work", "beside the paper")
+    rows = [
+        (
+            ran.plan.study.name,
+            str(len(ran.plan.keys)),
+            str(ran.outcome.failed),
+            f"{ran.outcome.seconds:.1f}",
+            f"{ran.outcome.certificate_seconds:.1f}",
+            ran.report.counts,
+        )
+        for ran in finished
+    ]
+    print_table(tables.listing(f"All studies, {seconds:.0f} s", headings, rows))
+    text = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows)).markdown()
+    (out / "overview.md").write_text(text, encoding="utf-8")
+
+
+def _failed(ran: _Ran) -> bool:
+    return any(not reason.startswith("not available offline") for reason in ran.outcome.reasons)
+
+
+def _seeds(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdigit() for part in parts) or len(set(parts)) < len(parts):
+        raise InvalidInput(f"--seeds must be distinct whole numbers with commas, such as 0,1,2, got {text!r}")
+    return [int(part) for part in parts]

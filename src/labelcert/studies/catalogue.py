@@ -1,0 +1,51 @@
+"""The paper's studies, shipped with the package, by name."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from labelcert.errors import InvalidInput
+from labelcert.studies.schema import Study, parse_study, read_study
+
+ORDER = (
+    "fig1-karate",
+    *("accuracy-cora-ml-b", "accuracy-citeseer-b", "accuracy-csbm", "accuracy-cba", "accuracy-polblogs"),
+    *("multi-class-citeseer", "multi-class-cora-ml", "tightness"),
+    *("table-1", "cora-ml-b", "citeseer-b", "wiki-cs-b", "polblogs", "cora-b", "chameleon-b", "csbm", "cba"),
+    *("sample-wise-and-collective", "ranks", "plateau"),
+    *("normalization", "skip-connections", "depth", "linear-or-relu"),
+    *("appnp-alpha", "edge-weight", "csbm-density", "csbm-homophily", "cba-density", "csbm-structure-sample-wise"),
+    *("graph-size", "graph-size-depth", "linear-kernel", "inductive"),
+)
+"""All names, in the order of the paper."""
+
+
+@cache
+def paper_study(name: str) -> Study:
+    """A study of the paper.
+
+    Examples
+    --------
+    >>> paper_study("cora-ml-b").title
+    'Collective certified ratios on Cora-MLb'
+    """
+    if name not in ORDER:
+        close = difflib.get_close_matches(name, ORDER, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InvalidInput(
+            f"expected the name of a study of the paper or 'all', got {name!r}; {hint}"
+            "`labelcert reproduce --list` shows all names"
+        )
+    text = files("labelcert.studies").joinpath("paper", f"{name}.toml").read_text(encoding="utf-8")
+    return parse_study(text, name=name, file=f"{name}.toml")
+
+
+def find_study(file: str) -> Study:
+    """A study from a file, or of the paper by its name."""
+    path = Path(file)
+    if file in ORDER and not path.is_file():
+        return paper_study(file)
+    return read_study(path)

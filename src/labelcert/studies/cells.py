@@ -1,0 +1,404 @@
+"""From a study to cells: one certificate each, named by a hash of everything that decides its answer.
+
+A certificate answers all budgets at once, and on some graphs the sample-wise and the collective question together,
+so that many places of a study, and of other studies, may read off the same cell. Cells that share a kernel form a
+job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.budget import flips_for_fraction
+from labelcert.errors import DataUnavailable, InvalidInput
+from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset, multiclass_targets
+from labelcert.graphs.datasets import dataset_info
+from labelcert.models import model_from_name
+from labelcert.models.selection import C_GRID
+from labelcert.paper_settings import paper_rule, paper_setting
+from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, ModelSpec, Study
+from labelcert.studies.store import canonical
+from labelcert.workflow import FOLDS, choose_split, choose_targets, node_names
+
+IntArray = npt.NDArray[np.int64]
+
+RESULT_SCHEMA = 1
+"""Part of every content hash: raised when the meaning of a stored result changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One certificate to compute.
+
+    Attributes
+    ----------
+    key : str
+        Content hash.
+    C : float or None
+        None: by cross-validation.
+    rule : str
+        Of the cross-validation.
+    test : (n,) array of node indices
+    max_flips : int
+    engine : str
+    time_limit : float or None
+    about : mapping
+        What it is, in plain values, for the record.
+    """
+
+    key: str
+    C: float | None
+    rule: str
+    test: IntArray
+    max_flips: int
+    engine: str
+    time_limit: float | None
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Cells that share graph, labelled nodes and kernel."""
+
+    graph: Graph
+    labeled: IntArray
+    seed: int
+    model: str
+    options: Mapping[str, Any]
+    inductive: bool
+    cells: tuple[Cell, ...] = ()
+
+    def only(self, wanted: set[str]) -> Job | None:
+        """The job with some of its cells, or None where none is wanted."""
+        cells = tuple(cell for cell in self.cells if cell.key in wanted)
+        return replace(self, cells=cells) if cells else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a study a cell's answer belongs.
+
+    Attributes
+    ----------
+    dataset, model, certificate : str
+        Labels.
+    dataset_name, model_name : str
+        Names, as in published tables.
+    seed : int
+    kind : str
+    cell : str
+        Content hash.
+    budgets : tuple of (ε or None, flips)
+    """
+
+    dataset: str
+    dataset_name: str
+    model: str
+    model_name: str
+    certificate: str
+    kind: str
+    seed: int
+    cell: str
+    budgets: tuple[tuple[float | None, int], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study, expanded.
+
+    Attributes
+    ----------
+    study : Study
+    places : tuple of Place
+    jobs : tuple of Job
+    unavailable : mapping
+        Content hash of cells that cannot be computed here: what they are, and why.
+    notes : tuple of str
+        What a reader of the results should know.
+    """
+
+    study: Study
+    places: tuple[Place, ...]
+    jobs: tuple[Job, ...]
+    unavailable: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """All cells, each once, in the order of the study."""
+        return tuple(dict.fromkeys(place.cell for place in self.places))
+
+
+class Graphs:
+    """Loads each graph once, whatever the number of seeds and studies that use it."""
+
+    def __init__(self, data_dir: Path | None = None) -> None:
+        self._data_dir = data_dir
+        self._known: dict[str, Graph | DataUnavailable] = {}
+        self._fingerprints: dict[int, str] = {}
+
+    def load(self, spec: DatasetSpec, seed: int, parameters: Mapping[str, Any]) -> Graph:
+        """The graph of one seed; raises again what was raised before."""
+        random = spec.name is not None and dataset_info(spec.name).source == "random"
+        files = {**spec.files, **spec.columns, "directed": spec.directed}
+        key = canonical([spec.name, files, dict(parameters), seed if random else None])
+        if key not in self._known:
+            try:
+                self._known[key] = self._load(spec, seed if random else None, parameters)
+            except DataUnavailable as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, DataUnavailable):
+            raise found
+        return found
+
+    def fingerprint(self, graph: Graph) -> str:
+        """The graph's checksum."""
+        if id(graph) not in self._fingerprints:
+            self._fingerprints[id(graph)] = graph.fingerprint()
+        return self._fingerprints[id(graph)]
+
+    def _load(self, spec: DatasetSpec, seed: int | None, parameters: Mapping[str, Any]) -> Graph:
+        if spec.name is not None:
+            return load_dataset(spec.name, data_dir=self._data_dir, seed=seed, **parameters)
+        main = spec.files.get("edges", spec.files.get("features"))
+        tables: dict[str, Any] = {**spec.files, **spec.columns}
+        return graph_from_files(tables.pop("edges", None), directed=spec.directed, name=Path(str(main)).name, **tables)
+
+
+def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
+    r"""All cells of a study, with every choice made that does not need a kernel.
+
+    Examples
+    --------
+    >>> from labelcert.studies.schema import parse_study
+    >>> text = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1'
+    >>> plan = expand(parse_study(text, name="mine"))
+    >>> len(plan.places), len(plan.jobs), plan.jobs[0].cells[0].max_flips
+    (1, 1, 1)
+    """
+    builder = _Builder(study, Graphs() if graphs is None else graphs)
+    for dataset in study.datasets:
+        for seed in study.seeds:
+            builder.add(dataset, seed)
+    return builder.plan()
+
+
+class _Builder:
+    def __init__(self, study: Study, graphs: Graphs) -> None:
+        self._study = study
+        self._graphs = graphs
+        self._places: list[Place] = []
+        self._jobs: dict[str, tuple[Job, dict[str, Cell]]] = {}
+        self._unavailable: dict[str, tuple[Mapping[str, Any], str]] = {}
+        self._notes: dict[str, None] = {}
+
+    def plan(self) -> Plan:
+        jobs = tuple(replace(job, cells=tuple(cells.values())) for job, cells in self._jobs.values())
+        return Plan(self._study, tuple(self._places), jobs, self._unavailable, tuple(self._notes))
+
+    def add(self, dataset: DatasetSpec, seed: int) -> None:
+        """All models and certificates on one graph."""
+        try:
+            graph = self._load(dataset, seed)
+            split = self._split(dataset, graph, seed)
+            tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
+            for certificate, test in tests.items():
+                if certificate.kind == "accuracy" and np.any(graph.labels[test] == UNLABELED):
+                    raise InvalidInput(
+                        "certified accuracy needs the true label of every test node, but some have none; ask for "
+                        "'ratio' instead, or name test nodes that have labels"
+                    )
+        except DataUnavailable as error:
+            for model, certificate in self._combinations(dataset):
+                self._miss(dataset, model, certificate, seed, f"not available offline: {error}")
+            return
+        except InvalidInput as error:
+            raise InvalidInput(f"study {self._study.name!r}, dataset {dataset.label!r}, seed {seed}: {error}") from None
+        for model, certificate in self._combinations(dataset):
+            try:
+                self._one(dataset, graph, split.labeled, model, certificate, tests[certificate], seed)
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"study {self._study.name!r}, dataset {dataset.label!r}, model {model.label!r}: {error}"
+                ) from None
+
+    def _combinations(self, dataset: DatasetSpec) -> Iterator[tuple[ModelSpec, CertificateSpec]]:
+        for model in self._study.models:
+            own = model.on(dataset)
+            if not own.skip:
+                for certificate in self._study.certificates:
+                    yield own, certificate
+
+    def _load(self, dataset: DatasetSpec, seed: int) -> Graph:
+        parameters = dict(dataset.parameters)
+        if self._study.variant == "published" and dataset.name is not None:
+            if dataset_info(dataset.name).source == "random":
+                parameters["order"] = "published"
+        elif parameters.get("order") == "published":
+            try:
+                return self._graphs.load(dataset, seed, parameters)
+            except DataUnavailable:
+                # Node order decides the splits alone, so the study goes on with others than the paper's.
+                self._notes.setdefault(
+                    f"{dataset.label}: the paper's node order is not at hand (random_graph_orders.npz in the data "
+                    "folder), so the splits are not the paper's",
+                )
+                parameters["order"] = "stable"
+        return self._graphs.load(dataset, seed, parameters)
+
+    def _split(self, dataset: DatasetSpec, graph: Graph, seed: int) -> Split:
+        labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
+        return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
+
+    def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> IntArray:
+        if dataset.test is not None:
+            [own] = choose_targets(graph, split, test=_nodes(graph, dataset.test, "test"), seed=seed)
+            return own.nodes
+        test = spec.test
+        if test == "auto":
+            published = dataset.name is not None and dataset_info(dataset.name).source != "built in"
+            if published and graph.n_classes > 2:
+                test = "multi-class"
+            else:
+                test = "collective" if published and spec.kind == "collective" else "all"
+        if test == "multi-class":
+            return multiclass_targets(graph, split, seed=seed)
+        [targets] = choose_targets(graph, split, test=test, seed=seed)
+        return targets.nodes
+
+    def _one(
+        self,
+        dataset: DatasetSpec,
+        graph: Graph,
+        labeled: IntArray,
+        spec: ModelSpec,
+        certificate: CertificateSpec,
+        test: IntArray,
+        seed: int,
+    ) -> None:
+        study = self._study
+        options, C, source = self._resolve(spec, graph.name)
+        rule = study.rule if study.rule is not None else paper_rule(graph.name)
+        m = len(labeled)
+        budgets = self._budgets(m)
+        reach = 0 if study.up_to is None else flips_for_fraction(study.up_to, m)
+        max_flips = min(m, max(reach, *(flips for _, flips in budgets)))
+        if spec.max_flips is not None:
+            max_flips = min(max_flips, spec.max_flips)
+        kernel = {
+            "schema": RESULT_SCHEMA,
+            "graph": self._graphs.fingerprint(graph),
+            "labeled": _digest(labeled),
+            "model": spec.name,
+            "options": options,
+            "inductive": study.inductive,
+        }
+        choice = {"rule": rule, "folds": FOLDS, "grid": list(C_GRID), "seed": seed} if C is None else C
+        decides = {
+            **kernel,
+            "C": choice,
+            "test": _digest(test),
+            "max_flips": max_flips,
+            "engine": certificate.engine,
+            "time_limit": study.time_limit,
+        }
+        key = content_hash(decides)
+        about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
+        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about)
+        # Cross-validation shuffles by the seed, so the seed is part of what a job shares.
+        job = Job(graph, labeled, seed, spec.name, options, study.inductive)
+        self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
+        self._place(dataset, spec, certificate, seed, key, budgets)
+
+    def _resolve(self, spec: ModelSpec, dataset: str) -> tuple[dict[str, Any], float | None, str]:
+        """All options but C, then C (None: by cross-validation), and where it comes from."""
+        given = dict(spec.options)
+        known = {f.name for f in fields(model_from_name(spec.name))}
+        if "variant" in known:
+            given["variant"] = self._study.variant
+        setting = paper_setting(dataset, spec.name, given)
+        if setting is not None:
+            given = {**dict(setting.options), **given}
+        model = model_from_name(spec.name, **given)
+        options = {f.name: getattr(model, f.name) for f in fields(model) if f.name != "C"}
+        if isinstance(spec.C, int | float):
+            return options, float(spec.C), "given"
+        if spec.C == CROSS_VALIDATE or self._study.hyperparameters == CROSS_VALIDATE or setting is None:
+            return options, None, "cross-validation"
+        return options, setting.C, setting.source
+
+    def _budgets(self, m: int) -> tuple[tuple[float | None, int], ...]:
+        if self._study.flips:
+            return tuple((None, flips) for flips in self._study.flips)
+        return tuple((epsilon, flips_for_fraction(epsilon, m)) for epsilon in self._study.budgets)
+
+    def _place(
+        self,
+        dataset: DatasetSpec,
+        model: ModelSpec,
+        certificate: CertificateSpec,
+        seed: int,
+        key: str,
+        budgets: tuple[tuple[float | None, int], ...],
+    ) -> None:
+        place = Place(
+            dataset=dataset.label,
+            dataset_name=dataset.name or dataset.label,
+            model=model.label,
+            model_name=model.name,
+            certificate=certificate.label,
+            kind=certificate.kind,
+            seed=seed,
+            cell=key,
+            budgets=budgets,
+        )
+        self._places.append(place)
+
+    def _miss(
+        self, dataset: DatasetSpec, model: ModelSpec, certificate: CertificateSpec, seed: int, reason: str
+    ) -> None:
+        about = {
+            "schema": RESULT_SCHEMA,
+            "dataset": dataset.name,
+            "parameters": dict(dataset.parameters),
+            "model": model.name,
+            "options": dict(model.options),
+            "certificate": certificate.label,
+            "seed": seed,
+            "variant": self._study.variant,
+        }
+        key = content_hash(about)
+        self._unavailable[key] = (about, reason)
+        self._place(dataset, model, certificate, seed, key, self._budgets(0))
+
+
+def content_hash(value: Any) -> str:
+    """32 hex digits that name a value.
+
+    Examples
+    --------
+    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
+
+
+def _digest(nodes: IntArray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(nodes, dtype="<i8").tobytes()).hexdigest()[:32]
+
+
+def _nodes(graph: Graph, names: tuple[str, ...], what: str) -> IntArray:
+    position = {name: k for k, name in enumerate(node_names(graph, range(graph.n_nodes)))}
+    for name in names:
+        if name not in position:
+            raise InvalidInput(f"{what} names the node {name!r}, but {graph.name!r} has no such node")
+    return np.array([position[name] for name in names], dtype=np.int64)

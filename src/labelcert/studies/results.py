@@ -1,0 +1,144 @@
+"""Results of a study as tidy tables: one row per place and budget, and the means over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labelcert.studies.cells import Place, Plan
+from labelcert.studies.store import Record, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLACE = ["dataset", "model", "certificate", "epsilon", "flips"]
+MISSING = "not computed"
+
+
+def tidy(plan: Plan, store: Store) -> pd.DataFrame:
+    """One row per dataset, model, certificate, seed and budget.
+
+    ``lower`` and ``upper`` bound the certified ratio or accuracy (between 0 and 1; equal where it is exact). Rows
+    without a result say in ``status`` and ``reason`` why.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(list(_rows(plan, store)))
+
+
+def means(frame: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds in percent, with the standard deviation over seeds (of the lower bound) and their number.
+
+    ``nodes`` counts the test nodes of all seeds together: one of them is ``100 / nodes`` points.
+    """
+    import pandas as pd
+
+    rows = []
+    keys = ["dataset", "dataset_name", "model", "model_name", "certificate", "kind", "epsilon"]
+    if frame["epsilon"].isna().all():
+        keys[-1] = "flips"
+    for values, group in frame.groupby(keys, sort=False, dropna=False):
+        done = group[group["lower"].notna()]
+        row = dict(zip(keys, values, strict=True))
+        row.update(
+            flips=int(group["flips"].iloc[0]),
+            epsilon=group["epsilon"].iloc[0],
+            mean_lower=100 * done["lower"].mean(),
+            mean_upper=100 * done["upper"].mean(),
+            std=100 * done["lower"].std(ddof=0),
+            seeds=len(done),
+            seeds_missing=len(group) - len(done),
+            nodes=int(done["n_test"].sum()),
+            reason="; ".join(dict.fromkeys(group["reason"][group["lower"].isna()])),
+        )
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def each_row(frame: pd.DataFrame) -> Iterator[Any]:
+    """Rows with their columns as attributes."""
+    return iter(frame.itertuples(index=False))
+
+
+def write_frame(frame: pd.DataFrame, stem: Path) -> list[Path]:
+    """Write CSV, and Parquet where pyarrow is installed."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = [stem.with_suffix(".csv")]
+    frame.to_csv(written[0], index=False)
+    if has_parquet():
+        written.append(stem.with_suffix(".parquet"))
+        frame.to_parquet(written[-1], index=False)
+    return written
+
+
+def has_parquet() -> bool:
+    """Whether Parquet can be written (the extra ``labelcert[parquet]``)."""
+    from importlib.util import find_spec
+
+    return find_spec("pyarrow") is not None
+
+
+def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
+    for place in plan.places:
+        record = store.records.get(place.cell)
+        result = None if record is None else record.get("result")
+        for epsilon, flips in place.budgets:
+            row: dict[str, Any] = {
+                "study": plan.study.name,
+                "variant": plan.study.variant,
+                "dataset": place.dataset,
+                "dataset_name": place.dataset_name,
+                "model": place.model,
+                "model_name": place.model_name,
+                "certificate": place.certificate,
+                "kind": place.kind,
+                "seed": place.seed,
+                "epsilon": math.nan if epsilon is None else epsilon,
+                "flips": flips,
+                "lower": math.nan,
+                "upper": math.nan,
+            }
+            if result is not None:
+                row["lower"], row["upper"] = bounds(result, place.kind, flips)
+            yield {**row, **_about(record, place, flips)}
+
+
+def bounds(result: dict[str, Any], kind: str, flips: int) -> tuple[float, float]:
+    """Certified ratio or accuracy at one budget, as an interval.
+
+    Beyond the largest certified budget nothing is proved to survive, and no more than up to it.
+
+    Examples
+    --------
+    >>> result = {"n_test": 4, "max_flips": 1, "changed_lower": [0, 1], "changed_upper": [0, 2]}
+    >>> bounds(result, "collective", 1), bounds(result, "collective", 2)
+    ((0.5, 0.75), (0.0, 0.75))
+    """
+    n, at = result["n_test"], min(flips, result["max_flips"])
+    if kind == "collective":
+        lower, upper = 1 - result["changed_upper"][at] / n, 1 - result["changed_lower"][at] / n
+    else:
+        what = "correct" if kind == "accuracy" else "survive"
+        lower, upper = result[f"{what}_lower"][at] / n, result[f"{what}_upper"][at] / n
+    return (lower if at == flips else 0.0), upper
+
+
+def _about(record: Record | None, place: Place, flips: int) -> dict[str, Any]:
+    if record is None:
+        record = {"status": MISSING, "reason": MISSING}
+    result = record.get("result", {})
+    run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
+    return {
+        "n_test": result.get("n_test", math.nan),
+        "labels": result.get("labels", math.nan),
+        "C": result.get("C", math.nan),
+        "engine": result.get("engine", ""),
+        "exact": result.get("exact", False) and flips <= result["max_flips"],
+        "status": record["status"],
+        "reason": record.get("reason", ""),
+        "seconds": run["seconds"],
+        "labelcert": run["versions"]["labelcert"],
+        "cell": place.cell,
+    }

@@ -1,0 +1,231 @@
+"""Runs the cells of a study that have no result yet: in this process, on local processes or on a cluster.
+
+Results are stored as they arrive, by this process alone. Whatever ends the run, what has arrived is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+from labelcert.errors import InvalidInput
+from labelcert.progress import progress_report
+from labelcert.studies.cells import Job, Plan
+from labelcert.studies.execution import failure, run_job, unavailable
+from labelcert.studies.store import FAILED, Record, Store
+
+ATTEMPTS = 2
+"""How often a cell may take its process down before that counts as its failure."""
+
+Backend = Callable[[Sequence[Job]], Iterator[Record]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did.
+
+    Attributes
+    ----------
+    computed, reused, failed : int
+        Cells computed now, found in the store, and without a result.
+    seconds : float
+        Wall-clock time.
+    certificate_seconds : float
+        Time that the study's certificates took when they were computed, summed over processes.
+    reasons : tuple of str
+        Why cells failed, each reason once.
+    """
+
+    computed: int
+    reused: int
+    failed: int
+    seconds: float
+    certificate_seconds: float
+    reasons: tuple[str, ...]
+
+
+def run_plan(
+    plan: Plan,
+    store: Store,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    retry_failed: bool = False,
+    progress: bool = False,
+    backend: Backend | None = None,
+) -> Outcome:
+    """Compute what is missing.
+
+    Parameters
+    ----------
+    plan : Plan
+    store : Store
+        Open for writing.
+    workers : int, optional
+        Local processes; all cores by default, 1: in this process.
+    scheduler : str, optional
+        Address of a Dask scheduler, instead.
+    retry_failed : bool
+        Whether to try failed cells again.
+    progress : bool
+        Show a bar with the remaining time on standard error.
+    backend : callable, optional
+        Where jobs run, instead of the above.
+    """
+    started = time.perf_counter()
+    reused = sum(store.done(key) for key in plan.keys)
+    for key, (about, reason) in plan.unavailable.items():
+        if not store.failed(key) or retry_failed:
+            store.append(unavailable(key, about, reason))
+    wanted = {
+        cell.key
+        for job in plan.jobs
+        for cell in job.cells
+        if not store.done(cell.key) and (retry_failed or not store.failed(cell.key))
+    }
+    jobs = [part for part in (job.only(wanted) for job in plan.jobs) if part is not None]
+    run = choose_backend(workers, scheduler) if backend is None else backend
+    computed = 0
+    with progress_report(plan.study.name, progress and bool(jobs)) as show:
+        show.report(0, len(wanted))
+        for record in run(jobs) if jobs else ():
+            store.append(record)
+            computed += 1
+            show.report(computed, len(wanted))
+    lost = [store.records[key] for key in plan.keys if not store.done(key) and key in store.records]
+    return Outcome(
+        computed=computed,
+        reused=reused,
+        failed=sum(not store.done(key) for key in plan.keys),
+        seconds=time.perf_counter() - started,
+        certificate_seconds=sum(store.records[k]["run"]["seconds"] for k in plan.keys if k in store.records),
+        reasons=tuple(dict.fromkeys(record["reason"] for record in lost if record["status"] == FAILED)),
+    )
+
+
+def choose_backend(workers: int | None, scheduler: str | None) -> Backend:
+    """Where jobs run."""
+    if workers is not None and (isinstance(workers, bool) or workers < 1):
+        raise InvalidInput(f"workers must be a whole number of at least 1, got {workers!r}")
+    if scheduler is not None:
+        if workers is not None:
+            raise InvalidInput("give the number of local processes or the address of a scheduler, not both")
+        from labelcert.studies.dask_backend import on_cluster
+
+        return on_cluster(scheduler)
+    count = workers if workers is not None else _cores()
+    return in_process if count == 1 else on_processes(count)
+
+
+def in_process(jobs: Sequence[Job]) -> Iterator[Record]:
+    """One job after the other, on one core."""
+    for job in jobs:
+        yield from run_job(job, workers=1)
+
+
+def on_processes(count: int) -> Backend:
+    """Several jobs at a time, each in a process of its own on one core."""
+
+    def run(jobs: Sequence[Job]) -> Iterator[Record]:
+        pool = _Processes(min(count, len(jobs)), jobs)
+        try:
+            yield from pool.records()
+        finally:
+            pool.stop()
+
+    return run
+
+
+class _Processes:
+    """Workers that take jobs and send each record when it is there; one that dies is replaced."""
+
+    def __init__(self, count: int, jobs: Sequence[Job]) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._waiting = deque(jobs)
+        self._attempts: dict[str, int] = {}
+        self._count = count
+        self._workers: dict[Connection, tuple[multiprocessing.process.BaseProcess, Job | None, set[str]]] = {}
+
+    def records(self) -> Iterator[Record]:
+        while self._waiting or any(job is not None for _, job, _ in self._workers.values()):
+            while len(self._workers) < self._count:
+                self._start()
+            for pipe, (process, job, _) in list(self._workers.items()):
+                if job is None and self._waiting:
+                    self._give(pipe, process, self._waiting.popleft())
+            for ready in wait(list(self._workers)):
+                assert isinstance(ready, Connection)
+                yield from self._receive(ready)
+
+    def stop(self) -> None:
+        for pipe, (process, _, _) in self._workers.items():
+            process.terminate()
+            process.join()
+            pipe.close()
+        self._workers.clear()
+
+    def _start(self) -> None:
+        here, there = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(there,), daemon=True)
+        process.start()
+        there.close()
+        self._workers[here] = (process, None, set())
+
+    def _give(self, pipe: Connection, process: multiprocessing.process.BaseProcess, job: Job) -> None:
+        self._workers[pipe] = (process, job, {cell.key for cell in job.cells})
+        # One that has died is noticed where its end of the pipe is read.
+        with contextlib.suppress(OSError):
+            pipe.send(job)
+
+    def _receive(self, pipe: Connection) -> Iterator[Record]:
+        process, _, missing = self._workers[pipe]
+        try:
+            record = pipe.recv()
+        except (EOFError, OSError):
+            yield from self._bury(pipe)
+            return
+        if record is None:
+            self._workers[pipe] = (process, None, set())
+            return
+        missing.discard(record["cell"])
+        yield record
+
+    def _bury(self, pipe: Connection) -> Iterator[Record]:
+        process, job, missing = self._workers.pop(pipe)
+        process.join()
+        pipe.close()
+        left = None if job is None else job.only(missing)
+        if left is None:
+            return
+        first = left.cells[0]  # cells run in order, so this is the one that was running
+        self._attempts[first.key] = self._attempts.get(first.key, 0) + 1
+        if self._attempts[first.key] >= ATTEMPTS:
+            reason = RuntimeError(f"its process died {ATTEMPTS} times, last with exit code {process.exitcode}")
+            yield failure(first, reason)
+            left = left.only(missing - {first.key})
+        if left is not None:
+            self._waiting.appendleft(left)
+
+
+def _work(pipe: Connection) -> None:
+    """A worker process: the parent alone decides about Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        while True:
+            job = pipe.recv()
+            for record in run_job(job, workers=1):
+                pipe.send(record)
+            pipe.send(None)
+    except (EOFError, OSError):
+        return  # the parent is gone
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,160 @@
+"""Results on disk: a journal of JSON lines that survives a kill at any moment, and tables made from it.
+
+Each finished cell is one line, written at once and synced to the disk. A line carries a checksum of its record, so
+that a torn or damaged one is recognised and dropped; its cell then counts as not computed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from labelcert.errors import InvalidInput
+
+JOURNAL = "results.jsonl"
+LOCK = "results.lock"
+DONE, FAILED = "done", "failed"
+
+Record = dict[str, Any]
+
+
+class Store:
+    """The results in one folder; the last record of a cell counts.
+
+    Parameters
+    ----------
+    folder : Path
+    write : bool
+        Whether to append; one process at a time can.
+
+    Attributes
+    ----------
+    records : dict
+        By the cells' content hashes.
+    dropped : int
+        Damaged lines that were left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     with Store(Path(name), write=True) as store:
+    ...         store.append({"cell": "ab12", "status": "done", "result": {"n_test": 3}})
+    ...     Store(Path(name)).records["ab12"]["result"]
+    {'n_test': 3}
+    """
+
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
+        self.folder = folder
+        self._stream: IO[bytes] | None = None
+        self._lock: IO[bytes] | None = None
+        if write:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(folder / LOCK)
+        self.records, self.dropped, intact = _read(folder / JOURNAL)
+        if write:
+            self._stream = (folder / JOURNAL).open("ab")
+            # What a crash tore must not be glued to the next record.
+            if self._stream.tell() > intact:
+                self._stream.truncate(intact)
+
+    def append(self, record: Record) -> None:
+        """Write one record; when this returns, it is on the disk."""
+        if self._stream is None:
+            raise InvalidInput("the store was opened for reading; open it with write=True")
+        self._stream.write(_line(record))
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self.records[record["cell"]] = record
+
+    def done(self, cell: str) -> bool:
+        """Whether the cell has its result."""
+        return self.records.get(cell, {}).get("status") == DONE
+
+    def failed(self, cell: str) -> bool:
+        """Whether the cell was tried and failed."""
+        return self.records.get(cell, {}).get("status") == FAILED
+
+    def close(self) -> None:
+        """Let others write."""
+        for stream in (self._stream, self._lock):
+            if stream is not None:
+                stream.close()
+        self._stream = self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value, for checksums and content hashes.
+
+    Examples
+    --------
+    >>> canonical({"b": 1, "a": [0.1]})
+    '{"a":[0.1],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    body = canonical(record)
+    return f'{{"check":"{_check(body)}","record":{body}}}\n'.encode()
+
+
+def _check(body: str) -> str:
+    return f"{zlib.crc32(body.encode()):08x}"
+
+
+def _read(path: Path) -> tuple[dict[str, Record], int, int]:
+    """Records, damaged lines, and the length up to which the file ends in whole lines."""
+    records: dict[str, Record] = {}
+    dropped = intact = 0
+    if not path.is_file():
+        return records, dropped, intact
+    with path.open("rb") as stream:
+        for line in stream:
+            if not line.endswith(b"\n"):
+                dropped += 1
+                break
+            intact += len(line)
+            record = _parse(line)
+            if record is None:
+                dropped += 1
+            else:
+                records[record["cell"]] = record
+    return records, dropped, intact
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        whole = json.loads(line)
+        record: Record = whole["record"]
+        intact = whole["check"] == _check(canonical(record)) and isinstance(record["cell"], str)
+    except (ValueError, KeyError, TypeError):
+        return None
+    return record if intact else None
+
+
+def _locked(path: Path) -> IO[bytes]:
+    stream = path.open("ab")
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        return stream
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        stream.close()
+        raise InvalidInput(
+            f"another labelcert is writing to {path.parent}; wait for it, or choose another folder"
+        ) from None
+    return stream

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labelcert.errors import InvalidInput
+from labelcert.studies import parse_study, read_study
+from labelcert.studies.catalogue import ORDER, paper_study
+from labelcert.studies.schema import PAPER_BUDGETS
+
+DATASET = '[[datasets]]\nname = "karate"\n'
+MODEL = '[[models]]\nname = "gcn"\n'
+
+
+def test_defaults_are_the_paper_s() -> None:
+    study = parse_study(DATASET + MODEL, name="mine")
+    assert study.name == "mine"
+    assert study.budgets == PAPER_BUDGETS
+    assert study.seeds == (0, 1, 2, 3, 4)
+    assert [c.label for c in study.certificates] == ["collective"]
+    assert study.hyperparameters == "paper"
+
+
+def test_overrides_of_one_dataset_reach_one_model() -> None:
+    text = DATASET + "models.gcn = { C = 0.5, depth = 2 }\n" + MODEL + '[[models]]\nname = "sgc"\n'
+    study = parse_study(text, name="mine")
+    gcn, sgc = (model.on(study.datasets[0]) for model in study.models)
+    assert (gcn.C, dict(gcn.options)) == (0.5, {"depth": 2})
+    assert (sgc.C, dict(sgc.options)) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("seeds = [0", ["mine.toml is not TOML"]),
+        (MODEL, ["datasets", "[[datasets]]"]),
+        (DATASET, ["models", "[[models]]"]),
+        ("budget = [0.1]\n" + DATASET + MODEL, ["budget", "did you mean 'budgets'"]),
+        ("budgets = [1.5]\n" + DATASET + MODEL, ["budgets", "between 0 and 1", "1.5"]),
+        ("budgets = [0.1]\nflips = [1]\n" + DATASET + MODEL, ["budgets", "not both"]),
+        ("seeds = [-1]\n" + DATASET + MODEL, ["seeds", "-1"]),
+        ("seeds = [1, 1]\n" + DATASET + MODEL, ["seeds", "each once"]),
+        ("seeds = 3\n" + DATASET + MODEL, ["seeds", "a list"]),
+        ('variant = "best"\n' + DATASET + MODEL, ["variant", "exact, published", "'best'"]),
+        ('certificates = ["all"]\n' + DATASET + MODEL, ["certificates[0].kind", "collective", "'all'"]),
+        ("inductive = 1\n" + DATASET + MODEL, ["inductive", "true or false"]),
+        ("time_limit = -1\n" + DATASET + MODEL, ["time_limit", "positive"]),
+        ('[[datasets]]\nname = "karat"\n' + MODEL, ["datasets[0].name", "did you mean 'karate'"]),
+        ("[[datasets]]\n" + MODEL, ["datasets[0]", "name"]),
+        ('[[datasets]]\nedges = "no.csv"\n' + MODEL, ["datasets[0].edges", "no.csv"]),
+        (DATASET + "per_class = 0\n" + MODEL, ["datasets[0].per_class", "at least 1"]),
+        (DATASET + "models.sgc = { C = 1.0 }\n" + MODEL, ["datasets[0].models.sgc", "gcn"]),
+        (DATASET + DATASET + MODEL, ["datasets", "'karate' twice"]),
+        (DATASET + '[[models]]\nname = "gcnn"\n', ["models[0].name", "did you mean 'gcn'"]),
+        (DATASET + MODEL + "depth = 0\n", ["models[0]", "depth", "at least 1"]),
+        (DATASET + MODEL + "alpha = 0.1\n", ["models[0].alpha", "depth"]),
+        (DATASET + MODEL + 'C = "cv"\n', ["models[0].C", "cross-validate"]),
+        (DATASET + MODEL + "C = -1.0\n", ["models[0]", "C must be a positive"]),
+    ],
+)
+def test_a_mistake_is_named_with_file_key_and_what_was_expected(text: str, parts: list[str]) -> None:
+    with pytest.raises(InvalidInput) as error:
+        parse_study(text, name="mine", file="mine.toml")
+    assert "mine.toml" in str(error.value)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_missing_file_is_an_error_in_plain_words(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no study file"):
+        read_study(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_the_paper_s_studies_are_valid(name: str) -> None:
+    study = paper_study(name)
+    assert study.name == name
+    assert study.title
+    assert study.where
+
+
+def test_every_shipped_file_is_in_the_catalogue() -> None:
+    import labelcert.studies
+
+    folder = Path(labelcert.studies.__file__).parent / "paper"
+    assert {path.stem for path in folder.glob("*.toml")} == set(ORDER)
+
+
+def test_an_unknown_study_of_the_paper() -> None:
+    with pytest.raises(InvalidInput, match="did you mean 'cora-ml-b'"):
+        paper_study("cora-mlb")
