@@ -87,7 +87,7 @@ class Milp:
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii budget by budget, then the curve budget by budget."""
-        search = _Search(question, control, known, get_solver(control.solver))
+        search = NodeSearch(question, control, known, get_solver(control.solver))
         with ThreadPoolExecutor(control.workers) as pool:
             if isinstance(question.scorer, LinearScorer):
                 search.sort()
@@ -97,13 +97,20 @@ class Milp:
                 search.attack()
                 search.sweep(_compact_step(search, self._leaf_sets, pool), pool)
             if control.collective:
-                search.sweep_curve(self._collective(search, pool), pool)
+                search.sweep_curve(self._collective(search, pool))
+        return search.findings()
+
+    def curve_alone(self, question: Question, control: Control, known: Findings) -> Findings:
+        """The curve from what is known about radii, without improving these first."""
+        search = NodeSearch(question, control, known, get_solver(control.solver))
+        with ThreadPoolExecutor(control.workers) as pool:
+            search.sweep_curve(self._collective(search, pool))
         return search.findings()
 
     def _linear(self, problem: Problem) -> bool:
         return problem.loss == "square" or (not self._faithful and always_at_cap(problem))
 
-    def _collective(self, search: _Search, pool: ThreadPoolExecutor) -> Callable[[int, Int], Program]:
+    def _collective(self, search: NodeSearch, pool: ThreadPoolExecutor) -> Callable[[int, Int], Program]:
         question = search.question
         problem = question.problem
 
@@ -133,7 +140,7 @@ class Verdict:
 
 
 @dataclass(eq=False)
-class _Search:
+class NodeSearch:
     """The state of one run."""
 
     question: Question
@@ -351,7 +358,7 @@ class _Search:
 
     # -- collective --------------------------------------------------------------------------------------------------
 
-    def sweep_curve(self, build: Callable[[int, Int], Program], pool: ThreadPoolExecutor) -> None:
+    def sweep_curve(self, build: Callable[[int, Int], Program]) -> None:
         """Close the curve budget by budget."""
         question = self.question
         budget = question.problem.max_flips
@@ -432,7 +439,7 @@ class _Search:
         )
 
 
-def _faithful_step(search: _Search) -> Step:
+def _faithful_step(search: NodeSearch) -> Step:
     """The paper's program, once per budget; the objective alone depends on the node."""
 
     def step(budget: int) -> Callable[[int], Verdict]:
@@ -448,7 +455,7 @@ def _faithful_step(search: _Search) -> Step:
     return step
 
 
-def _compact_step(search: _Search, leaf_sets: int, pool: ThreadPoolExecutor) -> Step:
+def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) -> Step:
     """Ranges for the budget, then for each node: the relaxation, what it leaves, and at last the solver."""
 
     def step(budget: int) -> Callable[[int], Verdict]:
@@ -485,7 +492,7 @@ def _compact_step(search: _Search, leaf_sets: int, pool: ThreadPoolExecutor) -> 
     return step
 
 
-def _retrain_all(search: _Search, restricted: Problem, kept: Int, t: int) -> Verdict:
+def _retrain_all(search: NodeSearch, restricted: Problem, kept: Int, t: int) -> Verdict:
     """All attacks that are left for a node."""
     question = search.question
     part = Question(restricted, question.scorer, question.nodes[[t]], np.ascontiguousarray(question.scores[:, [t]]))
