@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -200,11 +200,16 @@ def flips_text(witness: dict[int, Any] | None, label_names: Sequence[str] | None
 
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
-    statistics = cert.settings["statistics"]
+    stages = [cert.settings["statistics"], *(stage["statistics"] for stage in cert.settings.get("later_stages", ()))]
+    how = ", then ".join(_how(statistics) for statistics in stages)
+    return f"{cert.state}; engine {cert.engine}: {how} in {cert.settings['seconds']:.2f} s"
+
+
+def _how(statistics: Mapping[str, Any]) -> str:
+    if "solves" in statistics:
+        return f"{statistics['proved_by_relaxation']} proofs by relaxation, {len(statistics['solves'])} searches"
     trainings = statistics.get("trainings", 0)
-    how = f"{trainings:,} models retrained" if trainings else "closed form"
-    state = cert.state
-    return f"{state}; engine {cert.engine}: {how} in {cert.settings['seconds']:.2f} s"
+    return f"{trainings:,} models retrained" if trainings else "closed form"
 
 
 def _percent(lower: float, upper: float) -> str:

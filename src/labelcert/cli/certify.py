@@ -18,6 +18,7 @@ from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.printing import few, print_json, print_table
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
+from labelcert.milp.solvers import SOLVERS
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.propagation import NORMALIZATIONS
@@ -171,7 +172,28 @@ _threat_options = _options(
 )
 
 _work_options = _options(
-    click.option("--engine", default="auto", show_default=True, help="auto, closed-form, enumerate or relaxed."),
+    click.option(
+        "--engine",
+        default="auto",
+        show_default=True,
+        help="auto, closed-form, enumerate, milp, milp-paper or relaxed.",
+    ),
+    click.option(
+        "--solver",
+        type=click.Choice(SOLVERS),
+        default="highs",
+        show_default=True,
+        help="Who solves mixed-integer programs; SCIP and Gurobi are extras.",
+    ),
+    click.option(
+        "--node-time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="Longest that a mixed-integer program may take for one node, or for one budget of the curve.",
+    ),
+    click.option(
+        "--collective/--no-collective", default=True, show_default=True, help="Whether the collective curve is wanted."
+    ),
     click.option(
         "--loss",
         type=click.Choice(LOSSES),
@@ -293,6 +315,9 @@ def certify_command(**given: Any) -> None:
             max_flips=max_flips,
             engine=given["engine"],
             time_limit=given["time_limit"],
+            node_time_limit=given["node_time_limit"],
+            solver=given["solver"],
+            collective=given["collective"],
             workers=given["workers"],
             loss=given["loss"],
             progress=progress,
