@@ -1,0 +1,260 @@
+"""Which engines run, in which order, and what the certificate says about it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from tests.milp.test_solvers import solver
+from tests.problems import gaussian
+
+import labelcert.engines as engines
+import labelcert.engines.milp as milp
+from labelcert import Certificate, Threat, certify, load
+from labelcert.engines import Control, MilpWarning, Work, plan
+from labelcert.engines.enumerate import Enumerate
+from labelcert.errors import InvalidInput, WorkTooLarge
+from labelcert.milp.solvers import Answer, Limits, Status
+from labelcert.problem import Problem
+
+__all__ = ["solver"]
+
+K, LABELS, ROWS = gaussian(9, 8, seed=132, dims=2)
+C = 0.5
+LINEAR_CAP = float(0.99 / np.abs(K).sum(axis=1).max())
+
+
+def same(a: Certificate, b: Certificate) -> None:
+    for name in ("radius_lower", "radius_upper", "collective_lower", "collective_upper"):
+        assert np.array_equal(getattr(a, name), getattr(b, name)), name
+
+
+def contains(part: Certificate, full: Certificate) -> None:
+    assert np.all(part.radius_lower <= full.radius_lower)
+    assert np.all(part.radius_upper >= full.radius_upper)
+    assert np.all(part.collective_lower <= full.collective_lower)
+    assert np.all(part.collective_upper >= full.collective_upper)
+
+
+@pytest.fixture
+def slow_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enumeration that would exceed every time limit, and reaches one flip within it."""
+    monkeypatch.setattr(Enumerate, "estimate", lambda self, question, control: Work("all labellings", 1e9))
+    monkeypatch.setattr(Enumerate, "reach", lambda self, question, control, seconds: 1)
+
+
+@pytest.fixture(scope="module")
+def truth() -> Certificate:
+    cert = certify(K, LABELS, ROWS, C, max_flips=3, engine="enumerate")
+    assert set(cert.radius_lower.tolist()) == {1, 2, 3, 4}
+    return cert
+
+
+def names(name: str, cap: float, control: Control, **options: object) -> list[tuple[str, int]]:
+    problem = Problem.build(K, LABELS, ROWS, cap, max_flips=3, **options)  # type: ignore[arg-type]
+    stages, _ = plan(name, problem, control)
+    return [(stage.engine.name, stage.max_flips) for stage in stages]
+
+
+def test_plans() -> None:
+    control = Control(workers=1)
+    assert names("auto", LINEAR_CAP, control) == [("closed-form", 3)]
+    assert names("auto", C, control, loss="square") == [("closed-form", 3)]
+    assert names("auto", C, control) == [("enumerate", 3)]
+    assert names("auto", C, Control(workers=1, time_limit=1e6)) == [("enumerate", 3)]
+    for name in ("enumerate", "milp", "milp-paper"):
+        assert names(name, C, control) == [(name, 3)]
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+def test_plan_with_too_little_time() -> None:
+    assert names("auto", C, Control(workers=1, time_limit=10.0)) == [("enumerate", 1), ("milp", 3)]
+    assert names("auto", LINEAR_CAP, Control(workers=1, time_limit=10.0)) == [("closed-form", 3)]
+    # Without a time limit nobody waits for years, and whoever names an engine gets it.
+    assert names("auto", C, Control(workers=1)) == [("enumerate", 3)]
+    assert names("enumerate", C, Control(workers=1, time_limit=10.0)) == [("enumerate", 3)]
+
+
+def test_plan_refuses() -> None:
+    control = Control(workers=1)
+    with pytest.raises(InvalidInput, match="auto, closed-form, enumerate, milp, milp-paper"):
+        names("simplex", C, control)
+    with pytest.raises(InvalidInput, match="engine='closed-form' does not apply"):
+        names("closed-form", C, control)
+    with pytest.raises(InvalidInput, match="engine='milp-paper' does not apply"):
+        names("milp-paper", C, control, loss="square")
+    large = Problem.build(*gaussian(60, 2), 2.0)
+    with pytest.raises(WorkTooLarge, match="max_flips="):
+        plan("auto", large, control)
+
+
+def test_reach_grows_with_time() -> None:
+    problem = Problem.build(*gaussian(40, 2), 2.0)
+    question = engines.Question.ask(problem, Enumerate().scorer(problem))
+    control = Control(workers=1)
+    reached = [Enumerate().reach(question, control, seconds) for seconds in (0.0, 1e-2, 1.0, 1e15)]
+    assert reached == sorted(reached)
+    assert reached[0] == 0
+    assert reached[-1] == 40
+
+
+def test_one_stage_says_who_proved_what(truth: Certificate) -> None:
+    assert truth.engine == "enumerate"
+    assert truth.settings["later_stages"] == []
+    assert set(truth.radius_proved_by.tolist()) == {"enumerate"}
+    assert set(truth.collective_proved_by[1:].tolist()) == {"enumerate"}
+    closed = certify(K, LABELS, ROWS, LINEAR_CAP)
+    assert closed.settings["engine"] == "closed-form"
+    assert set(closed.radius_proved_by.tolist()) == {"closed-form"}
+
+
+def test_a_clean_tie_is_proved_by_its_score() -> None:
+    cert = certify(np.eye(2), [0, 1], [[1.0, 1.0], [0.0, 1.0]], 2.0, engine="milp")
+    assert cert.radius_lower.tolist() == [0, 1]
+    assert cert.radius_proved_by.tolist() == ["clean score", "milp"]
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+@pytest.mark.parametrize("leaves", [True, False])
+def test_two_stages_give_what_enumeration_gives(
+    truth: Certificate, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the second stage retrains what the relaxation leaves, or asks the solver about it."""
+    if not leaves:
+        monkeypatch.setattr(engines, "LEAF_SETS", 0)
+    cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
+    same(cert, truth)
+    assert cert.exact
+    assert cert.settings["engine"] == "enumerate + milp"
+    assert cert.settings["engine_asked"] == "auto"
+    [later] = cert.settings["later_stages"]
+    assert (later["engine"], later["max_flips"]) == ("milp", 3)
+    assert later["statistics"]["solver"].startswith("highs")
+    assert "trainings" in cert.settings["statistics"]
+    for t, radius in enumerate(truth.radius_lower.tolist()):
+        # What one flip changes was settled by the first stage; the rest could not be.
+        assert cert.radius_proved_by[t] == ("enumerate" if radius == 1 else "milp")
+        assert cert.witness(t) is not None or radius > 3
+    assert cert.collective_proved_by[1] == "enumerate"
+    assert set(cert.collective_proved_by[2:].tolist()) <= {"milp"}
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+def test_two_stages_under_a_threat_with_everything() -> None:
+    threat = Threat(
+        costs=[1, 2, 1, 2, 1, 2, 1, 2, 1],
+        groups=["a"] * 4 + ["b"] * 3 + [None] * 2,
+        group_budgets={"a": 2, "b": 3},
+        trusted=np.arange(9) == 4,
+    )
+    full = certify(K, LABELS, ROWS, C, max_flips=4, threat=threat, engine="enumerate")
+    cert = certify(K, LABELS, ROWS, C, max_flips=4, threat=threat, time_limit=300.0, workers=1)
+    assert cert.settings["engine"] == "enumerate + milp"
+    same(cert, full)
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+def test_no_second_stage_where_the_first_settles_everything() -> None:
+    cert = certify(K, LABELS, ROWS, C, max_flips=1, time_limit=300.0)
+    assert cert.exact
+    assert cert.settings["engine"] == "enumerate"
+    assert cert.settings["later_stages"] == []
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+def test_provenance_survives_a_file(tmp_path, truth: Certificate) -> None:  # type: ignore[no-untyped-def]
+    cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
+    cert.save(tmp_path / "cert.npz")
+    again = load(tmp_path / "cert.npz")
+    same(again, truth)
+    assert again.radius_proved_by.tolist() == cert.radius_proved_by.tolist()
+    assert again.collective_proved_by.tolist() == cert.collective_proved_by.tolist()
+    assert again.settings["later_stages"] == cert.settings["later_stages"]
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+def test_a_broken_solver_in_the_second_stage_keeps_what_the_first_proved(
+    truth: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        name = "broken"
+
+        def version(self) -> str:
+            return "0"
+
+        def open(self, model: object, threads: int) -> Broken:
+            return self
+
+        def solve(self, cost: object, limits: Limits, start: object = None, rows: object = ()) -> Answer:
+            return Answer(Status.INFEASIBLE, np.inf, np.inf, None, 0, 0.0, "broken")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(engines, "LEAF_SETS", 0)
+    monkeypatch.setattr(milp, "get_solver", lambda name: Broken())
+    monkeypatch.setattr(milp.relaxation, "narrow", lambda problem, ranges, score, over: ranges)
+    monkeypatch.setattr(milp.NodeSearch, "attack", lambda search: None)
+    with pytest.warns(MilpWarning):
+        cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
+    contains(cert, truth)
+    assert np.all(cert.radius_lower >= np.minimum(truth.radius_lower, 2))
+    assert np.array_equal(cert.collective_lower[:2], truth.collective_lower[:2])
+    assert not cert.exact
+
+
+@pytest.mark.parametrize("engine", ["milp", "milp-paper"])
+@pytest.mark.parametrize(
+    "limits", [{"node_time_limit": 1e-4}, {"time_limit": 1e-4}, {"node_time_limit": 0.02}], ids=str
+)
+def test_tiny_limits_give_intervals(truth: Certificate, solver: str, engine: str, limits: dict[str, float]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MilpWarning)
+        cert = certify(K, LABELS, ROWS, C, max_flips=3, engine=engine, solver=solver, **limits)  # type: ignore[arg-type]
+    contains(cert, truth)
+    if "time_limit" in limits:
+        assert cert.settings["stopped"] == "time limit"
+        assert not cert.exact
+    for name, seconds in limits.items():
+        assert cert.settings[name] == seconds
+
+
+@pytest.mark.usefixtures("slow_enumeration")
+@pytest.mark.parametrize("seconds", [1e-4, 0.05, 0.5])
+def test_two_stages_with_too_little_time_for_both(truth: Certificate, seconds: float) -> None:
+    contains(certify(K, LABELS, ROWS, C, max_flips=3, time_limit=seconds), truth)
+
+
+@pytest.mark.parametrize("engine", ["auto", "milp", "milp-paper"])
+def test_radii_alone(engine: str) -> None:
+    flips = 1 if engine == "milp-paper" else 3
+    cert = certify(K, LABELS, ROWS[4:], C, max_flips=flips, engine=engine, collective=False)
+    part = certify(K, LABELS, ROWS[4:], C, max_flips=flips, engine="enumerate")
+    assert np.array_equal(cert.radius_lower, part.radius_lower)
+    assert np.array_equal(cert.radius_upper, part.radius_upper)
+    contains(cert, part)
+    assert cert.settings["collective"] is False
+    if engine != "auto":
+        assert all(record["node"] is not None for record in cert.settings["statistics"]["solves"])
+
+
+def test_radii_alone_in_closed_form() -> None:
+    whole = certify(K, LABELS, ROWS, LINEAR_CAP)
+    radii = certify(K, LABELS, ROWS, LINEAR_CAP, collective=False)
+    assert np.array_equal(radii.radius_lower, whole.radius_lower)
+    contains(radii, whole)
+    assert radii.settings["statistics"]["score_updates_for_curve"] == 0.0
+
+
+@pytest.mark.parametrize("value", ["cplex", "", None, 3])
+def test_bad_solver(value: object) -> None:
+    with pytest.raises(InvalidInput, match="highs, scip, gurobi"):
+        certify(K, LABELS, ROWS, C, max_flips=1, solver=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", True])
+@pytest.mark.parametrize("name", ["node_time_limit", "time_limit"])
+def test_bad_seconds(name: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} must be a positive number of seconds"):
+        certify(K, LABELS, ROWS, C, max_flips=1, **{name: value})  # type: ignore[arg-type]

@@ -1,0 +1,303 @@
+"""Feasible points of the programs are the admissible labellings with their trained models, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.milp.test_solvers import solver
+from tests.problems import gaussian
+
+from labelcert import Threat
+from labelcert.engines.base import Question
+from labelcert.engines.milp import admissible
+from labelcert.milp.model import Model
+from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
+from labelcert.milp.relaxation import ball_ranges, proved_ranges, trivial_ranges
+from labelcert.milp.solvers import Limits, Status, get_solver
+from labelcert.problem import Problem
+from labelcert.svm.scoring import HingeScorer, LinearScorer
+from labelcert.svm.training import train
+
+__all__ = ["solver"]
+
+THREATS = [
+    Threat(),
+    Threat(costs=[1, 2, 1, 3, 1, 2]),
+    Threat(groups=["a", "a", "a", "b", "b", None], group_budgets={"a": 1, "b": 1}),
+    Threat(trusted=np.arange(6) < 2, costs=[1, 1, 2, 1, 2, 1]),
+    Threat(allowed_flips={1: [0]}),
+]
+SOLVED_THREATS = [
+    Threat(),
+    Threat(costs=[1, 2, 1, 2, 1], groups=["a", "a", "a", "b", None], group_budgets={"a": 1}),
+    Threat(trusted=np.arange(5) < 2, costs=[1, 1, 2, 1, 2]),
+]
+CAPS = [0.3, 2.0, 20.0]
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    flips: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+
+
+def make(threat: Threat | None = None, C: float = 2.0, max_flips: int | None = None, m: int = 6) -> Question:
+    K, labels, rows = gaussian(m, 4, dims=2)
+    problem = Problem.build(K, labels, rows, C, threat=threat, max_flips=max_flips)
+    return Question.ask(problem, HingeScorer(problem))
+
+
+def labellings(question: Question) -> list[Labelling]:
+    """All of them, admissible or not."""
+    problem = question.problem
+    found = []
+    for chosen in itertools.product([False, True], repeat=problem.adversary.labels.size):
+        flips = np.flatnonzero(chosen).astype(np.int64)
+        y = question.flip(flips)
+        found.append(Labelling(flips, y, train(problem.K_train, y, problem.C)))
+    return found
+
+
+def paper_point(problem: Problem, model: Model, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """The paper's variables, from its definitions."""
+    alpha = y * z
+    margin = y * (problem.K_train @ z)
+    x = np.zeros(model.lower.size)
+    for name, value in {
+        "y'": (y + 1) / 2,
+        "s": margin > 1 + 1e-9,
+        "t": margin < 1 - 1e-9,
+        "alpha": alpha,
+        "z": z,
+        "u": np.maximum(margin - 1, 0.0),
+        "v": np.maximum(1 - margin, 0.0),
+        "R": np.outer(y, z),
+    }.items():
+        x[model.columns[name]] = value
+    return x
+
+
+@pytest.mark.parametrize("C", CAPS)
+@pytest.mark.parametrize("threat", THREATS, ids=repr)
+def test_trained_points_of_admissible_labellings_are_feasible_and_no_others(threat: Threat, C: float) -> None:
+    question = make(threat, C)
+    problem = question.problem
+    everything = labellings(question)
+    for budget in (0, 1, 3):
+        paper = paper_program(problem, budget)
+        compact = [
+            compact_program(problem, ranges)
+            for ranges in (
+                trivial_ranges(problem, budget),
+                ball_ranges(problem, budget),
+                proved_ranges(problem, budget)[0],
+            )
+        ]
+        for labelling in everything:
+            points = [(program, program.point(labelling.y)) for program in compact]
+            points.append((paper, paper_point(problem, paper.model, labelling.y, labelling.z)))
+            for program, x in points:
+                assert x is not None
+                assert program.attack(x).tolist() == labelling.flips.tolist()
+                assert program.unit * x[program.z] == pytest.approx(labelling.z, abs=1e-9 * C)
+                if admissible(problem.adversary, labelling.flips, budget):
+                    assert program.model.violation(x) < 1e-7
+                else:
+                    assert program.model.violation(x) > 0.5
+    assert paper.point(problem.y) is None
+
+
+@pytest.mark.parametrize("C", CAPS)
+def test_no_other_model_than_the_trained_one_is_feasible(solver: str, C: float) -> None:
+    question = make(C=C, max_flips=0)
+    problem = question.problem
+    z = train(problem.K_train, problem.y, C)
+    rng = np.random.default_rng(0)
+    for program in (compact_program(problem, trivial_ranges(problem, 0)), paper_program(problem, 0)):
+        session = get_solver(solver).open(program.model, 1)
+        for _ in range(3):
+            direction = rng.normal(size=problem.m)
+            answer = session.solve(program.score_cost(direction), Limits())
+            assert answer.status is Status.OPTIMAL
+            assert program.unit * answer.objective == pytest.approx(direction @ z, abs=1e-6 * C)
+        session.close()
+
+
+@pytest.mark.parametrize("threat", SOLVED_THREATS, ids=repr)
+def test_minimum_over_labellings_is_the_optimum(solver: str, threat: Threat) -> None:
+    question = make(threat, m=5)
+    problem = question.problem
+    budget = 2
+    within = [one for one in labellings(question) if admissible(problem.adversary, one.flips, budget)]
+    for program in (compact_program(problem, proved_ranges(problem, budget)[0]), paper_program(problem, budget)):
+        session = get_solver(solver).open(program.model, 1)
+        for t in range(2):
+            scores = question.scores[:, t]
+            answer = session.solve(program.score_cost(scores), Limits())
+            best = min(float(scores @ one.z) for one in within)
+            assert answer.status is Status.OPTIMAL
+            assert answer.x is not None
+            assert program.unit * answer.objective == pytest.approx(best, abs=1e-6)
+            attack = program.attack(answer.x)
+            [same] = [one for one in within if one.flips.tolist() == attack.tolist()]
+            assert float(scores @ same.z) == pytest.approx(best, abs=1e-6)
+        session.close()
+
+
+def collective_programs(question: Question, budget: int) -> list[tuple[Program, float]]:
+    problem = question.problem
+    rows = question.scores
+    ranges, _ = proved_ranges(problem, budget)
+    return [
+        (compact_program(problem, ranges, (rows, np.abs(rows).sum(axis=0))), problem.C),
+        (paper_program(problem, budget, rows), 1.0),
+    ]
+
+
+@pytest.mark.parametrize("threat", SOLVED_THREATS[:2], ids=repr)
+def test_most_nodes_that_one_labelling_changes(solver: str, threat: Threat) -> None:
+    question = make(threat, m=5)
+    problem = question.problem
+    for budget in (1, 3):
+        within = [one for one in labellings(question) if admissible(problem.adversary, one.flips, budget)]
+        most = max(int((question.scores.T @ one.z <= 0).sum()) for one in within)
+        for program, unit in collective_programs(question, budget):
+            assert program.unit == unit
+            assert program.changed is not None
+            session = get_solver(solver).open(program.model, 1)
+            answer = session.solve(program.model.cost, Limits())
+            session.close()
+            assert answer.status is Status.OPTIMAL
+            assert answer.x is not None
+            assert -answer.objective == pytest.approx(most, abs=1e-6)
+            y = question.flip(program.attack(answer.x))
+            assert (question.scores.T @ train(problem.K_train, y, problem.C) <= 0).sum() == most
+
+
+def test_points_of_collective_programs_count_the_changed_nodes() -> None:
+    question = make()
+    budget = 3
+    program, _ = collective_programs(question, budget)[0]
+    counts = set()
+    for one in labellings(question):
+        if one.flips.size <= budget:
+            x = program.point(one.y)
+            assert x is not None
+            assert program.model.violation(x) < 1e-7
+            count = int((question.scores.T @ one.z <= 0).sum())
+            assert program.model.cost @ x == -count
+            counts.add(count)
+    assert len(counts) > 1
+
+
+@pytest.mark.parametrize("threat", THREATS, ids=repr)
+def test_linear_program(solver: str, threat: Threat) -> None:
+    K, labels, rows = gaussian(6, 4, dims=2)
+    problem = Problem.build(K, labels, rows, 1.0, threat=threat, loss="square")
+    question = Question.ask(problem, LinearScorer(problem))
+    for budget in (1, 3):
+        program = linear_program(problem, budget, question.scores)
+        most = 0
+        for chosen in itertools.product([False, True], repeat=problem.adversary.labels.size):
+            flips = np.flatnonzero(chosen).astype(np.int64)
+            x = program.point(question.flip(flips))
+            assert x is not None
+            assert program.attack(x).tolist() == flips.tolist()
+            count = int((question.scores.T @ question.flip(flips) <= 0).sum())
+            if admissible(problem.adversary, flips, budget):
+                assert program.model.violation(x) < 1e-9
+                assert program.model.cost @ x == -count
+                most = max(most, count)
+            else:
+                assert program.model.violation(x) >= 1.0
+        session = get_solver(solver).open(program.model, 1)
+        answer = session.solve(program.model.cost, Limits())
+        session.close()
+        assert answer.status is Status.OPTIMAL
+        assert -answer.objective == pytest.approx(most, abs=1e-6)
+
+
+@pytest.mark.parametrize("threat", [Threat(), Threat(trusted=np.arange(6) == 1)], ids=repr)
+def test_without_excludes_one_attack_and_no_other(threat: Threat) -> None:
+    question = make(threat)
+    problem = question.problem
+    budget = problem.max_flips
+    everything = labellings(question)
+    compact = compact_program(problem, trivial_ranges(problem, budget))
+    paper = paper_program(problem, budget)
+    linear = linear_program(problem, budget, question.scores)
+
+    def point(program: Program, one: Labelling) -> Any:
+        return paper_point(problem, program.model, one.y, one.z) if program is paper else program.point(one.y)
+
+    for program in (compact, paper, linear):
+        points = [point(program, one) for one in everything]
+        for k, excluded in enumerate(everything):
+            row = program.without(excluded.flips)
+            for j, x in enumerate(points):
+                assert (row.coefficients @ x[row.columns] <= row.upper) == (j != k)
+
+
+def test_excluding_the_best_attack_leads_to_the_second_best(solver: str) -> None:
+    question = make(m=4)
+    problem = question.problem
+    scores = question.scores[:, 0]
+    ranked = sorted(float(scores @ one.z) for one in labellings(question) if one.flips.size <= 2)
+    for program in (compact_program(problem, proved_ranges(problem, 2)[0]), paper_program(problem, 2)):
+        session = get_solver(solver).open(program.model, 1)
+        rows = []
+        for expected in ranked[:3]:
+            answer = session.solve(program.score_cost(scores), Limits(), rows=rows)
+            assert answer.x is not None
+            assert program.unit * answer.objective == pytest.approx(expected, abs=1e-6)
+            rows.append(program.without(program.attack(answer.x)))
+        session.close()
+
+
+@pytest.mark.parametrize("m", [6, 9])
+def test_sizes(m: int) -> None:
+    problem = make(m=m).problem
+    compact = compact_program(problem, trivial_ranges(problem, 2)).model
+    rows, columns = compact.size
+    assert columns == 13 * m
+    assert int(compact.integer.sum()) == 6 * m
+    assert rows == 9 * m + 1
+    tight_rows, tight_columns = compact_program(problem, proved_ranges(problem, 2)[0]).model.size
+    assert tight_columns == columns
+    assert tight_rows <= 15 * m + 1
+    paper = paper_program(problem, 2).model
+    assert int(paper.integer.sum()) == 3 * m
+    assert paper.size == (4 * m * m + 9 * m + 1, m * m + 7 * m)
+    n = problem.n_test
+    both = paper_program(problem, 2, np.ones((m, n))).model
+    assert int(both.integer.sum()) == 3 * m + n
+    assert both.size == (paper.size[0] + 2 * n, paper.size[1] + n)
+
+
+def test_impossible_states_are_fixed() -> None:
+    """Trusted labels have no flipped side, and a proved margin closes states."""
+    question = make(Threat(trusted=np.arange(6) < 3))
+    problem = question.problem
+    program = compact_program(problem, trivial_ranges(problem, 2))
+    upper = program.model.upper[program.model.columns["state"]]
+    assert not upper[:3, 1].any()
+    assert upper[3:, 1].any(axis=1).all()
+    ranges, _ = proved_ranges(problem, 1)
+    tight = compact_program(problem, ranges)
+    assert np.array_equal(tight.model.upper[tight.model.columns["state"]] > 0, ranges.states())
+
+
+def test_margin_grows_with_the_program_and_the_objective() -> None:
+    problem = make().problem
+    small, large = (compact_program(problem, trivial_ranges(problem, 2)), paper_program(problem, 2))
+    for program in (small, large):
+        cost = program.score_cost(np.ones(problem.m))
+        width = float((program.model.upper - program.model.lower).sum())
+        assert program.margin(cost) >= 1e-9 * width
+        assert program.margin(100 * cost) == pytest.approx(100 * program.margin(cost))
+        assert program.margin(cost) < 1e-3
