@@ -1,0 +1,210 @@
+"""What a solver's answer is worth: the same rules for every program.
+
+An answer is a suggestion. *Vulnerable* needs an attack that retraining confirms; *robust* needs a bound beyond a margin
+that covers the solver's tolerances and that no retrained attack contradicts. Everything else is *open*.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.engines.base import Control
+from labelcert.milp.model import Model
+from labelcert.milp.solvers import Answer, Limits, Row, Solver, Status
+
+Float = npt.NDArray[np.float64]
+Attack = TypeVar("Attack")
+
+ROBUST, VULNERABLE, OPEN = "robust", "vulnerable", "open"
+
+MAX_EXCLUDED = 20
+"""So many labellings with a score within the margin are excluded one by one before a node is left open."""
+
+MAX_RECORDS = 5_000
+"""So many answers of the solver are kept in the certificate."""
+
+
+class MilpWarning(RuntimeWarning):
+    """A solver's answer was not believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sign(Generic[Attack]):
+    """The question whether a program's least value, the margin of one node, is positive.
+
+    Attributes
+    ----------
+    model : Model
+    cost : (N,) array
+    margin : float
+        What the solver's tolerances can do to a bound.
+    read : callable
+        The attack in a point; None where it is not admissible.
+    retrain : callable
+        Whether an attack provably changes the node, whether it provably does not, and the value that it attains in
+        the program.
+    without : callable
+        A row that excludes one attack and no other.
+    same : callable
+        Whether two attacks are equal.
+    best : float
+        Least value known to be attained in the program.
+    start : (N,) array, optional
+    """
+
+    model: Model
+    cost: Float
+    margin: float
+    read: Callable[[Float], Attack | None]
+    retrain: Callable[[Attack], tuple[bool, bool, float]]
+    without: Callable[[Attack], Row]
+    same: Callable[[Attack, Attack], bool]
+    best: float
+    start: Float | None = None
+
+
+@dataclass(eq=False)
+class Judge:
+    """Asks a solver, records its answers, and believes what can be believed."""
+
+    solver: Solver
+    control: Control
+    records: list[dict[str, Any]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def deadline(self) -> float:
+        """When work on one node has to end."""
+        ends = [self.control.deadline if self.control.deadline is not None else np.inf]
+        if self.control.node_time_limit is not None:
+            ends.append(time.monotonic() + self.control.node_time_limit)
+        return float(min(ends))
+
+    def limits(self, deadline: float, what: str, *, stop_below: float = -np.inf, stop_above: float = np.inf) -> Limits:
+        """Limits of one solve, and what to show meanwhile."""
+        shown = 0.0
+
+        def report(incumbent: float, bound: float) -> None:
+            nonlocal shown
+            if time.monotonic() > shown + 0.5:
+                shown = time.monotonic()
+                self.control.note(f"{what}: incumbent {incumbent:.3g}, bound {bound:.3g}")
+
+        return Limits(
+            seconds=max(0.0, deadline - time.monotonic()),
+            stop_below=stop_below,
+            stop_above=stop_above,
+            cancelled=self.control.over,
+            report=report,
+        )
+
+    def decide(
+        self, sign: Sign[Attack], budget: int, node: int, deadline: float, **about: Any
+    ) -> tuple[str, Attack | None]:
+        """``(ROBUST | VULNERABLE | OPEN, attack)``.
+
+        A solution whose labelling retrains to a score within the margin, but on the right side, is excluded and the
+        search goes on: near-ties are decided by retraining, not by tolerance.
+        """
+        margin, best, start = sign.margin, sign.best, sign.start
+        session = self.solver.open(sign.model, 1)
+        excluded: list[Attack] = []
+        try:
+            while True:
+                limits = self.limits(deadline, f"budget {budget}, node {node}", stop_below=-margin, stop_above=margin)
+                rows = [sign.without(attack) for attack in excluded]
+                answer = session.solve(sign.cost, limits, start, rows)
+                self.record(answer, budget, node, **about)
+                attack, unchanged = self.read(sign.read, answer, budget, node), False
+                if attack is not None:
+                    changed, unchanged, attained = sign.retrain(attack)
+                    if changed:
+                        return VULNERABLE, attack
+                    best = min(best, attained)
+                if not self.believable(answer, np.inf if excluded else best + margin, budget, node):
+                    return OPEN, None
+                if answer.bound >= margin:
+                    return ROBUST, None
+                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
+                if not finished or attack is None or not unchanged or len(excluded) >= MAX_EXCLUDED:
+                    return OPEN, None
+                if any(sign.same(attack, other) for other in excluded):
+                    self.complain(f"{self.solver.name} returned a labelling that had been excluded", budget, node)
+                    return OPEN, None
+                excluded.append(attack)
+                start = None
+        finally:
+            session.close()
+
+    def read(
+        self, read: Callable[[Float], Attack | None], answer: Answer, budget: int, node: int | None = None
+    ) -> Attack | None:
+        """The attack in a solution, if it is an admissible one."""
+        if answer.x is None or not np.all(np.isfinite(answer.x)):
+            return None
+        attack = read(answer.x)
+        if attack is None:
+            self.complain(f"{self.solver.name} returned an attack beyond the budget", budget, node)
+        return attack
+
+    def believable(self, answer: Answer, attained: float, budget: int, node: int | None) -> bool:
+        """Whether an answer can be true: the clean labels are feasible, and no bound exceeds what is attained."""
+        if answer.status in (Status.INFEASIBLE, Status.FAILED):
+            self.complain(f"{self.solver.name} ended with {answer.detail!r}", budget, node)
+            return False
+        if not answer.bound <= attained:
+            self.complain(
+                f"{self.solver.name} claims the bound {answer.bound:.3g}, but retraining attains {attained:.3g}",
+                budget,
+                node,
+            )
+            return False
+        return True
+
+    def complain(self, what: str, budget: int, node: int | None = None) -> None:
+        """Note an answer that is not believed."""
+        where = "" if node is None else f" for node {node}"
+        self.complaints.append(f"{what} (budget {budget}{where}); the interval stays open")
+
+    def record(self, answer: Answer, budget: int, node: int | None, **about: Any) -> None:
+        """Keep what the solver said."""
+        if len(self.records) >= MAX_RECORDS:
+            return
+        self.records.append(
+            {
+                "budget": budget,
+                "node": node,
+                **about,
+                "status": answer.status.value,
+                "objective": _plain(answer.objective),
+                "bound": _plain(answer.bound),
+                "tree_nodes": answer.nodes,
+                "seconds": answer.seconds,
+            }
+        )
+
+    def warn(self) -> None:
+        """Tell the user about answers that were not believed."""
+        for complaint in self.complaints[:5]:
+            warnings.warn(complaint, MilpWarning, stacklevel=3)
+        if len(self.complaints) > 5:
+            warnings.warn(f"and {len(self.complaints) - 5} answers more of that kind", MilpWarning, stacklevel=3)
+
+    def statistics(self) -> dict[str, Any]:
+        """Plain numbers about the solver's answers."""
+        return {
+            "solver": f"{self.solver.name} {self.solver.version()}",
+            "solves": self.records,
+            "not_believed": self.complaints,
+        }
+
+
+def _plain(value: float) -> float | None:
+    """A number that JSON knows."""
+    return value if np.isfinite(value) else None
