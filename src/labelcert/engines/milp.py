@@ -20,10 +20,10 @@ from labelcert.engines.base import Control, Findings, Question, Work, within_rea
 from labelcert.engines.closed_form import greedy_attacks, linear_radii
 from labelcert.engines.enumerate import Enumerate
 from labelcert.milp import relaxation
-from labelcert.milp.judging import MAX_EXCLUDED, OPEN, ROBUST, VULNERABLE, Judge, MilpWarning, Sign
+from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, MilpWarning, Sign
 from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
 from labelcert.milp.relaxation import FLIPPED, Multipliers, Ranges
-from labelcert.milp.solvers import Status, get_solver
+from labelcert.milp.solvers import get_solver
 from labelcert.problem import Problem
 from labelcert.svm.scoring import HingeScorer, LinearScorer, Scorer, always_at_cap
 from labelcert.threat import Adversary
@@ -278,35 +278,22 @@ class _Search:
         question = self.question
         nodes = np.flatnonzero(self.lower <= b).astype(np.int64)
         program = build(b, nodes)
-        deadline = self.judge.deadline()
-        session = self.judge.solver.open(program.model, self.control.workers)
-        excluded: list[Int] = []
-        try:
-            while self.curve_lower[b] < self.curve_upper[b]:
-                better = float(self.curve_lower[b]) + 1.0
-                limits = self.judge.limits(deadline, f"budget {b}, collective", stop_above=-better + 0.5)
-                start = program.point(question.flip(self.curve_sets[b])) if not excluded else None
-                rows = [program.without(attack) for attack in excluded]
-                answer = session.solve(program.model.cost, limits, start, rows)
-                self.judge.record(answer, b, None)
-                attack = self.judge.read(self._reader(program, b), answer, b)
-                if attack is not None:
-                    changed, unchanged = question.changed(attack)
-                    self._witness(attack, changed)
-                attained = 0 if excluded else int(self.curve_lower[b])
-                if not self.judge.believable(answer, -attained + 1e-6, b, None):
-                    return
-                if np.isfinite(answer.bound):
-                    most = max(int(np.floor(-answer.bound + 1e-6)), int(self.curve_lower[b]))
-                    self.curve_upper[b] = min(int(self.curve_upper[b]), most)
-                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
-                if not finished or attack is None or len(excluded) >= MAX_EXCLUDED:
-                    return
-                if not (changed | unchanged).all() or any(np.array_equal(attack, other) for other in excluded):
-                    return
-                excluded.append(attack)
-        finally:
-            session.close()
+
+        def retrain(attack: Int) -> tuple[int, bool]:
+            changed, unchanged = question.changed(attack)
+            self._witness(attack, changed)
+            return int(changed.sum()), bool((changed | unchanged).all())
+
+        count = Count(
+            model=program.model,
+            read=self._reader(program, b),
+            retrain=retrain,
+            without=program.without,
+            same=np.array_equal,
+            start=lambda: program.point(question.flip(self.curve_sets[b])),
+        )
+        known = int(self.curve_lower[b]), int(self.curve_upper[b])
+        self.curve_upper[b] = self.judge.most(count, b, known)[1]
 
     # -- result ------------------------------------------------------------------------------------------------------
 

@@ -70,6 +70,29 @@ class Sign(Generic[Attack]):
     start: Float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Count(Generic[Attack]):
+    """The question how many nodes one attack changes at the most; a program that minimises minus that number.
+
+    Attributes
+    ----------
+    model : Model
+    read, without, same : callables
+        As in :class:`Sign`.
+    retrain : callable
+        How many nodes an attack provably changes, and whether that is decided for all nodes.
+    start : callable
+        A point for the best attack known; None where none is offered.
+    """
+
+    model: Model
+    read: Callable[[Float], Attack | None]
+    retrain: Callable[[Attack], tuple[int, bool]]
+    without: Callable[[Attack], Row]
+    same: Callable[[Attack, Attack], bool]
+    start: Callable[[], Float | None]
+
+
 @dataclass(eq=False)
 class Judge:
     """Asks a solver, records its answers, and believes what can be believed."""
@@ -141,6 +164,37 @@ class Judge:
                 start = None
         finally:
             session.close()
+
+    def most(self, count: Count[Attack], budget: int, known: tuple[int, int]) -> tuple[int, int]:
+        """The interval of a count within a budget, from the one that is known."""
+        lower, upper = known
+        deadline = self.deadline()
+        session = self.solver.open(count.model, self.control.workers)
+        excluded: list[Attack] = []
+        try:
+            while lower < upper:
+                limits = self.limits(deadline, f"budget {budget}, collective", stop_above=-lower - 0.5)
+                start = None if excluded else count.start()
+                rows = [count.without(attack) for attack in excluded]
+                answer = session.solve(count.model.cost, limits, start, rows)
+                self.record(answer, budget, None)
+                attack, decided = self.read(count.read, answer, budget), False
+                if attack is not None:
+                    changed, decided = count.retrain(attack)
+                    lower = max(lower, changed)
+                if not self.believable(answer, (0 if excluded else -lower) + 1e-6, budget, None):
+                    break
+                if np.isfinite(answer.bound):
+                    upper = min(upper, max(int(np.floor(-answer.bound + 1e-6)), lower))
+                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
+                if not finished or attack is None or not decided or len(excluded) >= MAX_EXCLUDED:
+                    break
+                if any(count.same(attack, other) for other in excluded):
+                    break
+                excluded.append(attack)
+        finally:
+            session.close()
+        return lower, upper
 
     def read(
         self, read: Callable[[Float], Attack | None], answer: Answer, budget: int, node: int | None = None

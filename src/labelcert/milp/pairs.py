@@ -91,6 +91,10 @@ class Pair:
         pair = cls(problem, (own, rival), parts, ranges, toggles, left & payable[:, None], budget)
         return replace(pair, left=pair.left & pair.reachable())
 
+    def only(self, moves: Bool) -> Pair:
+        """The same with some of its moves."""
+        return replace(self, left=self.left & moves)
+
     def reachable(self) -> Bool:
         """(ν, 3) moves whose sides can occur in both models."""
         labels = self.problem.adversary.labels
@@ -224,8 +228,7 @@ class PairRelaxation:
         h, (own, rival) = self._highs, self._pair.parts
         columns = self._move.ravel().astype(np.int32)
         h.changeColsBounds(columns.size, columns, np.zeros(columns.size), left.ravel().astype(float))
-        h.setOptionValue("time_limit", max(0.0, seconds))
-        h.zeroAllClocks()
+        h.setOptionValue("time_limit", h.getRunTime() + max(0.0, seconds))  # HiGHS counts all runs together
         h.run()
         beta = np.zeros((2, own.m))
         if h.getModelStatus() == highspy.HighsModelStatus.kOptimal:
