@@ -21,6 +21,7 @@ from labelcert.engines import Control, Findings, Question
 from labelcert.engines.milp import Milp, MilpWarning, NodeSearch
 from labelcert.errors import LabelcertError
 from labelcert.milp import relaxation
+from labelcert.milp.judging import Judge
 from labelcert.milp.programs import compact_program, paper_program
 from labelcert.milp.solvers import SOLVERS, get_solver
 from labelcert.problem import Problem
@@ -86,9 +87,9 @@ def sample_wise(
     undecided = dict.fromkeys(times, 0)
     for t in range(nodes):
         for name, program in programs.items():
-            search = NodeSearch(question, control, Findings.nothing(question), get_solver(solver))
+            search = NodeSearch(question, control, Findings.nothing(question), Judge(get_solver(solver), control))
             began = time.perf_counter()
-            verdict = search.solve_node(program, t, budget, search.deadline())
+            verdict = search.solve_node(program, t, budget, search.judge.deadline())
             times[name].append(time.perf_counter() - began + (shared if name == "compact" else 0.0))
             undecided[name] += verdict.kind == "open"
         one = Question(part, question.scorer, question.nodes[[t]], np.ascontiguousarray(question.scores[:, [t]]))

@@ -9,11 +9,9 @@ score that retraining attains. Everything else stays an open interval.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +20,10 @@ from labelcert.engines.base import Control, Findings, Question, Work, within_rea
 from labelcert.engines.closed_form import greedy_attacks, linear_radii
 from labelcert.engines.enumerate import Enumerate
 from labelcert.milp import relaxation
+from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, MilpWarning, Sign
 from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
 from labelcert.milp.relaxation import FLIPPED, Multipliers, Ranges
-from labelcert.milp.solvers import Answer, Limits, Solver, Status, get_solver
+from labelcert.milp.solvers import get_solver
 from labelcert.problem import Problem
 from labelcert.svm.scoring import HingeScorer, LinearScorer, Scorer, always_at_cap
 from labelcert.threat import Adversary
@@ -32,25 +31,12 @@ from labelcert.threat import Adversary
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 
-ROBUST, VULNERABLE, OPEN = "robust", "vulnerable", "open"
-
-MAX_EXCLUDED = 20
-"""So many labellings with a score within the margin are excluded one by one before a node is left open."""
-
 _ROUNDS_PER_NODE = 3
 
 LEAF_SETS = 300_000
 """``engine="auto"`` retrains all attacks that the relaxation leaves for a node, where they are at most so many."""
 
-MAX_RECORDS = 5_000
-"""So many answers of the solver are kept in the certificate."""
-
-
 _NO_FLIPS: Int = np.zeros(0, dtype=np.int64)
-
-
-class MilpWarning(RuntimeWarning):
-    """A solver's answer was not believed."""
 
 
 class Milp:
@@ -87,7 +73,7 @@ class Milp:
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii budget by budget, then the curve budget by budget."""
-        search = NodeSearch(question, control, known, get_solver(control.solver))
+        search = NodeSearch(question, control, known, Judge(get_solver(control.solver), control))
         with ThreadPoolExecutor(control.workers) as pool:
             if isinstance(question.scorer, LinearScorer):
                 search.sort()
@@ -102,7 +88,7 @@ class Milp:
 
     def curve_alone(self, question: Question, control: Control, known: Findings) -> Findings:
         """The curve from what is known about radii, without improving these first."""
-        search = NodeSearch(question, control, known, get_solver(control.solver))
+        search = NodeSearch(question, control, known, Judge(get_solver(control.solver), control))
         with ThreadPoolExecutor(control.workers) as pool:
             search.sweep_curve(self._collective(search, pool))
         return search.findings()
@@ -146,9 +132,7 @@ class NodeSearch:
     question: Question
     control: Control
     known: Findings
-    solver: Solver
-    records: list[dict[str, Any]] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    judge: Judge
 
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
@@ -190,7 +174,7 @@ class NodeSearch:
     def sweep(self, step: Step, pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
         problem = self.question.problem
-        payable = _payable(problem.adversary, problem.max_flips)
+        payable = payable_costs(problem.adversary, problem.max_flips)
         for b in range(int(self.lower.min(initial=problem.max_flips + 1)), problem.max_flips + 1):
             open_ = np.flatnonzero((self.lower == b) & (self.upper > b))
             if open_.size == 0:
@@ -237,73 +221,27 @@ class NodeSearch:
 
     # -- the solver --------------------------------------------------------------------------------------------------
 
-    def limits(self, deadline: float, what: str, *, stop_below: float = -np.inf, stop_above: float = np.inf) -> Limits:
-        """Limits of one solve, and what to show meanwhile."""
-        shown = 0.0
-
-        def report(incumbent: float, bound: float) -> None:
-            nonlocal shown
-            if time.monotonic() > shown + 0.5:
-                shown = time.monotonic()
-                self.control.note(f"{what}: incumbent {incumbent:.3g}, bound {bound:.3g}")
-
-        return Limits(
-            seconds=max(0.0, deadline - time.monotonic()),
-            stop_below=stop_below,
-            stop_above=stop_above,
-            cancelled=self.control.over,
-            report=report,
-        )
-
-    def deadline(self) -> float:
-        """When work on one node has to end."""
-        ends = [self.control.deadline if self.control.deadline is not None else np.inf]
-        if self.control.node_time_limit is not None:
-            ends.append(time.monotonic() + self.control.node_time_limit)
-        return float(min(ends))
-
     def solve_node(self, program: Program, t: int, budget: int, deadline: float, start: Int | None = None) -> Verdict:
-        """One node at one budget: the sign of its least score.
-
-        A solution whose labelling retrains to a score within the margin, but on the right side, is excluded and the
-        search goes on: near-ties are decided by retraining, not by tolerance.
-        """
+        """One node at one budget: the sign of its least score."""
         question = self.question
         cost = program.score_cost(question.scores[:, t])
-        margin = program.margin(cost)
-        best = min(self._attained(t, attack) for attack in (_NO_FLIPS, _NO_FLIPS if start is None else start))
-        point = None if start is None else program.point(question.flip(start))
-        session = self.solver.open(program.model, 1)
-        excluded: list[Int] = []
-        try:
-            while True:
-                limits = self.limits(
-                    deadline, f"budget {budget}, node {int(question.nodes[t])}", stop_below=-margin, stop_above=margin
-                )
-                rows = [program.without(attack) for attack in excluded]
-                answer = session.solve(cost, limits, point, rows)
-                self._record(answer, budget, t)
-                attack = self._read(program, answer, budget)
-                if attack is not None:
-                    changed, unchanged = question.scorer.changed(question.flip(attack), question.nodes[[t]])
-                    if changed[0]:
-                        return Verdict(VULNERABLE, attack)
-                    best = min(best, self._attained(t, attack))
-                attained = np.inf if excluded else best / program.unit + margin
-                if not self._believable(answer, attained, budget, t):
-                    return Verdict(OPEN)
-                if answer.bound >= margin:
-                    return Verdict(ROBUST)
-                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
-                if not finished or attack is None or not unchanged[0] or len(excluded) >= MAX_EXCLUDED:
-                    return Verdict(OPEN)
-                if any(np.array_equal(attack, other) for other in excluded):
-                    self.complain(f"{self.solver.name} returned a labelling that had been excluded", budget, t)
-                    return Verdict(OPEN)
-                excluded.append(attack)
-                point = None
-        finally:
-            session.close()
+
+        def retrain(attack: Int) -> tuple[bool, bool, float]:
+            changed, unchanged = question.scorer.changed(question.flip(attack), question.nodes[[t]])
+            return bool(changed[0]), bool(unchanged[0]), self._attained(t, attack) / program.unit
+
+        sign = Sign(
+            model=program.model,
+            cost=cost,
+            margin=program.margin(cost),
+            read=self._reader(program, budget),
+            retrain=retrain,
+            without=program.without,
+            same=np.array_equal,
+            known=[_NO_FLIPS] if start is None else [_NO_FLIPS, start],
+            start=None if start is None else program.point(question.flip(start)),
+        )
+        return Verdict(*self.judge.decide(sign, budget, int(question.nodes[t]), deadline))
 
     def _attained(self, t: int, attack: Int) -> float:
         """The signed score of a node after an attack, in float64."""
@@ -312,49 +250,14 @@ class NodeSearch:
         p, _ = question.scorer.approximate(question.flip(attack), node)
         return float(p[0]) * float(question.scorer.clean[node[0]])
 
-    def _read(self, program: Program, answer: Answer, budget: int) -> Int | None:
-        """The attack in a solution, if it is an admissible one."""
-        if answer.x is None or not np.all(np.isfinite(answer.x)):
-            return None
-        attack = program.attack(answer.x)
-        if not admissible(self.question.problem.adversary, attack, budget):
-            self.complain(f"{self.solver.name} returned an attack beyond the budget", budget)
-            return None
-        return attack
+    def _reader(self, program: Program, budget: int) -> Callable[[Float], Int | None]:
+        """Reads the attack from a point, if the adversary can pay for it."""
 
-    def _believable(self, answer: Answer, attained: float, budget: int, t: int | None) -> bool:
-        """Whether an answer can be true: the clean labels are feasible, and no bound exceeds what is attained."""
-        if answer.status in (Status.INFEASIBLE, Status.FAILED):
-            self.complain(f"{self.solver.name} ended with {answer.detail!r}", budget, t)
-            return False
-        if not answer.bound <= attained:
-            self.complain(
-                f"{self.solver.name} claims the bound {answer.bound:.3g}, but retraining attains {attained:.3g}",
-                budget,
-                t,
-            )
-            return False
-        return True
+        def read(x: Float) -> Int | None:
+            attack = program.attack(x)
+            return attack if admissible(self.question.problem.adversary, attack, budget) else None
 
-    def complain(self, what: str, budget: int, t: int | None = None) -> None:
-        """Note an answer that is not believed."""
-        where = "" if t is None else f" for node {int(self.question.nodes[t])}"
-        self.complaints.append(f"{what} (budget {budget}{where}); the interval stays open")
-
-    def _record(self, answer: Answer, budget: int, t: int | None) -> None:
-        if len(self.records) >= MAX_RECORDS:
-            return
-        self.records.append(
-            {
-                "budget": budget,
-                "node": None if t is None else int(self.question.nodes[t]),
-                "status": answer.status.value,
-                "objective": _plain(answer.objective),
-                "bound": _plain(answer.bound),
-                "tree_nodes": answer.nodes,
-                "seconds": answer.seconds,
-            }
-        )
+        return read
 
     # -- collective --------------------------------------------------------------------------------------------------
 
@@ -381,51 +284,33 @@ class NodeSearch:
         question = self.question
         nodes = np.flatnonzero(self.lower <= b).astype(np.int64)
         program = build(b, nodes)
-        deadline = self.deadline()
-        session = self.solver.open(program.model, self.control.workers)
-        excluded: list[Int] = []
-        try:
-            while self.curve_lower[b] < self.curve_upper[b]:
-                better = float(self.curve_lower[b]) + 1.0
-                limits = self.limits(deadline, f"budget {b}, collective", stop_above=-better + 0.5)
-                start = program.point(question.flip(self.curve_sets[b])) if not excluded else None
-                rows = [program.without(attack) for attack in excluded]
-                answer = session.solve(program.model.cost, limits, start, rows)
-                self._record(answer, b, None)
-                attack = self._read(program, answer, b)
-                if attack is not None:
-                    changed, unchanged = question.changed(attack)
-                    self._witness(attack, changed)
-                attained = 0 if excluded else int(self.curve_lower[b])
-                if not self._believable(answer, -attained + 1e-6, b, None):
-                    return
-                if np.isfinite(answer.bound):
-                    most = max(int(np.floor(-answer.bound + 1e-6)), int(self.curve_lower[b]))
-                    self.curve_upper[b] = min(int(self.curve_upper[b]), most)
-                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
-                if not finished or attack is None or len(excluded) >= MAX_EXCLUDED:
-                    return
-                if not (changed | unchanged).all() or any(np.array_equal(attack, other) for other in excluded):
-                    return
-                excluded.append(attack)
-        finally:
-            session.close()
+
+        def retrain(attack: Int) -> tuple[int, bool]:
+            changed, unchanged = question.changed(attack)
+            self._witness(attack, changed)
+            return int(changed.sum()), bool((changed | unchanged).all())
+
+        count = Count(
+            model=program.model,
+            read=self._reader(program, b),
+            retrain=retrain,
+            without=program.without,
+            same=np.array_equal,
+            start=lambda: program.point(question.flip(self.curve_sets[b])),
+        )
+        known = int(self.curve_lower[b]), int(self.curve_upper[b])
+        self.curve_upper[b] = self.judge.most(count, b, known)[1]
 
     # -- result ------------------------------------------------------------------------------------------------------
 
     def findings(self) -> Findings:
         """Everything proved, with the solver's answers."""
-        for complaint in self.complaints[:5]:
-            warnings.warn(complaint, MilpWarning, stacklevel=2)
-        if len(self.complaints) > 5:
-            warnings.warn(f"and {len(self.complaints) - 5} answers more of that kind", MilpWarning, stacklevel=2)
+        self.judge.warn()
         statistics = {
-            "solver": f"{self.solver.name} {self.solver.version()}",
-            "solves": self.records,
+            **self.judge.statistics(),
             "proved_by_relaxation": self.proved_by_relaxation,
             "seconds_for_ranges": self._range_seconds,
             "mean_range": {str(b): r.width for b, r in self._ranges.items()},
-            "not_believed": self.complaints,
             "seconds": time.perf_counter() - self.started,
         }
         return Findings(
@@ -448,7 +333,7 @@ def _faithful_step(search: NodeSearch) -> Step:
         def decide(t: int) -> Verdict:
             if search.control.over():
                 return Verdict(OPEN)
-            return search.solve_node(program, t, budget, search.deadline())
+            return search.solve_node(program, t, budget, search.judge.deadline())
 
         return decide
 
@@ -464,7 +349,7 @@ def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) 
         ranges = search.ranges(budget, pool)
 
         def decide(t: int) -> Verdict:
-            deadline = search.deadline()
+            deadline = search.judge.deadline()
 
             def over() -> bool:
                 return search.control.over() or time.monotonic() > deadline
@@ -554,6 +439,9 @@ class _Retrained:
         return [np.array(attack, dtype=np.int64) for attack in sorted(found)]
 
 
+__all__ = ["LEAF_SETS", "Milp", "MilpWarning", "Verdict", "admissible", "get_solver", "relaxation"]
+
+
 def admissible(adversary: Adversary, attack: Int, budget: int) -> bool:
     """Whether the adversary can pay for an attack."""
     costs = adversary.costs[attack]
@@ -573,7 +461,7 @@ def _only(adversary: Adversary, positions: Int) -> Adversary:
     )
 
 
-def _payable(adversary: Adversary, budget: int) -> npt.NDArray[np.bool_]:
+def payable_costs(adversary: Adversary, budget: int) -> npt.NDArray[np.bool_]:
     """(B + 1,) whether some labels cost exactly so much together; no attack becomes possible at other budgets."""
     sums = np.zeros(budget + 1, dtype=bool)
     sums[0] = True
@@ -581,8 +469,3 @@ def _payable(adversary: Adversary, budget: int) -> npt.NDArray[np.bool_]:
         if cost <= budget:
             sums[cost:] |= sums[: budget + 1 - cost].copy()
     return sums
-
-
-def _plain(value: float) -> float | None:
-    """A number that JSON knows."""
-    return value if np.isfinite(value) else None

@@ -41,31 +41,38 @@ def build_compact(problem: Problem, ranges: Ranges) -> tuple[Builder, Index, Ind
     flips : (ν, 3) column numbers
         States of the flipped side of the flippable labels; their sum is 1 where the label is flipped.
     """
+    b = Builder()
+    z, flips = add_compact(b, problem, ranges)
+    add_budget(b, flips, problem.adversary, ranges.budget)
+    return b, z, flips
+
+
+def add_compact(b: Builder, problem: Problem, ranges: Ranges, prefix: str = "") -> tuple[Index, Index]:
+    """The same without the budget, as one of several models in a program; ``prefix`` goes before all names."""
     m = problem.m
     C, Q = problem.C, problem.K_train
     signs = np.stack([problem.y, -problem.y], axis=1)
     low, high = ranges.low, ranges.high
     zero, free, cap = np.moveaxis(ranges.states(), -1, 0)
-    b = Builder()
-    state = b.variables("state", (m, 2, 3), 0.0, np.stack([zero, free, cap], axis=-1), integer=True)
+    state = b.variables(f"{prefix}state", (m, 2, 3), 0.0, np.stack([zero, free, cap], axis=-1), integer=True)
     above = np.where(zero, high - 1.0, 0.0)
     above_least = np.where(zero, np.maximum(low, 1.0) - 1.0, 0.0)
     below = np.where(cap, 1.0 - low, 0.0)
     below_least = np.where(cap, 1.0 - np.minimum(high, 1.0), 0.0)
     most, least = np.where(free, ranges.most, 0.0), np.where(free, ranges.least, 0.0)
-    e_zero = b.variables("above 1", (m, 2), 0.0, above)
-    e_cap = b.variables("below 1", (m, 2), 0.0, below)
-    a_free = b.variables("a", (m, 2), 0.0, most)
-    z = b.variables("z", m, -1.0, 1.0)
-    b.constrain("one state", [(state[:, s, k], 1.0) for s in (0, 1) for k in (ZERO, FREE, CAP)], 1.0, 1.0)
+    e_zero = b.variables(f"{prefix}above 1", (m, 2), 0.0, above)
+    e_cap = b.variables(f"{prefix}below 1", (m, 2), 0.0, below)
+    a_free = b.variables(f"{prefix}a", (m, 2), 0.0, most)
+    z = b.variables(f"{prefix}z", m, -1.0, 1.0)
+    b.constrain(f"{prefix}one state", [(state[:, s, k], 1.0) for s in (0, 1) for k in (ZERO, FREE, CAP)], 1.0, 1.0)
     b.constrain(
-        "z by state",
+        f"{prefix}z by state",
         [(z, -1.0)] + [(a_free[:, s], signs[:, s]) for s in (0, 1)] + [(state[:, s, CAP], signs[:, s]) for s in (0, 1)],
         0.0,
         0.0,
     )
     b.constrain(
-        "f = Qz",
+        f"{prefix}f = Qz",
         [(z, C * Q)]
         + [(state[:, s, k], -signs[:, s]) for s in (0, 1) for k in (ZERO, FREE, CAP)]
         + [(e_zero[:, s], -signs[:, s]) for s in (0, 1)]
@@ -79,14 +86,12 @@ def build_compact(problem: Problem, ranges: Ranges) -> tuple[Builder, Index, Ind
         ("Cap", CAP, e_cap, below_least, below),
     ):
         binary = state[:, :, k].ravel()
-        b.constrain(f"{name}: largest", [(columns.ravel(), 1.0), (binary, -largest.ravel())], upper=0.0)
+        b.constrain(f"{prefix}{name}: largest", [(columns.ravel(), 1.0), (binary, -largest.ravel())], upper=0.0)
         some = (smallest > 0).ravel()
         if some.any():
             lowest = -smallest.ravel()[some]
-            b.constrain(f"{name}: smallest", [(columns.ravel()[some], 1.0), (binary[some], lowest)], lower=0.0)
-    flips = state[problem.adversary.labels, 1]
-    add_budget(b, flips, problem.adversary, ranges.budget)
-    return b, z, flips
+            b.constrain(f"{prefix}{name}: smallest", [(columns.ravel()[some], 1.0), (binary[some], lowest)], lower=0.0)
+    return z, state[problem.adversary.labels, 1]
 
 
 def compact_point(problem: Problem, model: Model, y: Float) -> Float:
@@ -95,6 +100,12 @@ def compact_point(problem: Problem, model: Model, y: Float) -> Float:
     Binaries of a collective part are left at 0.
     """
     x = np.zeros(model.lower.size)
+    set_compact(x, problem, model, y)
+    return x
+
+
+def set_compact(x: Float, problem: Problem, model: Model, y: Float, prefix: str = "") -> None:
+    """Fill in the variables of one model for labels ``y`` (±1)."""
     z = train(problem.K_train, y, problem.C) / problem.C
     g = y * (problem.C * (problem.K_train @ z))
     a = np.clip(y * z, 0.0, 1.0)
@@ -102,10 +113,9 @@ def compact_point(problem: Problem, model: Model, y: Float) -> Float:
     side = (y != problem.y).astype(np.intp)
     near = 1e-9
     state = np.where((a <= near) & (g >= 1.0), ZERO, np.where((a >= 1.0 - near) & (g <= 1.0), CAP, FREE))
-    x[model.columns["state"][label, side, state]] = 1.0
-    x[model.columns["z"]] = z
+    x[model.columns[f"{prefix}state"][label, side, state]] = 1.0
+    x[model.columns[f"{prefix}z"]] = z
     at = [np.flatnonzero(state == k) for k in (ZERO, FREE, CAP)]
-    x[model.columns["above 1"][at[ZERO], side[at[ZERO]]]] = g[at[ZERO]] - 1.0
-    x[model.columns["a"][at[FREE], side[at[FREE]]]] = a[at[FREE]]
-    x[model.columns["below 1"][at[CAP], side[at[CAP]]]] = 1.0 - g[at[CAP]]
-    return x
+    x[model.columns[f"{prefix}above 1"][at[ZERO], side[at[ZERO]]]] = g[at[ZERO]] - 1.0
+    x[model.columns[f"{prefix}a"][at[FREE], side[at[FREE]]]] = a[at[FREE]]
+    x[model.columns[f"{prefix}below 1"][at[CAP], side[at[CAP]]]] = 1.0 - g[at[CAP]]

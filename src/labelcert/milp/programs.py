@@ -72,14 +72,19 @@ class Program:
         A basis that is dual feasible up to the tolerance proves its bound up to tolerance × range, summed over the
         columns.
         """
-        width = self.model.upper - self.model.lower
-        return 10.0 * TOLERANCE * (1.0 + float(width.sum())) * max(1.0, float(np.abs(cost).max(initial=0.0)))
+        return solver_margin(self.model, cost)
+
+
+def solver_margin(model: Model, cost: Float) -> float:
+    """See :meth:`Program.margin`."""
+    width = model.upper - model.lower
+    return 10.0 * TOLERANCE * (1.0 + float(width.sum())) * max(1.0, float(np.abs(cost).max(initial=0.0)))
 
 
 def compact_program(problem: Problem, ranges: Ranges, collective: tuple[Float, Float] | None = None) -> Program:
     """The compact formulation; ``collective`` gives rows (m, n) and upper bounds (n,) of their scores."""
     b, z, flips = build_compact(problem, ranges)
-    changed = None if collective is None else add_collective(b, z, *collective, slack=_slack(collective[1]))
+    changed = None if collective is None else add_collective(b, z, *collective, slack=zero_slack(collective[1]))
     model = b.build()
 
     def point(y: Float) -> Float | None:
@@ -97,7 +102,7 @@ def paper_program(problem: Problem, budget: int, collective: Float | None = None
     changed = None
     if collective is not None:
         reach = problem.C * np.abs(collective).sum(axis=0)
-        changed = add_collective(b, z, collective, reach, _slack(reach), lowest=-reach)
+        changed = add_collective(b, z, collective, reach, zero_slack(reach), lowest=-reach)
     a = problem.adversary
     return Program(b.build(), z, 1.0, label[a.labels, None], problem.y[a.labels] < 0, lambda y: None, changed)
 
@@ -115,7 +120,7 @@ def linear_program(problem: Problem, budget: int, rows: Float) -> Program:
     b.constrain("z = y(1 − 2·flip)", [(z[a.labels], 1.0), (flip[:, 0], 2.0 * y)], y, y)
     add_budget(b, flip, a, budget)
     reach = np.abs(rows).sum(axis=0)
-    changed = add_collective(b, z, rows, reach, _slack(reach))
+    changed = add_collective(b, z, rows, reach, zero_slack(reach))
     model = b.build()
 
     def point(labels: Float) -> Float | None:
@@ -128,5 +133,6 @@ def linear_program(problem: Problem, budget: int, rows: Float) -> Program:
     return Program(model, z, 1.0, flip, np.ones(a.labels.size, dtype=bool), point, changed)
 
 
-def _slack(reach: Float) -> float:
+def zero_slack(reach: Float) -> float:
+    """What makes a node at zero count as changed in spite of a solver's tolerance."""
     return 100.0 * TOLERANCE * (1.0 + float(reach.max(initial=0.0)))

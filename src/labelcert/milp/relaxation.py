@@ -24,7 +24,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.milp.model import Builder, Model, add_budget
+from labelcert.milp.model import Builder, Index, Model, add_budget
 from labelcert.milp.solvers.highs import load
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -242,24 +242,28 @@ class Bounds:
     def evaluate(self, multipliers: Multipliers) -> Float:
         """(K,) proved lower bounds; ∞ where no attack is left."""
         mu = multipliers
-        m, count = mu.on_z.shape
+        count = mu.on_z.shape[1]
         possible = np.repeat(self._possible[:, :, None], count, axis=2)
         given = np.flatnonzero(mu.label >= 0)
         possible[mu.label[given], 1 - mu.side[given], given] = False
-        kept, flipped = (self._least(mu, side) for side in (KEPT, FLIPPED))
+        kept, flipped = (self.least(mu, side) for side in (KEPT, FLIPPED))
         forced = ~possible[:, KEPT]
         budget = self.ranges.budget - np.where(forced, self._costs[:, None], 0).sum(axis=0)
         nothing = (budget < 0) | ~possible.any(axis=1).all(axis=0)
         total = np.where(forced, flipped, kept).sum(axis=0)
         choice = possible.all(axis=1) & (self._costs[:, None] <= budget)
         gains = np.where(choice, np.maximum(0.0, kept - flipped), 0.0)
-        terms = (mu.size_z + self._largest[:, None] * mu.size_f).sum(axis=0)
-        rounding = 16.0 * UNIT_ROUNDOFF * (m + 8) * terms + 1e-300
-        out = total - _most_gain(gains, self._costs, budget) - rounding
+        out = total - most_gain(gains, self._costs, budget) - self.rounding(mu)
         out = np.where(mu.empty, np.where(out > 0.0, np.inf, -np.inf), out)
         return np.where(nothing, np.inf, np.where(np.isnan(out), -np.inf, out))
 
-    def _least(self, mu: Multipliers, side: int) -> Float:
+    def rounding(self, mu: Multipliers) -> Float:
+        """(K,) what rounding can do to a bound."""
+        m = mu.on_z.shape[0]
+        terms = (mu.size_z + self._largest[:, None] * mu.size_f).sum(axis=0)
+        return np.asarray(16.0 * UNIT_ROUNDOFF * (m + 8) * terms + 1e-300)
+
+    def least(self, mu: Multipliers, side: int) -> Float:
         """(m, K) least contribution of every label on one side; 0 where that side is impossible."""
         values = np.full(mu.on_z.shape, np.inf)
         signed_z, signed_f = self._signs[:, side, None] * mu.on_z, self._signs[:, side, None] * mu.on_f
@@ -366,24 +370,31 @@ class Relaxation:
         self._highs.changeRowBounds(row, -np.inf, 0.0 if required else np.inf)
 
     def _model(self) -> Model:
-        m = self._problem.m
         a = self._problem.adversary
         b = Builder()
-        corner = b.variables("corner", (m, 2, 4), 0.0, self._present.astype(float))
-        mixture = np.kron(np.eye(m), np.ones(8))
-        b.constrain("one mixture", [(corner.ravel(), mixture)], 1.0, 1.0)
-        z = (self._signs[..., None] * self._a).reshape(m, 8)
-        f = (self._signs[..., None] * self._g).reshape(m, 8)
-        tie = np.einsum("ij,jv->ijv", self._kernel, z)
-        tie[np.arange(m), np.arange(m)] -= f
-        b.constrain("f = Qz", [(corner.ravel(), tie.reshape(m, 8 * m))], 0.0, 0.0)
+        corner = add_hulls(b, self._problem, self._ranges)
         if self._success is not None:
-            b.constrain("success", [(corner.ravel(), (self._success[:, None] * z).reshape(1, -1))], upper=0.0)
+            z = self._signs[..., None] * self._a
+            success = (self._success[:, None, None] * z).reshape(1, -1)
+            b.constrain("success", [(corner.ravel(), success)], upper=0.0)
         add_budget(b, corner[a.labels, FLIPPED], a, self._ranges.budget)
         return b.build()
 
 
-def _most_gain(gains: Float, costs: Int, budget: Int) -> Float:
+def add_hulls(b: Builder, problem: Problem, ranges: Ranges, prefix: str = "") -> Index:
+    """(m, 2, 4) columns: how much of each corner every label takes, tied together by ``f = Q z``."""
+    m = problem.m
+    corner_a, corner_g, present = ranges.corners()
+    signs = np.stack([problem.y, -problem.y], axis=1)[..., None]
+    corner = b.variables(f"{prefix}corner", (m, 2, 4), 0.0, present.astype(float))
+    b.constrain(f"{prefix}one mixture", [(corner.ravel(), np.kron(np.eye(m), np.ones(8)))], 1.0, 1.0)
+    tie = np.einsum("ij,jv->ijv", problem.C * problem.K_train, (signs * corner_a).reshape(m, 8))
+    tie[np.arange(m), np.arange(m)] -= (signs * corner_g).reshape(m, 8)
+    b.constrain(f"{prefix}f = Qz", [(corner.ravel(), tie.reshape(m, 8 * m))], 0.0, 0.0)
+    return corner
+
+
+def most_gain(gains: Float, costs: Int, budget: Int) -> Float:
     """(K,) most that each column's budget buys, fractions of labels allowed: a proved upper bound."""
     order = np.argsort(-gains / costs[:, None], axis=0, kind="stable")
     ordered = costs[order]

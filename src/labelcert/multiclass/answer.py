@@ -13,7 +13,7 @@ from labelcert.certificate import Certificate, SetList
 from labelcert.engines import duration
 from labelcert.engines.base import Control
 from labelcert.errors import InvalidInput, WorkTooLarge
-from labelcert.multiclass.engines import ENGINES, Engine
+from labelcert.multiclass.engines import AUTOMATIC, ENGINES, Engine
 from labelcert.multiclass.panel import OPEN, TIED, Panel
 from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling, within_threat
 from labelcert.problem import Problem
@@ -115,7 +115,7 @@ def _choose(name: str, problem: Problem, control: Control) -> tuple[Engine, Ques
         raise InvalidInput(f"engine must be one of {', '.join(names)} for more than two classes, got {name!r}")
     refusals: list[str] = []
     for engine in ENGINES:
-        if name != engine.name and (name != "auto" or engine.name == "relaxed"):
+        if name != engine.name and (name != "auto" or engine.name not in AUTOMATIC):
             continue
         refusal = engine.refuses(problem)
         if refusal is not None:

@@ -1,4 +1,4 @@
-"""Engines for several classes: sorting, and tables."""
+"""Engines for several classes: sorting, tables, and what stands beside them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from labelcert.engines.base import Control, Work
 from labelcert.engines.enumerate import WORK_LIMIT_SECONDS
 from labelcert.multiclass.forest import SLOT_BYTES, Forest
 from labelcert.multiclass.linear import greedy_changes, linear_radii
+from labelcert.multiclass.milp import ClassMilp
 from labelcert.multiclass.panel import Panel
 from labelcert.multiclass.question import Findings, Question
 from labelcert.multiclass.relaxed import Relaxed
@@ -154,5 +155,14 @@ def _suggest(sweep: Sweep) -> None:
         sweep.suggest(change)
 
 
-ENGINES: tuple[Engine, ...] = (ClosedForm(), Enumerate(), Relaxed())
-"""All engines; ``engine="auto"`` takes the first exact one that can do the work."""
+ENGINES: tuple[Engine, ...] = (
+    ClosedForm(),
+    Enumerate(),
+    Relaxed(),
+    ClassMilp("milp"),
+    ClassMilp("milp-paper", faithful=True),
+)
+"""All engines."""
+
+AUTOMATIC = ("closed-form", "enumerate")
+"""``engine="auto"`` takes the first of these that can do the work."""

@@ -7,6 +7,7 @@ find labellings; what a certificate says about them rests on these answers.
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any
@@ -17,7 +18,7 @@ import scipy.linalg
 
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
-from labelcert.svm.pivoting import UNIT_ROUNDOFF, Machine, bound, new_scratch, settle
+from labelcert.svm.pivoting import UNIT_ROUNDOFF, Machine, Scratch, bound, new_scratch, settle
 
 Float = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
@@ -150,9 +151,16 @@ class HingeScorer(Scorer):
             gap_ridge=gap_ridge,
             gap_factor=_gap_factor(Q, self.rows, gap_ridge, problem.min_eig),
         )
-        self._scratch = new_scratch(problem.m)
+        self._threads = threading.local()
         self._exact: ExactSVM | None = None
         self._finish(scale)
+
+    @property
+    def _scratch(self) -> Scratch:
+        """Memory to train in, one for each thread."""
+        if not hasattr(self._threads, "scratch"):
+            self._threads.scratch = new_scratch(self.problem.m)
+        return self._threads.scratch
 
     def approximate(self, y: Float, nodes: Nodes | None = None) -> tuple[Float, float]:
         """Retrain in float64."""

@@ -56,14 +56,14 @@ class Highs:
         return str(highspy.Highs().version())
 
     def open(self, model: Model, threads: int) -> HighsSession:
-        """Load a program."""
-        return HighsSession(model, threads)
+        """Load a program; HiGHS always gets one thread."""
+        return HighsSession(model)
 
 
 class HighsSession:
     """A program in HiGHS."""
 
-    def __init__(self, model: Model, threads: int) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
         self._highs = load(model)
         for option, value in (
@@ -72,7 +72,7 @@ class HighsSession:
             ("dual_feasibility_tolerance", TOLERANCE),
             ("mip_rel_gap", 0.0),
             ("mip_abs_gap", 1e-7),
-            ("threads", threads),
+            ("threads", 1),  # fixed by the first run in a process: HiGHS refuses to run with another number later
         ):
             self._highs.setOptionValue(option, value)
         self._limits = Limits()

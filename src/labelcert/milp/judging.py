@@ -1,0 +1,269 @@
+"""What a solver's answer is worth: the same rules for every program.
+
+An answer is a suggestion. *Vulnerable* needs an attack that retraining confirms; *robust* needs a bound beyond a margin
+that covers the solver's tolerances and that no retrained attack contradicts. Everything else is *open*.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.engines.base import Control
+from labelcert.milp.model import Model
+from labelcert.milp.solvers import Answer, Limits, Row, Solver, Status
+
+Float = npt.NDArray[np.float64]
+Attack = TypeVar("Attack")
+
+ROBUST, VULNERABLE, OPEN = "robust", "vulnerable", "open"
+
+MAX_EXCLUDED = 20
+"""So many labellings with a score within the margin are excluded one by one before a node is left open."""
+
+MAX_RECORDS = 5_000
+"""So many answers of the solver are kept in the certificate."""
+
+
+class MilpWarning(RuntimeWarning):
+    """A solver's answer was not believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sign(Generic[Attack]):
+    """The question whether a program's least value, the margin of one node, is positive.
+
+    Attributes
+    ----------
+    model : Model
+    cost : (N,) array
+    margin : float
+        What the solver's tolerances can do to a bound.
+    read : callable
+        The attack in a point; None where it is not admissible.
+    retrain : callable
+        Whether an attack provably changes the node, whether it provably does not, and the value that it attains in
+        the program.
+    without : callable
+        A row that excludes one attack and no other.
+    same : callable
+        Whether two attacks are equal.
+    known : list of attacks
+        Feasible in the program, the clean labels among them: no bound may exceed what they attain.
+    start : (N,) array, optional
+    """
+
+    model: Model
+    cost: Float
+    margin: float
+    read: Callable[[Float], Attack | None]
+    retrain: Callable[[Attack], tuple[bool, bool, float]]
+    without: Callable[[Attack], Row]
+    same: Callable[[Attack, Attack], bool]
+    known: list[Attack]
+    start: Float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Count(Generic[Attack]):
+    """The question how many nodes one attack changes at the most; a program that minimises minus that number.
+
+    Attributes
+    ----------
+    model : Model
+    read, without, same : callables
+        As in :class:`Sign`.
+    retrain : callable
+        How many nodes an attack provably changes, and whether that is decided for all nodes.
+    start : callable
+        A point for the best attack known; None where none is offered.
+    """
+
+    model: Model
+    read: Callable[[Float], Attack | None]
+    retrain: Callable[[Attack], tuple[int, bool]]
+    without: Callable[[Attack], Row]
+    same: Callable[[Attack, Attack], bool]
+    start: Callable[[], Float | None]
+
+
+@dataclass(eq=False)
+class Judge:
+    """Asks a solver, records its answers, and believes what can be believed."""
+
+    solver: Solver
+    control: Control
+    records: list[dict[str, Any]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def deadline(self) -> float:
+        """When work on one node has to end."""
+        ends = [self.control.deadline if self.control.deadline is not None else np.inf]
+        if self.control.node_time_limit is not None:
+            ends.append(time.monotonic() + self.control.node_time_limit)
+        return float(min(ends))
+
+    def limits(self, deadline: float, what: str, *, stop_below: float = -np.inf, stop_above: float = np.inf) -> Limits:
+        """Limits of one solve, and what to show meanwhile."""
+        shown = 0.0
+
+        def report(incumbent: float, bound: float) -> None:
+            nonlocal shown
+            if time.monotonic() > shown + 0.5:
+                shown = time.monotonic()
+                self.control.note(f"{what}: incumbent {incumbent:.3g}, bound {bound:.3g}")
+
+        return Limits(
+            seconds=max(0.0, deadline - time.monotonic()),
+            stop_below=stop_below,
+            stop_above=stop_above,
+            cancelled=self.control.over,
+            report=report,
+        )
+
+    def decide(
+        self, sign: Sign[Attack], budget: int, node: int, deadline: float, **about: Any
+    ) -> tuple[str, Attack | None]:
+        """``(ROBUST | VULNERABLE | OPEN, attack)``.
+
+        A solution whose labelling retrains to a score within the margin, but on the right side, is excluded and the
+        search goes on: near-ties are decided by retraining, not by tolerance.
+        """
+        margin, start = sign.margin, sign.start
+        attained = [(attack, sign.retrain(attack)[2]) for attack in sign.known]
+        session = self.solver.open(sign.model, 1)
+        excluded: list[Attack] = []
+        try:
+            while True:
+                limits = self.limits(deadline, f"budget {budget}, node {node}", stop_below=-margin, stop_above=margin)
+                rows = [sign.without(attack) for attack in excluded]
+                answer = session.solve(sign.cost, limits, start, rows)
+                self.record(answer, budget, node, **about)
+                attack, unchanged = self.read(sign.read, answer, budget, node), False
+                if attack is not None:
+                    changed, unchanged, value = sign.retrain(attack)
+                    if changed:
+                        return VULNERABLE, attack
+                    attained.append((attack, value))
+                left = [value for other, value in attained if not any(sign.same(other, gone) for gone in excluded)]
+                if not self.believable(answer, min(left, default=np.inf) + margin, budget, node):
+                    return OPEN, None
+                if answer.bound >= margin:
+                    return (ROBUST if left else OPEN), None  # a bound that nothing can be held against is no proof
+                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
+                if not finished or attack is None or not unchanged or len(excluded) >= MAX_EXCLUDED:
+                    return OPEN, None
+                if any(sign.same(attack, other) for other in excluded):
+                    self.complain(f"{self.solver.name} returned a labelling that had been excluded", budget, node)
+                    return OPEN, None
+                excluded.append(attack)
+                start = None
+        finally:
+            session.close()
+
+    def most(self, count: Count[Attack], budget: int, known: tuple[int, int]) -> tuple[int, int]:
+        """The interval of a count within a budget, from the one that is known."""
+        lower, upper = known
+        deadline = self.deadline()
+        session = self.solver.open(count.model, 1)
+        excluded: list[Attack] = []
+        try:
+            while lower < upper:
+                limits = self.limits(deadline, f"budget {budget}, collective", stop_above=-lower - 0.5)
+                start = None if excluded else count.start()
+                rows = [count.without(attack) for attack in excluded]
+                answer = session.solve(count.model.cost, limits, start, rows)
+                self.record(answer, budget, None)
+                attack, decided = self.read(count.read, answer, budget), False
+                if attack is not None:
+                    changed, decided = count.retrain(attack)
+                    lower = max(lower, changed)
+                if not self.believable(answer, (0 if excluded else -lower) + 1e-6, budget, None):
+                    break
+                if np.isfinite(answer.bound):
+                    upper = min(upper, max(int(np.floor(-answer.bound + 1e-6)), lower))
+                finished = answer.status in (Status.OPTIMAL, Status.DECIDED)
+                if not finished or attack is None or not decided or len(excluded) >= MAX_EXCLUDED:
+                    break
+                if any(count.same(attack, other) for other in excluded):
+                    break
+                excluded.append(attack)
+        finally:
+            session.close()
+        return lower, upper
+
+    def read(
+        self, read: Callable[[Float], Attack | None], answer: Answer, budget: int, node: int | None = None
+    ) -> Attack | None:
+        """The attack in a solution, if it is an admissible one."""
+        if answer.x is None or not np.all(np.isfinite(answer.x)):
+            return None  # told where the answer is judged
+        attack = read(answer.x)
+        if attack is None:
+            self.complain(f"{self.solver.name} returned an attack beyond the budget", budget, node)
+        return attack
+
+    def believable(self, answer: Answer, attained: float, budget: int, node: int | None) -> bool:
+        """Whether an answer can be true: the clean labels are feasible, and no bound exceeds what is attained."""
+        if answer.status in (Status.INFEASIBLE, Status.FAILED):
+            self.complain(f"{self.solver.name} ended with {answer.detail!r}", budget, node)
+            return False
+        if answer.x is not None and not np.all(np.isfinite(answer.x)):
+            self.complain(f"{self.solver.name} returned a solution that is not finite", budget, node)
+            return False
+        if not answer.bound <= attained:
+            self.complain(
+                f"{self.solver.name} claims the bound {answer.bound:.3g}, but retraining attains {attained:.3g}",
+                budget,
+                node,
+            )
+            return False
+        return True
+
+    def complain(self, what: str, budget: int, node: int | None = None) -> None:
+        """Note an answer that is not believed."""
+        where = "" if node is None else f" for node {node}"
+        self.complaints.append(f"{what} (budget {budget}{where}); the interval stays open")
+
+    def record(self, answer: Answer, budget: int, node: int | None, **about: Any) -> None:
+        """Keep what the solver said."""
+        if len(self.records) >= MAX_RECORDS:
+            return
+        self.records.append(
+            {
+                "budget": budget,
+                "node": node,
+                **about,
+                "status": answer.status.value,
+                "objective": _plain(answer.objective),
+                "bound": _plain(answer.bound),
+                "tree_nodes": answer.nodes,
+                "seconds": answer.seconds,
+            }
+        )
+
+    def warn(self) -> None:
+        """Tell the user about answers that were not believed."""
+        for complaint in self.complaints[:5]:
+            warnings.warn(complaint, MilpWarning, stacklevel=3)
+        if len(self.complaints) > 5:
+            warnings.warn(f"and {len(self.complaints) - 5} answers more of that kind", MilpWarning, stacklevel=3)
+
+    def statistics(self) -> dict[str, Any]:
+        """Plain numbers about the solver's answers."""
+        return {
+            "solver": f"{self.solver.name} {self.solver.version()}",
+            "solves": self.records,
+            "not_believed": self.complaints,
+        }
+
+
+def _plain(value: float) -> float | None:
+    """A number that JSON knows."""
+    return value if np.isfinite(value) else None
