@@ -213,15 +213,21 @@ def check_witnesses(question: Question, findings: Findings) -> Findings:
         if counts[key] < curve_lower[b] or cost > b:
             curve_lower[b], curve_sets[b] = 0, np.zeros(0, dtype=np.int64)
             bad += 1
+    # Witnesses are retrained with error bounds: where one contradicts a proof, the proof is dropped.
+    radius_lower = np.where(findings.radius_lower > radius_upper, 0, findings.radius_lower)
+    curve_upper = np.where(findings.curve_upper < curve_lower, question.nodes.size, findings.curve_upper)
+    bad += int(np.sum(radius_lower < findings.radius_lower) + np.sum(curve_upper > findings.curve_upper))
     if bad:
         warnings.warn(
-            f"{bad} witnesses did not check and were dropped; the certificate has open intervals. "
+            f"{bad} findings contradict retraining and were dropped; the certificate has open intervals. "
             "Please report this with the problem's kernel",
             RuntimeWarning,
             stacklevel=3,
         )
     return replace(
         findings,
+        radius_lower=radius_lower,
+        curve_upper=curve_upper,
         radius_upper=radius_upper,
         radius_sets=radius_sets,
         curve_lower=curve_lower,

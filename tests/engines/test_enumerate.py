@@ -163,7 +163,7 @@ def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(module, "positions_of", wrong)
     K, y, rows = gaussian(8, 5)
-    with pytest.warns(RuntimeWarning, match="did not check"):
+    with pytest.warns(RuntimeWarning, match="contradict retraining"):
         cert = certify(K, y, rows, 2.0, engine="enumerate")
     assert np.all(cert.radius_upper == cert.never)
     assert np.all(cert.collective_lower == 0)

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ from labelcert import Certificate, Threat, certify, selfcheck
 from labelcert.engines import MilpWarning
 from labelcert.errors import InvalidInput, MissingExtra
 from labelcert.graphs import collective_targets, load_dataset, published_split
+from labelcert.milp import relaxation
 from labelcert.milp.model import Model
 from labelcert.milp.solvers import Answer, Limits, Row, SolverUnavailable, Status, get_solver
 from labelcert.models import GCN
+from labelcert.problem import Problem
+from labelcert.svm.exact import ExactSVM
+from labelcert.svm.pivoting import new_scratch, settle
+from labelcert.svm.training import loose_machine
 
 __all__ = ["solver"]
 
@@ -476,3 +482,77 @@ def test_a_broken_solver_under_all_threat_options(monkeypatch: pytest.MonkeyPatc
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MilpWarning)
                 contains(certify(K_TRAIN, LABELS, K_TEST, engine=engine, **options), full)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_do_not_trust_an_inaccurate_training(seed: int) -> None:
+    """Ill-conditioned kernels, and a few labels of tiny norm that alone can be flipped: the clean margins matter."""
+    rng = np.random.default_rng([17, seed])
+    m = 16
+    points = rng.normal(size=(m, 2))
+    K = (1 + points @ points.T) ** 6
+    scale = np.ones(m)
+    scale[:3] = 10.0 ** -rng.integers(7, 10)
+    K = K * np.outer(scale, scale)
+    y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
+    y[0], y[1] = 1.0, -1.0
+    trusted = np.arange(m) >= 3
+    problem = Problem.build((K + K.T) / 2, y, K[3:5], 100.0, threat=Threat(trusted=trusted), max_flips=2)
+    exact = ExactSVM(problem.K_train, problem.C)
+    hint = new_scratch(m)
+    settle(loose_machine(problem.K_train, problem.C), hint, problem.y.copy())
+    solution = exact.solution(problem.y, hint.state, hint.z)
+    assert solution is not None
+    numerators, denominator = solution
+    z = [Fraction(int(v), int(denominator)) for v in numerators]
+    ranges, _ = relaxation.proved_ranges(problem, 2)
+    assert not ranges.empty
+    for i in range(m):
+        f = sum((Fraction(k) * v for k, v in zip(problem.K_train[i].tolist(), z, strict=True)), Fraction(0))
+        margin = f * int(problem.y[i])
+        assert Fraction(float(ranges.low[i, 0])) <= margin <= Fraction(float(ranges.high[i, 0]))
+
+
+HARD_FOR_SOLVERS = {
+    "identity, six labels": selfcheck.Case(
+        kind="identity",
+        K_train=np.eye(6),
+        labels=np.array(["ham"] * 5 + ["spam"]),
+        K_test=np.array([[0.0, 1.0, 0.0, 1.0, 1.0, 0.0], [-1.0, 1.0, 1.0, 0.0, -1.0, -1.0]]),
+        C=1e9,
+        loss="square",
+        threat=Threat(costs=[1, 3, 2, 3, 1, 1]),
+        max_flips=6,
+    ),
+    "identity, five labels": selfcheck.Case(
+        kind="identity",
+        K_train=np.eye(5),
+        labels=np.array([0, 1, 0, 0, 1]),
+        K_test=np.array([[1.0, -1.0, 1.0, -1.0, 0.0], [0.0, 1.0, -1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0, -1.0]]),
+        C=1e9,
+        loss="square",
+        threat=Threat(trusted=[False, False, False, True, False]),
+        max_flips=3,
+    ),
+    "rows with large errors": selfcheck.Case(
+        kind="zero-rows",
+        K_train=np.array([[4.0, 4, 4, -4, 0], [4, 9, 7, -7, 1], [4, 7, 9, -5, 3], [-4, -7, -5, 6, 0], [0, 1, 3, 0, 2]]),
+        labels=np.array([3, 7, 7, 3, 7]),
+        K_test=np.array(
+            [[0.0, 0, 0, 0, 0], [-4, -2, 2, 4, 4], [0, 0, 0, 0, 0], [-2, -6, -2, 5, 1], [-4, -7, -9, 5, -3]]
+        ),
+        C=1e9,
+        loss="square",
+        threat=Threat(costs=[3, 3, 1, 2, 3]),
+        max_flips=None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARD_FOR_SOLVERS)
+@pytest.mark.filterwarnings("ignore::labelcert.engines.milp.MilpWarning")
+def test_programs_on_which_solvers_have_been_wrong(name: str, solver: str) -> None:
+    case = HARD_FOR_SOLVERS[name]
+    truth = selfcheck.brute_force(case)
+    for engine in selfcheck.milp_engines_for(case):
+        assert selfcheck.compare(case, truth, engine, may_be_open=True, workers=1, solver=solver) == []

@@ -248,7 +248,7 @@ def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.Mo
     sweep_options = sweep._options
     monkeypatch.setattr(sweep, "_options", wrong)
     K, y, rows = blobs(8, 20)
-    with pytest.warns(RuntimeWarning, match="did not check"):
+    with pytest.warns(RuntimeWarning, match="contradict retraining"):
         cert = certify(K, y, rows, 5.0, max_flips=2, engine="enumerate")
     assert not cert.exact
     assert np.any(cert.radius_upper == cert.never)

@@ -241,7 +241,7 @@ class Findings:
             radius_upper=upper,
             radius_sets=sets,
             curve_lower=curve_lower,
-            curve_upper=np.maximum(curve_upper, curve_lower),
+            curve_upper=curve_upper,
             curve_sets=curve_sets,
             statistics=found.statistics,
             radius_by=radius_by,

@@ -107,7 +107,7 @@ def count_curve(
     left = EFFORT if control.time_limit is None else np.inf
     spent = 0.0
     for done, b in enumerate(open_.tolist()):
-        if curve_lower[b - 1] > curve_lower[b]:
+        if b > 0 and curve_lower[b - 1] > curve_lower[b]:
             curve_lower[b], curve_sets[b] = curve_lower[b - 1], curve_sets[b - 1]
         if control.over() or spent > left:
             continue

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from labelcert.engines.base import Control, Findings, Question, Work, within_reach
 from labelcert.engines.closed_form import greedy_attacks, linear_radii
+from labelcert.engines.counting import linear_errors
 from labelcert.engines.enumerate import Enumerate
 from labelcert.milp import relaxation
 from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, MilpWarning, Sign
@@ -103,7 +104,7 @@ class Milp:
         def build(budget: int, nodes: Int) -> Program:
             rows = question.scores[:, nodes]
             if isinstance(question.scorer, LinearScorer):
-                return linear_program(problem, budget, rows)
+                return linear_program(problem, budget, rows, linear_errors(question)[nodes])
             if self._faithful:
                 return paper_program(problem, budget, rows)
             ranges = search.ranges(budget, pool)
@@ -123,6 +124,7 @@ class Verdict:
     kind: str
     attack: Int | None = None
     by_relaxation: bool = False
+    proved: bool = False
 
 
 @dataclass(eq=False)
@@ -145,6 +147,7 @@ class NodeSearch:
         self._multipliers: Multipliers | None = None
         self._range_seconds = 0.0
         self._paths: dict[int, list[Int]] = {}
+        self._by_solver: set[int] = set()
 
     # -- sample-wise -------------------------------------------------------------------------------------------------
 
@@ -194,6 +197,8 @@ class NodeSearch:
         if verdict.kind == ROBUST:
             self.lower[t] = b + 1
             self.proved_by_relaxation += verdict.by_relaxation
+            if not verdict.proved:
+                self._by_solver.add(t)
         elif verdict.kind == VULNERABLE and verdict.attack is not None:
             self._witness(verdict.attack, self.question.changed(verdict.attack)[0])
 
@@ -305,6 +310,12 @@ class NodeSearch:
 
     def findings(self) -> Findings:
         """Everything proved, with the solver's answers."""
+        if np.any(self.lower > self.upper) or np.any(self.curve_lower > self.curve_upper):
+            # A retrained attack contradicts the solver: then none of its verdicts is worth anything.
+            self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
+            doubted = sorted(self._by_solver)
+            self.lower[doubted] = self.known.radius_lower[doubted]
+            self.curve_upper = np.minimum(self.known.curve_upper, within_reach(self.lower, self.curve_upper.size - 1))
         self.judge.warn()
         statistics = {
             **self.judge.statistics(),
@@ -318,7 +329,7 @@ class NodeSearch:
             radius_upper=self.upper,
             radius_sets=self.sets,
             curve_lower=self.curve_lower,
-            curve_upper=np.maximum(self.curve_upper, self.curve_lower),
+            curve_upper=self.curve_upper,
             curve_sets=self.curve_sets,
             statistics=statistics,
         )
@@ -358,7 +369,7 @@ def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) 
                 return Verdict(OPEN)
             left = relaxation.narrow(problem, ranges, question.scores[:, t], over=over)
             if left.empty:
-                return Verdict(ROBUST, by_relaxation=True)
+                return Verdict(ROBUST, by_relaxation=True, proved=True)
             if over():
                 return Verdict(OPEN)
             kept = np.flatnonzero(left.possible[problem.adversary.labels, FLIPPED]).astype(np.int64)
@@ -385,7 +396,7 @@ def _retrain_all(search: NodeSearch, restricted: Problem, kept: Int, t: int) -> 
     found = Enumerate().run(part, control, Findings.nothing(part))
     if found.radius_sets[0] is not None and found.radius_upper[0] <= restricted.max_flips:
         return Verdict(VULNERABLE, kept[found.radius_sets[0]])
-    return Verdict(ROBUST if found.radius_lower[0] > restricted.max_flips else OPEN)
+    return Verdict(ROBUST if found.radius_lower[0] > restricted.max_flips else OPEN, proved=True)
 
 
 class _Retrained:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from labelcert.engines.base import Control
 from labelcert.milp.model import Model
 from labelcert.milp.solvers import Answer, Limits, Row, Solver, Status
+from labelcert.milp.solvers.base import TOLERANCE
 
 Float = npt.NDArray[np.float64]
 Attack = TypeVar("Attack")
@@ -136,6 +137,8 @@ class Judge:
         search goes on: near-ties are decided by retraining, not by tolerance.
         """
         margin, start = sign.margin, sign.start
+        if not self.askable(sign.model, start, budget, node):
+            return OPEN, None
         attained = [(attack, sign.retrain(attack)[2]) for attack in sign.known]
         session = self.solver.open(sign.model, 1)
         excluded: list[Attack] = []
@@ -170,6 +173,8 @@ class Judge:
     def most(self, count: Count[Attack], budget: int, known: tuple[int, int]) -> tuple[int, int]:
         """The interval of a count within a budget, from the one that is known."""
         lower, upper = known
+        if not self.askable(count.model, count.start(), budget):
+            return known
         deadline = self.deadline()
         session = self.solver.open(count.model, 1)
         excluded: list[Attack] = []
@@ -185,6 +190,10 @@ class Judge:
                     changed, decided = count.retrain(attack)
                     lower = max(lower, changed)
                 if not self.believable(answer, (0 if excluded else -lower) + 1e-6, budget, None):
+                    break
+                if answer.x is None and start is not None:
+                    if answer.status in (Status.OPTIMAL, Status.DECIDED) and np.isfinite(answer.bound):
+                        self.complain(f"{self.solver.name} lost the solution that it was given", budget)
                     break
                 if np.isfinite(answer.bound):
                     upper = min(upper, max(int(np.floor(-answer.bound + 1e-6)), lower))
@@ -226,10 +235,20 @@ class Judge:
             return False
         return True
 
-    def complain(self, what: str, budget: int, node: int | None = None) -> None:
+    def complain(self, what: str, budget: int | None = None, node: int | None = None) -> None:
         """Note an answer that is not believed."""
-        where = "" if node is None else f" for node {node}"
-        self.complaints.append(f"{what} (budget {budget}{where}); the interval stays open")
+        where = ", ".join(f"{k} {v}" for k, v in (("budget", budget), ("node", node)) if v is not None)
+        self.complaints.append(f"{what}{f' ({where})' if where else ''}; the interval stays open")
+
+    def askable(self, model: Model, start: Float | None, budget: int, node: int | None = None) -> bool:
+        """Whether a solver can be believed about a program at all."""
+        if not model.resolvable(TOLERANCE):
+            self.complain("the program's numbers are too large for a solver's tolerance", budget, node)
+            return False
+        if start is not None and not model.violation(start) <= 1000.0 * TOLERANCE:
+            self.complain("the program excludes an attack that retraining attains", budget, node)
+            return False
+        return True
 
     def record(self, answer: Answer, budget: int, node: int | None, **about: Any) -> None:
         """Keep what the solver said."""

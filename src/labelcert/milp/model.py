@@ -54,6 +54,13 @@ class Model:
         gaps.append(np.abs(x - np.round(x))[self.integer])
         return max((float(g.max()) for g in gaps if g.size), default=0.0)
 
+    def resolvable(self, tolerance: float) -> bool:
+        """Whether float64 resolves rows well below a tolerance: no solver can be believed where it does not."""
+        width = self.upper - self.lower
+        sums = abs(self.matrix) @ width
+        entries = float(np.diff(self.matrix.indptr).max(initial=1))
+        return bool(entries * 2.0**-53 * float(sums.max(initial=0.0)) <= 0.1 * tolerance)
+
 
 class Builder:
     """Collects blocks of variables and constraints.
@@ -180,7 +187,7 @@ def add_budget(b: Builder, flips: Index, adversary: Adversary, budget: int) -> N
 
 
 def add_collective(
-    b: Builder, z: Index, rows: Float, highest: Float, slack: float, *, lowest: Float | None = None
+    b: Builder, z: Index, rows: Float, highest: Float, slack: float | Float, *, lowest: Float | None = None
 ) -> Index:
     """The paper's Theorem 2: one binary per node, ``p_t ≤ h_t (1 − c_t)`` and ``p_t ≥ l_t c_t``; maximise their sum.
 
@@ -191,7 +198,7 @@ def add_collective(
         What multiplies z, times the sign of each node's clean prediction, so that all are like ``p̂_t > 0``.
     highest : (n,) array
         Upper bounds h on the scores.
-    slack : float
+    slack : float or (n,) array
         Added on the right, so that a node at zero counts as changed in spite of a solver's tolerance.
     lowest : (n,) array, optional
         Lower bounds l; without them the second inequality, which maximising makes redundant, is left out.

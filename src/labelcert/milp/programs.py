@@ -107,8 +107,15 @@ def paper_program(problem: Problem, budget: int, collective: Float | None = None
     return Program(b.build(), z, 1.0, label[a.labels, None], problem.y[a.labels] < 0, lambda y: None, changed)
 
 
-def linear_program(problem: Problem, budget: int, rows: Float) -> Program:
-    """Collective program where scores are linear in the labels: one binary per label and one per node."""
+def linear_program(problem: Problem, budget: int, rows: Float, errors: Float | float = 0.0) -> Program:
+    """Collective program where scores are linear in the labels: one binary per label and one per node.
+
+    Parameters
+    ----------
+    rows : (m, n) array
+    errors : (n,) array or float
+        Proved bounds on the errors of scores that come from the rows.
+    """
     a = problem.adversary
     b = Builder()
     z = b.variables("z", problem.m, -1.0, 1.0)
@@ -120,7 +127,7 @@ def linear_program(problem: Problem, budget: int, rows: Float) -> Program:
     b.constrain("z = y(1 − 2·flip)", [(z[a.labels], 1.0), (flip[:, 0], 2.0 * y)], y, y)
     add_budget(b, flip, a, budget)
     reach = np.abs(rows).sum(axis=0)
-    changed = add_collective(b, z, rows, reach, zero_slack(reach))
+    changed = add_collective(b, z, rows, reach, zero_slack(reach) + errors)
     model = b.build()
 
     def point(labels: Float) -> Float | None:

@@ -47,9 +47,6 @@ PARTS = 2
 
 _PASSES = 40
 _PASS_WORTH_IT = 0.995
-_SLACK = 1e-9
-"""Added to the ball bound, relative to the numbers at hand: it starts from a float64 solution."""
-
 LOW, HIGH, LEAST, MOST = range(4)
 
 
@@ -145,26 +142,35 @@ def trivial_ranges(problem: Problem, budget: int) -> Ranges:
 
 
 def ball_ranges(problem: Problem, budget: int) -> Ranges:
-    """Ranges from one clean training.
+    """Ranges from one clean training, which need not be accurate.
 
     The SVM solution is a proximal map, hence firmly non-expansive: flipping S moves ``w`` into the ball with centre
-    ``w − ½ Σ_S c_i φ_i`` and radius ``½ ‖Σ_S c_i φ_i‖``, where ``c_i = z_i + C y_i [y_i f_i > −1]``.
+    ``w − ½ Σ_S c_i φ_i`` and radius ``½ ‖Σ_S c_i φ_i‖``, where ``c_i = z_i + C y_i [y_i f_i > −1]``. For a z that is
+    feasible but optimal only up to a duality gap, ``−w`` is a subgradient of the loss up to that gap, and the square of
+    the radius grows by it.
     """
     Q, y, C = problem.K_train, problem.y, problem.C
+    m = problem.m
     trivial = trivial_ranges(problem, budget)
     a = problem.adversary
     b = a.most_flips(budget)
-    z = train(Q, y, C)
-    f = Q @ z
-    weight = np.zeros(problem.m)
-    weight[a.labels] = (np.abs(z) + C * (y * f > -1.0 - _SLACK))[a.labels]
+    alpha = np.clip(y * train(Q, y, C), 0.0, C)
+    f = Q @ (y * alpha)
+    error = 2.0 * UNIT_ROUNDOFF * (m + 4) * (np.abs(Q) @ alpha) + 1e-300
+    excess = y * f - 1.0
+    gaps = np.maximum(alpha * excess, (alpha - C) * excess)
+    gap = 1.01 * float(np.sum(gaps + C * (error + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(excess)))))
+    if not np.isfinite(gap):
+        return trivial
     # c has the sign of y; everything below grows with its magnitude, so an upper bound on that will do.
+    weight = np.zeros(m)
+    weight[a.labels] = (alpha + C * (y * f > -1.0 - error - 1e-15))[a.labels]
     moved = 0.5 * Q * (y * weight)[None, :]
     down, up = _top_sum(moved, b), _top_sum(-moved, b)
     pairs = np.abs(Q) * np.outer(weight, weight)
-    radius = 0.5 * np.sqrt(_top_sum(_top_sum(pairs, b)[None, :], b)[0])
+    radius = np.sqrt(0.25 * _top_sum(_top_sum(pairs, b)[None, :], b)[0] + max(gap, 0.0))
     spread = radius * np.sqrt(np.maximum(np.diag(Q), 0.0))
-    slack = _SLACK * (1.0 + C * np.abs(Q).sum(axis=1))
+    slack = 1e-12 * (1.0 + np.abs(f) + down + up + spread) + error
     low, high = f - down - spread - slack, f + up + spread + slack
     signs = np.stack([y, -y], axis=1)
     ends = np.stack([signs * low[:, None], signs * high[:, None]])

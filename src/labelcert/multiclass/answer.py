@@ -174,15 +174,21 @@ def check_witnesses(question: Question, findings: Findings) -> tuple[Findings, I
         if counts[change.key] < curve_lower[b] or not within_threat(problem, change, b):
             curve_lower[b], curve_changes[b] = 0, NOTHING
             bad += 1
+    # Witnesses are retrained with error bounds: where one contradicts a proof, the proof is dropped.
+    radius_lower = np.where(findings.radius_lower > radius_upper, 0, findings.radius_lower)
+    curve_upper = np.where(findings.curve_upper < curve_lower, question.nodes.size, findings.curve_upper)
+    bad += int(np.sum(radius_lower < findings.radius_lower) + np.sum(curve_upper > findings.curve_upper))
     if bad:
         warnings.warn(
-            f"{bad} witnesses did not check and were dropped; the certificate has open intervals. "
+            f"{bad} findings contradict retraining and were dropped; the certificate has open intervals. "
             "Please report this with the problem's kernel",
             RuntimeWarning,
             stacklevel=4,
         )
     kept = replace(
         findings,
+        radius_lower=radius_lower,
+        curve_upper=curve_upper,
         radius_upper=radius_upper,
         radius_changes=changes,
         curve_lower=curve_lower,

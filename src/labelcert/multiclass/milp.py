@@ -442,6 +442,11 @@ class _Search:
 
     def findings(self) -> Findings:
         """Everything proved, with the solver's answers."""
+        if np.any(self.lower > self.upper) or np.any(self.curve_lower > self.curve_upper):
+            # A retrained attack contradicts the solver: then none of its verdicts is worth anything.
+            self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
+            self.lower[:] = 1
+            self.curve_upper[1:] = self.lower.size
         self.judge.warn()
         self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, self.problem.max_flips))
         return Findings(
@@ -449,7 +454,7 @@ class _Search:
             radius_upper=self.upper,
             radius_changes=self.changes,
             curve_lower=self.curve_lower,
-            curve_upper=np.maximum(self.curve_upper, self.curve_lower),
+            curve_upper=self.curve_upper,
             curve_changes=self.curve_changes,
             statistics={
                 **self.judge.statistics(),

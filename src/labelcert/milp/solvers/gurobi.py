@@ -70,7 +70,7 @@ class GurobiSession:
             ("OptimalityTol", TOLERANCE),
             ("IntFeasTol", TOLERANCE),
             ("MIPGap", 0.0),
-            ("MIPGapAbs", 1e-7),
+            ("MIPGapAbs", 0.0),
             ("Threads", threads),
         ):
             m.setParam(parameter, value)

@@ -71,7 +71,8 @@ class HighsSession:
             ("primal_feasibility_tolerance", TOLERANCE),
             ("dual_feasibility_tolerance", TOLERANCE),
             ("mip_rel_gap", 0.0),
-            ("mip_abs_gap", 1e-7),
+            ("mip_abs_gap", 0.0),
+            ("presolve", "off"),  # at these tolerances it has been seen to lose optimal solutions
             ("threads", 1),  # fixed by the first run in a process: HiGHS refuses to run with another number later
         ):
             self._highs.setOptionValue(option, value)

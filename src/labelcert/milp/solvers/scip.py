@@ -66,7 +66,7 @@ class ScipSession:
             _add_row(scip, m, self._x, columns[part].tolist(), values[part].tolist(), low, high)
         m.setParam("numerics/feastol", TOLERANCE)
         m.setParam("limits/gap", 0.0)
-        m.setParam("limits/absgap", 1e-7)
+        m.setParam("limits/absgap", 0.0)
         m.setParam("misc/catchctrlc", False)
         self._m = m
         self._limits = Limits()
