@@ -155,18 +155,18 @@ def least(program: classes.ClassProgram, rows: tuple[Any, ...] = ()) -> Answer:
 @pytest.mark.parametrize("threat", THREATS)
 def test_the_papers_program_has_the_true_optimum(threat: Threat) -> None:
     p = problem(threat)
-    for t, own in ((0, 0), (1, 2)):
-        rivals = [c for c in range(3) if c != own]
-        row = p.K_test[t]
-        truth = {str(moves): margin(p, moves, row, own, rivals) for moves in relabellings(p, 2)}
-        program = classes.paper_classes(p, 2, row, own)
-        answer = least(program)
-        assert answer.objective == pytest.approx(min(truth.values()), abs=1e-6)
-        found = program.moves(answer.x)
-        assert margin(p, found, row, own, rivals) == pytest.approx(answer.objective, abs=1e-6)
-        others = [value for moves, value in truth.items() if moves != str(found)]
-        if others:
-            assert least(program, (program.without(found),)).objective == pytest.approx(min(others), abs=1e-6)
+    own = 0
+    rivals = [1, 2]
+    row = p.K_test[0]
+    truth = {str(moves): margin(p, moves, row, own, rivals) for moves in relabellings(p, 2)}
+    program = classes.paper_classes(p, 2, row, own)
+    answer = least(program)
+    assert answer.objective == pytest.approx(min(truth.values()), abs=1e-6)
+    found = program.moves(answer.x)
+    assert margin(p, found, row, own, rivals) == pytest.approx(answer.objective, abs=1e-6)
+    others = [value for moves, value in truth.items() if moves != str(found)]
+    if others:
+        assert least(program, (program.without(found),)).objective == pytest.approx(min(others), abs=1e-6)
 
 
 def test_size_of_the_papers_program() -> None:
@@ -217,24 +217,31 @@ def test_pair_programs_and_their_relaxations(threat: Threat, tight: bool) -> Non
                         assert with_move[i, move] * p.C <= values[str(moves)] + 1e-12
 
 
-def test_narrowing_keeps_successful_relabellings() -> None:
-    p = problem(m=9, max_flips=2)
-    excluded = 0
+@pytest.mark.parametrize("C", [0.3, 3.0])
+def test_narrowing_keeps_successful_relabellings(C: float) -> None:
+    p = problem(m=9, max_flips=1, C=C)
+    every = relabellings(p, 1)
+    parts = [p.one_vs_rest(c) for c in range(3)]
+    ranges = [relaxation.proved_ranges(part, 1)[0] for part in parts]
+    excluded = dropped = 0
     for t, own, rival in itertools.product(range(4), range(3), range(3)):
         if own == rival:
             continue
         row = p.K_test[t]
-        narrowed = narrow_pair(pair_of(p, own, rival, 2), row, lambda: 60.0)
-        hits = [moves for moves in relabellings(p, 2) if margin(p, moves, row, own, [rival]) < -1e-9]
+        pair = Pair.of(p, own, rival, (parts[own], parts[rival]), (ranges[own], ranges[rival]))
+        narrowed = narrow_pair(pair, row, lambda: 60.0)
+        hits = [moves for moves in every if margin(p, moves, row, own, [rival]) < -1e-9]
         if narrowed is None:
             excluded += 1
             assert hits == []
             continue
+        dropped += int(pair.left.sum() - narrowed.left.sum())
         for positions, targets in hits:
             for i, target in zip(positions.tolist(), targets.tolist(), strict=True):
                 move = narrowed.move(i, target)
                 assert move is None or narrowed.left[i, move]
     assert excluded > 0
+    assert dropped > 0
 
 
 def test_root_of_the_relaxation_is_that_of_its_linear_program() -> None:
