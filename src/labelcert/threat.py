@@ -218,6 +218,13 @@ class Adversary:
         np.add.at(totals, self.groups[grouped], self.costs[grouped])
         return totals
 
+    def affords(self, positions: Int, budget: int) -> bool:
+        """Whether some labels (by their positions) can be flipped within a budget and those of the groups."""
+        costs, groups = self.costs[positions], self.groups[positions]
+        spent = np.zeros(self.group_caps.size, dtype=np.int64)
+        np.add.at(spent, groups[groups >= 0], costs[groups >= 0])
+        return bool(costs.sum() <= budget and np.all(spent <= self.group_caps))
+
     def most_flips(self, budget: int) -> int:
         """How many labels a budget can change at the most (group budgets are ignored: an upper bound)."""
         return int(np.searchsorted(np.cumsum(np.sort(self.costs)), budget, side="right"))

@@ -285,7 +285,6 @@ SILENT: dict[str, Reply] = {
     "time limit, unchanged": lambda model, cost, rows: answer(
         Status.TIME_LIMIT, bound=-100.0, x=labelled(model, SIGNS, NOBODY), objective=1.0
     ),
-    "finished without a solution": lambda model, cost, rows: answer(Status.OPTIMAL, bound=-100.0),
 }
 UNBELIEVABLE: dict[str, Reply] = {
     "infeasible": lambda model, cost, rows: answer(Status.INFEASIBLE, bound=np.inf),
@@ -335,6 +334,7 @@ def test_an_unfinished_answer_decides_nothing(
     fake = install(monkeypatch, reply)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*lost the solution")  # told, and nothing decided
         cert = certify(K_TRAIN, LABELS, K_TEST, engine=engine, **ARGUMENTS)
     nothing_decided(cert, truth, fake)
 
@@ -362,6 +362,47 @@ def nothing_decided(cert: Certificate, truth: Certificate, fake: Fake) -> None:
     assert set(cert.verdicts(flips=1)) == {"unknown"}
     assert len(fake.solves) >= 7
     assert fake.opened == fake.closed
+
+
+@pytest.mark.usefixtures("helpless")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_finished_search_without_a_solution_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, truth: Certificate, engine: str
+) -> None:
+    fake = install(monkeypatch, lambda model, cost, rows: answer(Status.OPTIMAL, bound=-100.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MilpWarning)
+        cert = certify(K_TRAIN, LABELS, K_TEST, engine=engine, **ARGUMENTS)
+    nothing_decided(cert, truth, fake)
+
+
+@pytest.mark.usefixtures("helpless")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_retrained_attack_outweighs_every_bound(
+    monkeypatch: pytest.MonkeyPatch, truth: Certificate, engine: str
+) -> None:
+    """A plausible lie: each node is called robust until an attack on another one, retrained, changes it, too."""
+    vulnerable = np.flatnonzero(truth.radius_upper == 1)
+    first = int(vulnerable[0])
+    shared = truth.witness(first)
+    assert shared is not None
+    flipped = np.isin(np.arange(7), list(shared))
+    scores = K_TEST[first] * (1.0 if truth.predictions[first] == truth.classes[1] else -1.0)
+
+    def reply(model: Model, cost: np.ndarray, rows: Sequence[Row]) -> Answer:
+        own = cost[model.columns["z"]]
+        if np.linalg.norm(own) > 0 and np.allclose(own / np.linalg.norm(own), scores / np.linalg.norm(scores)):
+            return answer(Status.DECIDED, bound=-1e3, x=labelled(model, SIGNS, flipped), objective=-1.0)
+        return answer(Status.DECIDED, bound=1e-2)
+
+    install(monkeypatch, reply)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MilpWarning)
+        cert = certify(K_TRAIN, LABELS, K_TEST, engine=engine, collective=False, workers=1, **ARGUMENTS)
+    assert cert.radius_upper[first] == 1
+    assert np.all(cert.radius_lower <= cert.radius_upper)
+    # Whatever the shared attack changes is known to be vulnerable, and never called robust at one flip.
+    assert np.all(cert.radius_lower[cert.radius_upper == 1] == 1)
 
 
 @pytest.mark.usefixtures("helpless")

@@ -13,6 +13,7 @@ from tests.problems import gaussian
 
 from labelcert import Threat
 from labelcert.engines.base import Question
+from labelcert.engines.counting import linear_errors
 from labelcert.engines.milp import admissible
 from labelcert.milp.model import Model
 from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
@@ -201,7 +202,7 @@ def test_linear_program(solver: str, threat: Threat) -> None:
     problem = Problem.build(K, labels, rows, 1.0, threat=threat, loss="square")
     question = Question.ask(problem, LinearScorer(problem))
     for budget in (1, 3):
-        program = linear_program(problem, budget, question.scores)
+        program = linear_program(problem, budget, question.scores, linear_errors(question))
         most = 0
         for chosen in itertools.product([False, True], repeat=problem.adversary.labels.size):
             flips = np.flatnonzero(chosen).astype(np.int64)
@@ -230,7 +231,7 @@ def test_without_excludes_one_attack_and_no_other(threat: Threat) -> None:
     everything = labellings(question)
     compact = compact_program(problem, trivial_ranges(problem, budget))
     paper = paper_program(problem, budget)
-    linear = linear_program(problem, budget, question.scores)
+    linear = linear_program(problem, budget, question.scores, np.zeros(question.nodes.size))
 
     def point(program: Program, one: Labelling) -> Any:
         return paper_point(problem, program.model, one.y, one.z) if program is paper else program.point(one.y)

@@ -109,7 +109,12 @@ def count_curve(
     for done, b in enumerate(open_.tolist()):
         if b > 0 and curve_lower[b - 1] > curve_lower[b]:
             curve_lower[b], curve_sets[b] = curve_lower[b - 1], curve_sets[b - 1]
-        if control.over() or spent > left:
+        if control.over():
+            continue
+        better, count = counting.swapped(b, curve_sets[b])
+        if count > curve_lower[b]:
+            curve_lower[b], curve_sets[b] = count, better
+        if spent > left:
             continue
         # A hard budget gets at most half of what is left, so that easier ones behind it get their turn.
         found = counting.search(

@@ -25,8 +25,11 @@ Int = npt.NDArray[np.int64]
 TABLE_CELLS = 6e7
 """Largest knapsack table: labels × budgets × nodes."""
 
-EFFORT = 1e10
+EFFORT = 2e10
 """Score updates for the whole curve where no time limit is given: some seconds."""
+
+SWAPS = 40
+"""Steps of the local search that gives each budget a good attack to start from."""
 
 _CHUNK = 2e8
 _MAX_DOUBTS = 10_000
@@ -104,6 +107,40 @@ class Counting:
             if cost <= budget:
                 np.maximum(table[i, cost:], gain[i] + table[i + 1, : budget + 1 - cost], out=table[i, cost:])
         self._table = table
+
+    def swapped(self, budget: int, flips: Int) -> tuple[Int, int]:
+        """A better attack by adding a label, or swapping one, as long as that helps; and what it provably changes."""
+        a = self._question.problem.adversary
+        back = np.empty(self._order.size, dtype=np.int64)
+        back[self._order] = np.arange(self._order.size)
+        held = list(back[flips])
+        for _ in range(SWAPS):
+            scores = self._margin - self._drop[held].sum(axis=0)
+            now = self._worth(scores)
+            found = None
+            for out in [None, *held]:
+                kept = [i for i in held if i != out]
+                base = scores if out is None else scores + self._drop[out]
+                offers = [
+                    i for i in range(self._order.size) if i not in held and a.affords(self._order[[*kept, i]], budget)
+                ]
+                if not offers:
+                    continue
+                after = base[None, :] - self._drop[offers]
+                hit = (after < -self._errors).sum(axis=1)
+                rest = np.clip(after, 0.0, None).sum(axis=1)
+                best = int(np.lexsort((rest, -hit))[0])
+                worth = (int(hit[best]), -float(rest[best]))
+                if worth > now:
+                    now, found = worth, [*kept, offers[best]]
+            if found is None:
+                break
+            held = found
+        attack = np.sort(self._order[held])
+        return attack, int(self._question.changed(attack)[0].sum())
+
+    def _worth(self, scores: Float) -> tuple[int, float]:
+        return int((scores < -self._errors).sum()), -float(np.clip(scores, 0.0, None).sum())
 
     def search(self, budget: int, best: int, flips: Int, most: int, control: Control, effort: float) -> Count:
         """The most nodes that a budget changes, given an attack that changes ``best`` and a proof of ``most``."""

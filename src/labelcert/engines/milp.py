@@ -169,7 +169,7 @@ class NodeSearch:
         """The greedy attack of a node as far as the budget and the allowed labels go."""
         best = _NO_FLIPS
         for attack in self._paths.get(t, []):
-            if not np.isin(attack, allowed).all() or not admissible(self.question.problem.adversary, attack, budget):
+            if not np.isin(attack, allowed).all() or not self.question.problem.adversary.affords(attack, budget):
                 break
             best = attack
         return best
@@ -260,7 +260,7 @@ class NodeSearch:
 
         def read(x: Float) -> Int | None:
             attack = program.attack(x)
-            return attack if admissible(self.question.problem.adversary, attack, budget) else None
+            return attack if self.question.problem.adversary.affords(attack, budget) else None
 
         return read
 
@@ -425,7 +425,7 @@ class _Retrained:
             options = []
             for i in set(range(a.labels.size)).difference(attack):
                 longer = tuple(sorted((*attack, i)))
-                if admissible(a, np.array(longer, dtype=np.int64), problem.max_flips):
+                if a.affords(np.array(longer, dtype=np.int64), problem.max_flips):
                     options.append(((float(self.scores(longer)[t]) - here) / float(a.costs[i]), longer))
             if not options:
                 break
@@ -450,16 +450,7 @@ class _Retrained:
         return [np.array(attack, dtype=np.int64) for attack in sorted(found)]
 
 
-__all__ = ["LEAF_SETS", "Milp", "MilpWarning", "Verdict", "admissible", "get_solver", "relaxation"]
-
-
-def admissible(adversary: Adversary, attack: Int, budget: int) -> bool:
-    """Whether the adversary can pay for an attack."""
-    costs = adversary.costs[attack]
-    spent = np.zeros(adversary.group_caps.size, dtype=np.int64)
-    grouped = adversary.groups[attack] >= 0
-    np.add.at(spent, adversary.groups[attack][grouped], costs[grouped])
-    return bool(costs.sum() <= budget and np.all(spent <= adversary.group_caps))
+__all__ = ["LEAF_SETS", "Milp", "MilpWarning", "Verdict", "get_solver", "relaxation"]
 
 
 def _only(adversary: Adversary, positions: Int) -> Adversary:
