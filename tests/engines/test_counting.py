@@ -12,7 +12,6 @@ from labelcert import Threat, certify
 from labelcert.engines import counting as module
 from labelcert.engines.base import Control, Question
 from labelcert.engines.counting import Count, Counting
-from labelcert.engines.milp import admissible
 from labelcert.problem import Problem
 from labelcert.svm.scoring import LinearScorer
 
@@ -55,7 +54,7 @@ def curve(question: Question) -> list[int]:
         for chosen in itertools.combinations(range(problem.adversary.labels.size), size):
             flips = np.array(chosen, dtype=np.int64)
             cost = int(problem.adversary.costs[flips].sum())
-            if admissible(problem.adversary, flips, problem.max_flips):
+            if problem.adversary.affords(flips, problem.max_flips):
                 count = int((question.scores.T @ question.flip(flips) <= 0).sum())
                 most[cost] = max(most[cost], count)
     return np.maximum.accumulate(most).tolist()
@@ -69,7 +68,7 @@ def search(question: Question, budget: int, *, effort: float = np.inf, most: int
 
 
 def realised(question: Question, found: Count, budget: int) -> None:
-    assert admissible(question.problem.adversary, found.flips, budget)
+    assert question.problem.adversary.affords(found.flips, budget)
     assert int(question.changed(found.flips)[0].sum()) >= found.lower
 
 

@@ -14,7 +14,6 @@ from tests.problems import gaussian
 from labelcert import Threat
 from labelcert.engines.base import Question
 from labelcert.engines.counting import linear_errors
-from labelcert.engines.milp import admissible
 from labelcert.milp.model import Model
 from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
 from labelcert.milp.relaxation import ball_ranges, proved_ranges, trivial_ranges
@@ -106,7 +105,7 @@ def test_trained_points_of_admissible_labellings_are_feasible_and_no_others(thre
                 assert x is not None
                 assert program.attack(x).tolist() == labelling.flips.tolist()
                 assert program.unit * x[program.z] == pytest.approx(labelling.z, abs=1e-9 * C)
-                if admissible(problem.adversary, labelling.flips, budget):
+                if problem.adversary.affords(labelling.flips, budget):
                     assert program.model.violation(x) < 1e-7
                 else:
                     assert program.model.violation(x) > 0.5
@@ -134,7 +133,7 @@ def test_minimum_over_labellings_is_the_optimum(solver: str, threat: Threat) -> 
     question = make(threat, m=5)
     problem = question.problem
     budget = 2
-    within = [one for one in labellings(question) if admissible(problem.adversary, one.flips, budget)]
+    within = [one for one in labellings(question) if problem.adversary.affords(one.flips, budget)]
     for program in (compact_program(problem, proved_ranges(problem, budget)[0]), paper_program(problem, budget)):
         session = get_solver(solver).open(program.model, 1)
         for t in range(2):
@@ -165,7 +164,7 @@ def test_most_nodes_that_one_labelling_changes(solver: str, threat: Threat) -> N
     question = make(threat, m=5)
     problem = question.problem
     for budget in (1, 3):
-        within = [one for one in labellings(question) if admissible(problem.adversary, one.flips, budget)]
+        within = [one for one in labellings(question) if problem.adversary.affords(one.flips, budget)]
         most = max(int((question.scores.T @ one.z <= 0).sum()) for one in within)
         for program, unit in collective_programs(question, budget):
             assert program.unit == unit
@@ -210,7 +209,7 @@ def test_linear_program(solver: str, threat: Threat) -> None:
             assert x is not None
             assert program.attack(x).tolist() == flips.tolist()
             count = int((question.scores.T @ question.flip(flips) <= 0).sum())
-            if admissible(problem.adversary, flips, budget):
+            if problem.adversary.affords(flips, budget):
                 assert program.model.violation(x) < 1e-9
                 assert program.model.cost @ x == -count
                 most = max(most, count)
