@@ -375,7 +375,7 @@ def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) 
             kept = np.flatnonzero(left.possible[problem.adversary.labels, FLIPPED]).astype(np.int64)
             only = _only(problem.adversary, kept)
             if only.count_sets(budget) <= leaf_sets:
-                return _retrain_all(search, replace(problem, adversary=only), kept, t)
+                return _retrain_all(search, replace(problem, adversary=only), kept, t, deadline)
             # The ranges of attacks that flip nothing else hold for unsuccessful ones, too: the program stays feasible.
             narrower = ranges.without_flips(np.setdiff1d(problem.adversary.labels, only.labels))
             for _ in range(_ROUNDS_PER_NODE):
@@ -388,11 +388,11 @@ def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) 
     return step
 
 
-def _retrain_all(search: NodeSearch, restricted: Problem, kept: Int, t: int) -> Verdict:
+def _retrain_all(search: NodeSearch, restricted: Problem, kept: Int, t: int, deadline: float) -> Verdict:
     """All attacks that are left for a node."""
     question = search.question
     part = Question(restricted, question.scorer, question.nodes[[t]], np.ascontiguousarray(question.scores[:, [t]]))
-    control = Control(workers=1, flag=search.control.flag, deadline=search.control.deadline)
+    control = Control(workers=1, deadline=deadline)
     found = Enumerate().run(part, control, Findings.nothing(part))
     if found.radius_sets[0] is not None and found.radius_upper[0] <= restricted.max_flips:
         return Verdict(VULNERABLE, kept[found.radius_sets[0]])
