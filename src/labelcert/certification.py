@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,7 @@ import scipy
 from labelcert._version import __version__
 from labelcert.certificate import Certificate, SetList
 from labelcert.engines import Control, Findings, Question, plan
+from labelcert.engines.base import reconciled
 from labelcert.errors import InvalidInput
 from labelcert.milp.solvers import SOLVERS
 from labelcert.multiclass import certify_classes
@@ -213,17 +213,7 @@ def check_witnesses(question: Question, findings: Findings) -> Findings:
         if counts[key] < curve_lower[b] or cost > b:
             curve_lower[b], curve_sets[b] = 0, np.zeros(0, dtype=np.int64)
             bad += 1
-    # Witnesses are retrained with error bounds: where one contradicts a proof, the proof is dropped.
-    radius_lower = np.where(findings.radius_lower > radius_upper, 0, findings.radius_lower)
-    curve_upper = np.where(findings.curve_upper < curve_lower, question.nodes.size, findings.curve_upper)
-    bad += int(np.sum(radius_lower < findings.radius_lower) + np.sum(curve_upper > findings.curve_upper))
-    if bad:
-        warnings.warn(
-            f"{bad} findings contradict retraining and were dropped; the certificate has open intervals. "
-            "Please report this with the problem's kernel",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    radius_lower, curve_upper = reconciled(findings.radius_lower, radius_upper, curve_lower, findings.curve_upper, bad)
     return replace(
         findings,
         radius_lower=radius_lower,

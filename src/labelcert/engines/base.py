@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -253,6 +254,27 @@ class Findings:
         beyond = self.radius_lower >= self.curve_lower.size
         radii = bool(np.all((self.radius_lower == self.radius_upper) | beyond))
         return radii and (not collective or bool(np.array_equal(self.curve_lower, self.curve_upper)))
+
+
+def reconciled(
+    radius_lower: Int, radius_upper: Int, curve_lower: Int, curve_upper: Int, dropped: int
+) -> tuple[Int, Int]:
+    """``(radius_lower, curve_upper)`` without those that a retrained witness contradicts.
+
+    Witnesses are retrained with error bounds, so it is the proof that goes. That, and every witness dropped before,
+    would be a bug: there is a warning.
+    """
+    lower = np.where(radius_lower > radius_upper, 0, radius_lower)
+    upper = np.where(curve_upper < curve_lower, radius_lower.size, curve_upper)
+    dropped += int(np.sum(lower < radius_lower) + np.sum(upper > curve_upper))
+    if dropped:
+        warnings.warn(
+            f"{dropped} findings contradict retraining and were dropped; the certificate has open intervals. "
+            "Please report this with the problem's kernel",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return lower, upper
 
 
 def within_reach(radius_lower: Int, budget: int) -> Int:

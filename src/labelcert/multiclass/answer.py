@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from labelcert.certificate import Certificate, SetList
 from labelcert.engines import duration
-from labelcert.engines.base import Control
+from labelcert.engines.base import Control, reconciled
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.multiclass.engines import AUTOMATIC, ENGINES, Engine
 from labelcert.multiclass.panel import OPEN, TIED, Panel
@@ -174,17 +173,7 @@ def check_witnesses(question: Question, findings: Findings) -> tuple[Findings, I
         if counts[change.key] < curve_lower[b] or not within_threat(problem, change, b):
             curve_lower[b], curve_changes[b] = 0, NOTHING
             bad += 1
-    # Witnesses are retrained with error bounds: where one contradicts a proof, the proof is dropped.
-    radius_lower = np.where(findings.radius_lower > radius_upper, 0, findings.radius_lower)
-    curve_upper = np.where(findings.curve_upper < curve_lower, question.nodes.size, findings.curve_upper)
-    bad += int(np.sum(radius_lower < findings.radius_lower) + np.sum(curve_upper > findings.curve_upper))
-    if bad:
-        warnings.warn(
-            f"{bad} findings contradict retraining and were dropped; the certificate has open intervals. "
-            "Please report this with the problem's kernel",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    radius_lower, curve_upper = reconciled(findings.radius_lower, radius_upper, curve_lower, findings.curve_upper, bad)
     kept = replace(
         findings,
         radius_lower=radius_lower,
