@@ -454,7 +454,11 @@ def random_classes_case(rng: np.random.Generator, *, largest: int = 7) -> Case:
     codes[rng.permutation(m)[:K]] = np.arange(K)
     names = np.array(["ant", "bee", "cat", "dog", "elk"]) if rng.random() < 0.5 else np.array([1, 4, 5, 7, 9])
     labels = names[:K][codes]
-    case = replace(two, labels=labels, threat=_random_threat(rng, labels), max_flips=None)
+    threat = _random_threat(rng, labels)
+    if rng.random() < 0.15:  # each class to another one: relabellings are then larger than any class's part in them
+        kinds = names[:K].tolist()
+        threat = replace(threat, allowed_flips={a: [kinds[(k + K // 2) % K]] for k, a in enumerate(kinds)})
+    case = replace(two, labels=labels, threat=threat, max_flips=None)
     costs = _costs(case)
     budget = sum(costs)
     while (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labelcert import Certificate, InvalidInput, Threat, WorkTooLarge, certify
+from labelcert import Certificate, InvalidInput, Threat, WorkTooLarge, certify, selfcheck
 from labelcert.multiclass import sweep, work
 from labelcert.multiclass.forest import Forest
 from labelcert.multiclass.panel import Panel
@@ -291,3 +291,22 @@ def test_what_is_too_large_for_rational_arithmetic_stays_open(C: float) -> None:
         zero = ~X[310:].any(axis=1)
         assert zero.any()
         assert np.all((cert.radius_lower[zero] == 0) & (cert.radius_upper[zero] == cert.never))
+
+
+@pytest.mark.parametrize("seed", [24, 28, 36, 44])
+def test_relabellings_can_be_larger_than_any_class_s_part(seed: int) -> None:
+    """Labels of two classes go to two others: four moves, but two toggles in each class."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(14, 4))
+    K = points @ points.T
+    case = selfcheck.Case(
+        kind="chains",
+        K_train=K[:6, :6],
+        labels=np.array([0, 0, 1, 1, 2, 3]),
+        K_test=K[6:, :6],
+        C=0.001 if seed % 3 == 1 else 1.0,
+        loss="square" if seed % 3 == 0 else "hinge",
+        threat=Threat(allowed_flips={0: [2], 1: [3]}),
+        max_flips=4,
+    )
+    assert selfcheck.check(case) == []

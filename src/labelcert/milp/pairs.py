@@ -197,6 +197,8 @@ def least_margins(pair: Pair, own: Multipliers, rival: Multipliers) -> tuple[flo
     rounding = 2.0 * (bounds[OWN].rounding(own) + bounds[RIVAL].rounding(rival))
     out = total - most_gain(gains, costs, budget) - rounding
     out = np.where(np.isnan(out), -np.inf, np.where(budget < 0, np.inf, out))
+    if own.empty.any() or rival.empty.any():  # multipliers for another purpose: they say nothing about this margin
+        out = np.full_like(out, -np.inf)
     with_move = np.full(pair.left.shape, np.inf)
     with_move[position, move] = out[1:]
     return float(out[0]), with_move

@@ -133,14 +133,12 @@ class Sweep:
     def _walk(self, control: Control, radii: bool) -> None:
         forest = self._forest
         total = float(forest.starts[-1])
-        for size in range(1, forest.levels + 1):
+        last = self._largest(radii)
+        for size in range(1, last + 1):
             if not radii and self.cheapest(size) > self._curve_budget:
                 return
-            stops = forest.starts[size + 1] - forest.starts[size]
             started = time.perf_counter()
-            if self._too_long(stops, control) or not forest.fill_level(
-                size, self._P, self._tau, control, float(forest.starts[size]), total
-            ):
+            if not self._filled(size, control, total):
                 self._unfinished(size, radii=radii, curve=True)
                 return
             table = self._table(size)
@@ -154,7 +152,7 @@ class Sweep:
             if self.cheapest(size) < self._curve_frontier and not self._curve(size, table, control):
                 self._unfinished(size, radii=False, curve=True)
                 if control.over():
-                    if size < forest.levels or not forest.complete:
+                    if size < last or not forest.complete:
                         self._unfinished(size + 1, radii=radii, curve=True)
                     return
             self._lap("curve", started)
@@ -162,6 +160,27 @@ class Sweep:
             if control.stop is Stop.FINISHED:
                 control.stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
             self._unfinished(forest.levels + 1, radii=radii, curve=True)
+
+    def _largest(self, radii: bool) -> int:
+        """Largest size of a relabelling to walk.
+
+        Where targets are restricted it can exceed that of every class's toggled sets: different labels go to
+        different classes.
+        """
+        forest = self._forest
+        if not forest.complete or forest.levels == 0:
+            return forest.levels
+        return self._a.most_flips(self.budget if radii else self._curve_budget)
+
+    def _filled(self, size: int, control: Control, total: float) -> bool:
+        """Whether the tables hold all toggled sets of up to a size."""
+        forest = self._forest
+        if size > forest.levels:  # the deepest level is in it already
+            return not control.over()
+        stops = forest.starts[size + 1] - forest.starts[size]
+        if self._too_long(stops, control):
+            return False
+        return forest.fill_level(size, self._P, self._tau, control, float(forest.starts[size]), total)
 
     def know(self, lower: Int, upper: Int, changes: list[Relabelling | None]) -> None:
         """Take over radii that were found in another way."""
@@ -270,7 +289,8 @@ class Sweep:
 
     def _table(self, size: int) -> Table:
         forest = self._forest
-        inner, filled = forest.starts[size], forest.starts[size + 1]
+        beyond = forest.levels + 1
+        inner, filled = forest.starts[min(size, beyond)], forest.starts[min(size + 1, beyond)]
         low, high = (np.empty((inner, self._P.shape[1]), dtype=np.float32) for _ in range(2))
         subtree_extremes(forest.tree, forest.rules, self._P, self._tau, filled, low, high)
         return Table(forest.tree.base, self._P, self._tau, low, high)
@@ -329,7 +349,9 @@ class Sweep:
                         break
                     job[0][walks.SKIP] = skip
                     _, _, doubts, again = one(job)
-                    fine = fine and again == met
+                    if again != met:
+                        fine = False
+                        break
                     self._settle_pairs(doubts[: max(0, min(met - skip, DOUBTS_AT_ONCE))], job, control)
             if control.over():
                 return fine and at + BATCH >= len(work)
@@ -410,7 +432,9 @@ class Sweep:
                         break
                     plan[walks.SKIP] = skip
                     _, doubts, again = one(plan)
-                    fine = fine and again == met
+                    if again != met:
+                        fine = False
+                        break
                     self._settle_curve(doubts[: max(0, min(met - skip, DOUBTS_AT_ONCE))], control)
             control.report(at, len(work))
             if control.over():
