@@ -17,8 +17,8 @@ from benchmarks.machine import facts
 from benchmarks.real import cora_ml_b
 from labelcert import certify
 from labelcert.cli.printing import print_table
-from labelcert.engines import Control, Findings, Question
-from labelcert.engines.milp import Milp, MilpWarning, NodeSearch
+from labelcert.engines import Control, Findings, MilpWarning, Question
+from labelcert.engines.milp import Milp, NodeSearch
 from labelcert.errors import LabelcertError
 from labelcert.milp import relaxation
 from labelcert.milp.judging import Judge

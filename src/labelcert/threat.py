@@ -201,9 +201,18 @@ class Adversary:
             Class of each label.
         c : int
         """
-        keep = (codes[self.labels] == c) | self.targets[:, c]
-        two = np.ones((int(keep.sum()), 2), dtype=bool)
-        return replace(self, labels=self.labels[keep], costs=self.costs[keep], groups=self.groups[keep], targets=two)
+        part = self.only(np.flatnonzero((codes[self.labels] == c) | self.targets[:, c]).astype(np.int64))
+        return replace(part, targets=np.ones((part.labels.size, 2), dtype=bool))
+
+    def only(self, positions: Int) -> Adversary:
+        """The adversary who leaves all other labels alone."""
+        return replace(
+            self,
+            labels=self.labels[positions],
+            costs=self.costs[positions],
+            groups=self.groups[positions],
+            targets=self.targets[positions],
+        )
 
     @property
     def full_budget(self) -> int:
@@ -224,6 +233,15 @@ class Adversary:
         spent = np.zeros(self.group_caps.size, dtype=np.int64)
         np.add.at(spent, groups[groups >= 0], costs[groups >= 0])
         return bool(costs.sum() <= budget and np.all(spent <= self.group_caps))
+
+    def payable(self, budget: int) -> npt.NDArray[np.bool_]:
+        """(B + 1,) whether some labels cost exactly so much together; no attack becomes possible at other budgets."""
+        sums = np.zeros(budget + 1, dtype=bool)
+        sums[0] = True
+        for cost in self.costs.tolist():
+            if cost <= budget:
+                sums[cost:] |= sums[: budget + 1 - cost].copy()
+        return sums
 
     def most_flips(self, budget: int) -> int:
         """How many labels a budget can change at the most (group budgets are ignored: an upper bound)."""

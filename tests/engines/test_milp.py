@@ -591,7 +591,7 @@ HARD_FOR_SOLVERS = {
 
 
 @pytest.mark.parametrize("name", HARD_FOR_SOLVERS)
-@pytest.mark.filterwarnings("ignore::labelcert.engines.milp.MilpWarning")
+@pytest.mark.filterwarnings("ignore::labelcert.engines.MilpWarning")
 def test_programs_on_which_solvers_have_been_wrong(name: str, solver: str) -> None:
     case = HARD_FOR_SOLVERS[name]
     truth = selfcheck.brute_force(case)

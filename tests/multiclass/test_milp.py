@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from labelcert import InvalidInput, Threat, certify, selfcheck
+from labelcert.engines import MilpWarning
 from labelcert.engines.base import Control
-from labelcert.engines.milp import MilpWarning
 from labelcert.milp import classes, pairs, relaxation
 from labelcert.milp.pairs import Pair, least_margins, multipliers, narrow_pair
 from labelcert.milp.solvers import Answer, Limits, Status, get_solver
@@ -341,3 +341,22 @@ def test_every_question_is_put_to_retraining(monkeypatch: pytest.MonkeyPatch) ->
     question = Question.ask(Panel(p, linear=False))
     found = milp.ClassMilp("milp").run(question, Control(workers=1, collective=False))
     assert all(change is None or change.key in seen for change in found.radius_changes)
+
+
+def test_the_linear_curve_counts_nodes_within_the_error_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ridge rows have errors: a node that may be at zero for them must not be lost from the upper curve."""
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(17, 5))
+    K = points @ points.T
+    arguments = (K[:9, :9], np.arange(9) % 3, K[9:, :9], 1.0)
+    exact = certify(*arguments, loss="square", max_flips=1)
+    within = int((exact.radius_lower <= 1).sum())
+    assert exact.collective_upper[1] < within
+    assert (
+        certify(*arguments, loss="square", max_flips=1, engine="milp").collective_upper[1] == exact.collective_upper[1]
+    )
+    monkeypatch.setattr(milp, "margin_errors", lambda question: np.full(question.nodes.size, 100.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MilpWarning)
+        vague = certify(*arguments, loss="square", max_flips=1, engine="milp")
+    assert vague.collective_upper[1] == within

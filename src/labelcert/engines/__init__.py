@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from labelcert.engines.base import Control, Engine, Findings, Question, Stop, Work
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.enumerate import Enumerate
-from labelcert.engines.milp import LEAF_SETS, Milp, MilpWarning
+from labelcert.engines.milp import LEAF_SETS, Milp
 from labelcert.errors import InvalidInput, WorkTooLarge
+from labelcert.milp.judging import MilpWarning
 from labelcert.problem import Problem
 
 ENGINES: tuple[Engine, ...] = (ClosedForm(), Enumerate(), Milp("milp"), Milp("milp-paper", faithful=True))

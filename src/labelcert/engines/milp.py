@@ -21,13 +21,12 @@ from labelcert.engines.closed_form import greedy_attacks, linear_radii
 from labelcert.engines.counting import linear_errors
 from labelcert.engines.enumerate import Enumerate
 from labelcert.milp import relaxation
-from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, MilpWarning, Sign
+from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, Sign, Step, Verdict
 from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
 from labelcert.milp.relaxation import FLIPPED, Multipliers, Ranges
 from labelcert.milp.solvers import get_solver
 from labelcert.problem import Problem
 from labelcert.svm.scoring import HingeScorer, LinearScorer, Scorer, always_at_cap
-from labelcert.threat import Adversary
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
@@ -114,19 +113,6 @@ class Milp:
         return build
 
 
-Step = Callable[[int], Callable[[int], "Verdict"]]
-
-
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """What was found out about one node at one budget."""
-
-    kind: str
-    attack: Int | None = None
-    by_relaxation: bool = False
-    proved: bool = False
-
-
 @dataclass(eq=False)
 class NodeSearch:
     """The state of one run."""
@@ -174,26 +160,12 @@ class NodeSearch:
             best = attack
         return best
 
-    def sweep(self, step: Step, pool: ThreadPoolExecutor) -> None:
+    def sweep(self, step: Step[Int], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
         problem = self.question.problem
-        payable = payable_costs(problem.adversary, problem.max_flips)
-        for b in range(int(self.lower.min(initial=problem.max_flips + 1)), problem.max_flips + 1):
-            open_ = np.flatnonzero((self.lower == b) & (self.upper > b))
-            if open_.size == 0:
-                continue
-            if not payable[b]:
-                self.lower[open_] = b + 1
-                continue
-            if self.control.over():
-                return
-            decide = step(b)
-            for done, (t, verdict) in enumerate(zip(open_.tolist(), pool.map(decide, open_.tolist()), strict=True)):
-                self._apply(t, b, verdict)
-                self.control.note(f"budget {b}: {done + 1} of {open_.size} open nodes")
-                self.control.report(b - 1 + (done + 1) / open_.size, problem.max_flips)
+        self.judge.sweep(self.lower, self.upper, problem, step, self._apply, pool)
 
-    def _apply(self, t: int, b: int, verdict: Verdict) -> None:
+    def _apply(self, t: int, b: int, verdict: Verdict[Int]) -> None:
         if verdict.kind == ROBUST:
             self.lower[t] = b + 1
             self.proved_by_relaxation += verdict.by_relaxation
@@ -226,7 +198,9 @@ class NodeSearch:
 
     # -- the solver --------------------------------------------------------------------------------------------------
 
-    def solve_node(self, program: Program, t: int, budget: int, deadline: float, start: Int | None = None) -> Verdict:
+    def solve_node(
+        self, program: Program, t: int, budget: int, deadline: float, start: Int | None = None
+    ) -> Verdict[Int]:
         """One node at one budget: the sign of its least score."""
         question = self.question
         cost = program.score_cost(question.scores[:, t])
@@ -335,13 +309,13 @@ class NodeSearch:
         )
 
 
-def _faithful_step(search: NodeSearch) -> Step:
+def _faithful_step(search: NodeSearch) -> Step[Int]:
     """The paper's program, once per budget; the objective alone depends on the node."""
 
-    def step(budget: int) -> Callable[[int], Verdict]:
+    def step(budget: int) -> Callable[[int], Verdict[Int]]:
         program = paper_program(search.question.problem, budget)
 
-        def decide(t: int) -> Verdict:
+        def decide(t: int) -> Verdict[Int]:
             if search.control.over():
                 return Verdict(OPEN)
             return search.solve_node(program, t, budget, search.judge.deadline())
@@ -351,15 +325,15 @@ def _faithful_step(search: NodeSearch) -> Step:
     return step
 
 
-def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) -> Step:
+def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) -> Step[Int]:
     """Ranges for the budget, then for each node: the relaxation, what it leaves, and at last the solver."""
 
-    def step(budget: int) -> Callable[[int], Verdict]:
+    def step(budget: int) -> Callable[[int], Verdict[Int]]:
         question = search.question
         problem = replace(question.problem, max_flips=budget)
         ranges = search.ranges(budget, pool)
 
-        def decide(t: int) -> Verdict:
+        def decide(t: int) -> Verdict[Int]:
             deadline = search.judge.deadline()
 
             def over() -> bool:
@@ -373,7 +347,7 @@ def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) 
             if over():
                 return Verdict(OPEN)
             kept = np.flatnonzero(left.possible[problem.adversary.labels, FLIPPED]).astype(np.int64)
-            only = _only(problem.adversary, kept)
+            only = problem.adversary.only(kept)
             if only.count_sets(budget) <= leaf_sets:
                 return _retrain_all(search, replace(problem, adversary=only), kept, t, deadline)
             # The ranges of attacks that flip nothing else hold for unsuccessful ones, too: the program stays feasible.
@@ -388,7 +362,7 @@ def _compact_step(search: NodeSearch, leaf_sets: int, pool: ThreadPoolExecutor) 
     return step
 
 
-def _retrain_all(search: NodeSearch, restricted: Problem, kept: Int, t: int, deadline: float) -> Verdict:
+def _retrain_all(search: NodeSearch, restricted: Problem, kept: Int, t: int, deadline: float) -> Verdict[Int]:
     """All attacks that are left for a node."""
     question = search.question
     part = Question(restricted, question.scorer, question.nodes[[t]], np.ascontiguousarray(question.scores[:, [t]]))
@@ -448,26 +422,3 @@ class _Retrained:
             most[cost] = max(most.get(cost, (0, attack)), (int(hit.size), attack))
         found = {attack for _, attack in (*cheapest.values(), *most.values())}
         return [np.array(attack, dtype=np.int64) for attack in sorted(found)]
-
-
-__all__ = ["LEAF_SETS", "Milp", "MilpWarning", "Verdict", "get_solver", "relaxation"]
-
-
-def _only(adversary: Adversary, positions: Int) -> Adversary:
-    """The adversary who leaves all other labels alone."""
-    return replace(
-        adversary,
-        labels=adversary.labels[positions],
-        costs=adversary.costs[positions],
-        groups=adversary.groups[positions],
-    )
-
-
-def payable_costs(adversary: Adversary, budget: int) -> npt.NDArray[np.bool_]:
-    """(B + 1,) whether some labels cost exactly so much together; no attack becomes possible at other budgets."""
-    sums = np.zeros(budget + 1, dtype=bool)
-    sums[0] = True
-    for cost in adversary.costs.tolist():
-        if cost <= budget:
-            sums[cost:] |= sums[: budget + 1 - cost].copy()
-    return sums

@@ -160,6 +160,7 @@ def collective_classes(
     rows: Float,
     pairs: Int,
     highest: Float,
+    errors: Float,
 ) -> ClassProgram:
     """All classes and many nodes: the most that one relabelling changes.
 
@@ -177,6 +178,8 @@ def collective_classes(
         Node (a column of ``rows``), its predicted class, and a rival that may win.
     highest : (P,) array
         Upper bounds on ``p_c − p_r``, in units of the cap.
+    errors : (P,) array
+        Proved bounds on the errors of ``p_c − p_r`` that come from the rows.
     """
     K, a = problem.n_classes, problem.adversary
     codes = problem.codes
@@ -205,11 +208,11 @@ def collective_classes(
         z.append(own)
     add_budget(b, move, a, budget)
     wins = b.variables("w", pairs.shape[0], 0.0, 1.0, integer=True)
-    slack = zero_slack(highest)
+    slack = zero_slack(highest) + errors
     for k, (node, own_class, rival) in enumerate(pairs.tolist()):
         row = rows[None, :, node]
         terms = [(z[own_class], row), (z[rival], -row), (wins[[k]], highest[None, [k]])]
-        b.constrain(f"pair {k}", terms, upper=float(highest[k]) + slack)
+        b.constrain(f"pair {k}", terms, upper=float(highest[k] + slack[k]))
     for node in np.unique(pairs[:, 0]):
         mine = wins[pairs[:, 0] == node]
         b.constrain(f"node {node}: one rival", [(mine, np.ones((1, mine.size)))], upper=1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -19,8 +20,10 @@ from labelcert.engines.base import Control
 from labelcert.milp.model import Model
 from labelcert.milp.solvers import Answer, Limits, Row, Solver, Status
 from labelcert.milp.solvers.base import TOLERANCE
+from labelcert.problem import Problem
 
 Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
 Attack = TypeVar("Attack")
 
 ROBUST, VULNERABLE, OPEN = "robust", "vulnerable", "open"
@@ -34,6 +37,32 @@ MAX_RECORDS = 5_000
 
 class MilpWarning(RuntimeWarning):
     """A solver's answer was not believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict(Generic[Attack]):
+    """What was found out about one node at one budget.
+
+    Attributes
+    ----------
+    kind : str
+        ``ROBUST``, ``VULNERABLE`` or ``OPEN``.
+    attack : attack, optional
+        Behind ``VULNERABLE``.
+    by_relaxation : bool
+        Proved robust by the relaxation.
+    proved : bool
+        Nothing rests on the solver's bound.
+    """
+
+    kind: str
+    attack: Attack | None = None
+    by_relaxation: bool = False
+    proved: bool = False
+
+
+Step = Callable[[int], Callable[[int], Verdict[Attack]]]
+"""For a budget: what decides one node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +156,36 @@ class Judge:
             cancelled=self.control.over,
             report=report,
         )
+
+    def sweep(
+        self,
+        lower: Int,
+        upper: Int,
+        problem: Problem,
+        step: Step[Attack],
+        apply: Callable[[int, int, Verdict[Attack]], None],
+        pool: Executor,
+    ) -> None:
+        """Decide all open nodes at every budget, from small to large; ``apply`` enters verdicts into the bounds.
+
+        A node that stays open at one budget is not asked about larger ones.
+        """
+        most = problem.max_flips
+        payable = problem.adversary.payable(most)
+        for b in range(int(lower.min(initial=most + 1)), most + 1):
+            open_ = np.flatnonzero((lower == b) & (upper > b))
+            if open_.size == 0:
+                continue
+            if not payable[b]:
+                lower[open_] = b + 1
+                continue
+            if self.control.over():
+                return
+            decide = step(b)
+            for done, (t, verdict) in enumerate(zip(open_.tolist(), pool.map(decide, open_.tolist()), strict=True)):
+                apply(t, b, verdict)
+                self.control.note(f"budget {b}: {done + 1} of {open_.size} open nodes")
+                self.control.report(b - 1 + (done + 1) / open_.size, most)
 
     def decide(
         self, sign: Sign[Attack], budget: int, node: int, deadline: float, **about: Any

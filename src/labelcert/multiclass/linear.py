@@ -65,7 +65,7 @@ def linear_radii(question: Question) -> tuple[Int, Int, list[Relabelling | None]
     lower = np.full(n, budget + 1, dtype=np.int64)
     upper = np.full(n, a.never, dtype=np.int64)
     changes: list[Relabelling | None] = [None] * n
-    errors = _errors(question)
+    errors = margin_errors(question)
     for c in range(K):
         columns = np.arange(question.segments[c], question.segments[c + 1])
         if columns.size == 0:
@@ -126,7 +126,7 @@ def relaxed_radii(question: Question) -> Int:
     problem = panel.problem
     n, K, budget = question.nodes.size, problem.n_classes, problem.max_flips
     lower = np.full(n, budget + 1, dtype=np.int64)
-    errors = _errors(question)
+    errors = margin_errors(question)
     rows = panel.scorer.rows[question.nodes].T
     predicted = question.predicted
     down, up = np.empty((budget + 1, n)), np.full((budget + 1, n), -np.inf)
@@ -150,7 +150,7 @@ def _by_budget(spending: Spending, budget: int) -> Float:
     return np.asarray(spending.best[steps])
 
 
-def _errors(question: Question) -> Float:
+def margin_errors(question: Question) -> Float:
     """(n,) bounds on the errors of margins, of sums of gains and of their differences, in units of two entries."""
     scorer = question.panel.scorer
     assert isinstance(scorer, LinearScorer)

@@ -11,20 +11,18 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.engines.base import Control, Work, within_reach
-from labelcert.engines.milp import payable_costs
 from labelcert.milp import relaxation
 from labelcert.milp.classes import ClassProgram, collective_classes, pair_program, paper_classes
-from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, Sign
+from labelcert.milp.judging import OPEN, ROBUST, VULNERABLE, Count, Judge, Sign, Step, Verdict
 from labelcert.milp.pairs import Pair, least_margins, narrow_pair
 from labelcert.milp.relaxation import Bounds, Multipliers, Ranges, Relaxation
 from labelcert.milp.solvers import get_solver
-from labelcert.multiclass.linear import greedy_changes, linear_radii
+from labelcert.multiclass.linear import greedy_changes, linear_radii, margin_errors
 from labelcert.multiclass.panel import Panel
 from labelcert.multiclass.question import NOTHING, Findings, Question, Relabelling, within_threat
 from labelcert.multiclass.work import is_linear
@@ -85,15 +83,6 @@ class ClassMilp:
             if control.collective and question.nodes.size:
                 search.curve(None if self._faithful else pool)
         return search.findings()
-
-
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """What was found out about one node at one budget."""
-
-    kind: str
-    change: Relabelling | None = None
-    by_relaxation: bool = False
 
 
 class _Class:
@@ -226,33 +215,21 @@ class _Search:
 
     # -- sample-wise -------------------------------------------------------------------------------------------------
 
-    def sweep(self, step: Callable[[int], Callable[[int], Verdict]], pool: ThreadPoolExecutor) -> None:
+    def sweep(self, step: Step[Relabelling], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
-        most = self.problem.max_flips
-        payable = payable_costs(self.problem.adversary, most)
-        for b in range(1, most + 1):
-            open_ = np.flatnonzero((self.lower == b) & (self.upper > b))
-            if open_.size == 0:
-                continue
-            if not payable[b]:
-                self.lower[open_] = b + 1
-                continue
-            if self.control.over():
-                return
-            decide = step(b)
-            for done, (t, verdict) in enumerate(zip(open_.tolist(), pool.map(decide, open_.tolist()), strict=True)):
-                if verdict.kind == ROBUST:
-                    self.lower[t] = b + 1
-                    self.proved_by_relaxation += verdict.by_relaxation
-                elif verdict.change is not None:
-                    self._witness(verdict.change)
-                self.control.note(f"budget {b}: {done + 1} of {open_.size} open nodes")
-                self.control.report(b - 1 + (done + 1) / open_.size, most)
+        self.judge.sweep(self.lower, self.upper, self.problem, step, self._apply, pool)
 
-    def faithful_step(self, budget: int) -> Callable[[int], Verdict]:
+    def _apply(self, t: int, b: int, verdict: Verdict[Relabelling]) -> None:
+        if verdict.kind == ROBUST:
+            self.lower[t] = b + 1
+            self.proved_by_relaxation += verdict.by_relaxation
+        elif verdict.attack is not None:
+            self._witness(verdict.attack)
+
+    def faithful_step(self, budget: int) -> Callable[[int], Verdict[Relabelling]]:
         """The paper's program of each node."""
 
-        def decide(t: int) -> Verdict:
+        def decide(t: int) -> Verdict[Relabelling]:
             if self.control.over():
                 return Verdict(OPEN)
             deadline = self.judge.deadline()
@@ -262,11 +239,11 @@ class _Search:
 
         return decide
 
-    def compact_step(self, budget: int, pool: ThreadPoolExecutor) -> Callable[[int], Verdict]:
+    def compact_step(self, budget: int, pool: ThreadPoolExecutor) -> Callable[[int], Verdict[Relabelling]]:
         """Ranges of all classes, then for each node its rivals one by one, the closest first."""
         self.prepare(budget, pool)
 
-        def decide(t: int) -> Verdict:
+        def decide(t: int) -> Verdict[Relabelling]:
             deadline = self.judge.deadline()
             own = int(self.question.predicted[t])
             clean = self.question.panel.clean[:, self.question.nodes[t]]
@@ -305,7 +282,7 @@ class _Search:
         self.range_seconds += time.perf_counter() - began
         self.mean_range[str(budget)] = float(np.mean([ranges.width for ranges, _ in found]))
 
-    def _against(self, t: int, own: int, rival: int, budget: int, deadline: float) -> Verdict:
+    def _against(self, t: int, own: int, rival: int, budget: int, deadline: float) -> Verdict[Relabelling]:
         """Whether one rival can win one node: the relaxation, then the solver."""
         mine, other = self._classes[own, budget], self._classes[rival, budget]
         row = self.rows[t]
@@ -328,7 +305,7 @@ class _Search:
         verdict = self._solve(pair_program(narrowed, row), t, [rival], budget, deadline, start)
         return self._excluded("by_solver") if verdict.kind == ROBUST else verdict
 
-    def _excluded(self, how: str) -> Verdict:
+    def _excluded(self, how: str) -> Verdict[Relabelling]:
         with self._lock:
             self.rivals_excluded[how] += 1
         return Verdict(ROBUST, by_relaxation=how != "by_solver")
@@ -341,7 +318,7 @@ class _Search:
         budget: int,
         deadline: float,
         start: Relabelling = NOTHING,
-    ) -> Verdict:
+    ) -> Verdict[Relabelling]:
         """Ask the solver about the least margin of a node over some rivals."""
         panel, node, own = self.question.panel, int(self.question.nodes[t]), int(self.question.predicted[t])
 
@@ -411,9 +388,11 @@ class _Search:
         if (0 if linear else K * m * m) + 2 * m * pairs.shape[0] > CURVE_ENTRIES:
             return
         rows = np.ascontiguousarray(self.rows.T)
+        errors = np.zeros(pairs.shape[0])
         if linear:
             ranges = None
             highest = np.array([2.0 * np.abs(self.rows[t]).sum() for t in pairs[:, 0]])
+            errors = margin_errors(self.question)[pairs[:, 0]]
         else:
             self.prepare(b, pool)
             classes = [self._classes[c, b] for c in range(K)]
@@ -425,7 +404,7 @@ class _Search:
                 ]
             )
         highest = highest * (1 + 1e-12)
-        program = collective_classes(self.problem, b, self.parts, ranges, rows, pairs, highest)
+        program = collective_classes(self.problem, b, self.parts, ranges, rows, pairs, highest, errors)
         best = self.curve_changes[b]
         count = Count(
             model=program.model,
