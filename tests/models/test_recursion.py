@@ -29,7 +29,7 @@ from labelcert.models import (
     Model,
     recursion,
 )
-from labelcert.models import memory as memory_module
+from labelcert import memory as memory_module
 
 MODELS: list[Model] = [
     *(cls(depth=depth) for cls in (GCN, SGC, GraphSAGE, GIN, GCNSkipPC, GCNSkipAlpha) for depth in (1, 2, 4)),

@@ -20,7 +20,7 @@ from labelcert.models.base import (
     require_between,
     squared_norms,
 )
-from labelcert.models.memory import require_memory
+from labelcert.memory import require_memory
 from labelcert.models.plain import mlp_kernel
 from labelcert.models.propagation import (
     Normalization,

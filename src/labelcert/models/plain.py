@@ -19,7 +19,7 @@ from labelcert.models.base import (
     require_positive,
     squared_norms,
 )
-from labelcert.models.memory import require_memory
+from labelcert.memory import require_memory
 from labelcert.models.relu import activate, clip_at_smaller_variance
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from labelcert.engines.base import Control, Work
 from labelcert.engines.closed_form import KNAPSACK_SECONDS, uniform
 from labelcert.engines.enumerate import WORK_LIMIT_SECONDS
-from labelcert.models.memory import available_bytes
+from labelcert.memory import available_bytes
 from labelcert.multiclass.forest import SLOT_BYTES, Forest
 from labelcert.multiclass.question import Question
 from labelcert.multiclass.sweep import ALL_SECONDS, seconds_per_stop
