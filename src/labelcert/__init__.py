@@ -31,7 +31,7 @@ from labelcert.models import (
     model_from_name,
     select,
 )
-from labelcert.threat import Threat
+from labelcert.problem import Threat
 
 __all__ = [
     "APPNP",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
+from labelcert.arrays import Float, Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +24,8 @@ class Example:
 
     K_train: Float
     K_test: Float
-    labels: npt.NDArray[np.str_]
-    truth: npt.NDArray[np.str_]
+    labels: Text
+    truth: Text
     C: float
 
 

@@ -1,125 +1,25 @@
 """What every engine takes and returns.
 
 An engine is one file: a class that says which problems it refuses, estimates its work, and runs. It reads a
-:class:`Question` and returns :class:`Findings`; it never decides a sign on its own authority, but through the
-question's scorer.
+:class:`Question` and returns :class:`Findings`. It never decides on its own authority that a prediction changes, but
+through the question's predictor.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from labelcert.problem import Problem
-from labelcert.svm.scoring import Scorer
+from labelcert.arrays import Bool, Index, Int, Text
+from labelcert.engines.control import Control
+from labelcert.prediction import Predictor
+from labelcert.problem import NOTHING, Problem, Relabelling
 
-Float = npt.NDArray[np.float64]
-Int = npt.NDArray[np.int64]
-
-
-GRACE_SECONDS = 1.0
-
-
-class Stop(StrEnum):
-    """Why a run ended."""
-
-    FINISHED = "finished"
-    TIME_LIMIT = "time limit"
-    INTERRUPTED = "interrupted"
-    MEMORY = "memory limit"
-
-
-@dataclass
-class Control:
-    """Limits and signals of one run.
-
-    Attributes
-    ----------
-    workers : int
-        Threads that retrain in parallel.
-    deadline : float or None
-        On the monotonic clock.
-    time_limit : float or None
-        Seconds, as the user gave them.
-    report : callable
-        ``report(done, total)``, called now and then.
-    flag : (1,) array
-        Non-zero tells compiled loops to return.
-    collective : bool
-        Whether the collective curve is asked for; if not, engines may leave it open.
-    solver : str
-        Which solver runs mixed-integer programs.
-    node_time_limit : float or None
-        Seconds that a mixed-integer program may take for one node or one budget of the curve.
-    note : callable
-        ``note(text)``: what is being worked on, for a progress display.
-    """
-
-    workers: int
-    time_limit: float | None = None
-    report: Callable[[float, float], None] = lambda done, total: None
-    deadline: float | None = None
-    flag: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(1, dtype=np.int8))
-    stop: Stop = Stop.FINISHED
-    closing_time: float | None = None
-    collective: bool = True
-    solver: str = "highs"
-    node_time_limit: float | None = None
-    note: Callable[[str], None] = lambda text: None
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into an orderly stop (the second one interrupts as usual)."""
-        # Elsewhere than in the main thread signals cannot be caught, nor do they arrive.
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.getsignal(signal.SIGINT)
-
-        def on_interrupt(signum: int, frame: object) -> None:
-            self.end(Stop.INTERRUPTED)
-            signal.signal(signal.SIGINT, before)
-
-        signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def end(self, reason: Stop) -> None:
-        """Ask everybody to stop; the first reason counts."""
-        if self.stop is Stop.FINISHED:
-            self.stop = reason
-        self.flag[0] = 1
-
-    def over(self) -> bool:
-        """Whether work has to stop now."""
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            self.end(Stop.TIME_LIMIT)
-        return bool(self.flag[0])
-
-    def start_clock(self) -> None:
-        """From here the time limit counts: compiled, and with the clean predictions decided."""
-        if self.time_limit is not None:
-            self.deadline = time.monotonic() + self.time_limit
-
-    def closed(self) -> bool:
-        """Whether even open points can no longer be decided: a moment after the search had to stop."""
-        if not self.over():
-            return False
-        if self.closing_time is None:
-            self.closing_time = time.monotonic() + GRACE_SECONDS
-        return time.monotonic() > self.closing_time
+WORK_LIMIT_SECONDS = 900.0
+"""Longest estimated run that starts without a ``time_limit``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,35 +29,43 @@ class Question:
     Attributes
     ----------
     problem : Problem
-    scorer : Scorer
+        Its ``max_flips`` and its adversary say what is asked; both may be narrower than the predictor's own.
+    predictor : Predictor
     nodes : (n,) array
-        The test nodes to certify: those whose clean score is not zero. Engines number them 0..n-1.
-    scores : (m, n) array
-        Scaled rows of these nodes, transposed, times the sign of their clean prediction.
+        The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     """
 
     problem: Problem
-    scorer: Scorer
-    nodes: npt.NDArray[np.intp]
-    scores: Float
+    predictor: Predictor
+    nodes: Index
 
     @classmethod
-    def ask(cls, problem: Problem, scorer: Scorer) -> Question:
-        """Leave out nodes whose clean prediction is a tie."""
-        nodes = np.flatnonzero(np.abs(scorer.clean) == 1)
-        signed = scorer.rows[nodes] * scorer.clean[nodes, None]
-        return cls(problem=problem, scorer=scorer, nodes=nodes, scores=np.ascontiguousarray(signed.T))
+    def ask(cls, predictor: Predictor) -> Question:
+        """Leave out nodes without a clean prediction."""
+        decided = np.flatnonzero(predictor.predicted >= 0)
+        nodes = decided[np.argsort(predictor.predicted[decided], kind="stable")]
+        return cls(problem=predictor.problem, predictor=predictor, nodes=nodes)
 
-    def flip(self, positions: Int) -> Float:
-        """The labels after flipping some of the flippable ones (by their positions)."""
-        y = self.problem.y.copy()
-        index = self.problem.adversary.labels[positions]
-        y[index] = -y[index]
-        return y
+    @property
+    def budget(self) -> int:
+        """Largest budget that is asked about."""
+        return self.problem.max_flips
 
-    def changed(self, positions: Int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Of these nodes: provably changed, and provably unchanged, by flipping ``positions``."""
-        return self.scorer.changed(self.flip(positions), self.nodes)
+    @property
+    def predicted(self) -> Int:
+        """(n,) predicted class of each node."""
+        return self.predictor.predicted[self.nodes]
+
+    @property
+    def segments(self) -> Int:
+        """(K + 1,) nodes predicted as class c are ``segments[c]..segments[c + 1]``."""
+        return np.searchsorted(self.predicted, np.arange(self.problem.n_classes + 1)).astype(np.int64)
+
+    def changed(self, change: Relabelling, nodes: Int | None = None) -> tuple[Bool, Bool]:
+        """Of these nodes (or some of them): provably changed, and provably unchanged."""
+        return self.predictor.changed(
+            self.problem.relabelled(change), self.nodes if nodes is None else self.nodes[nodes]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +75,11 @@ class Findings:
     Attributes
     ----------
     radius_lower, radius_upper : (n,) arrays
-    radius_sets : list of n position arrays or None
-        Flips that realise each ``radius_upper``.
+    radius_changes : list of n relabellings or None
+        Attacks that realise each ``radius_upper``.
     curve_lower, curve_upper : (B + 1,) arrays
-    curve_sets : list of B + 1 position arrays
-        Flips that realise each ``curve_lower``.
+    curve_changes : list of B + 1 relabellings
+        Attacks that realise each ``curve_lower``.
     statistics : dict
         Plain numbers about the run.
     radius_by, curve_by : string arrays or None
@@ -180,27 +88,31 @@ class Findings:
 
     radius_lower: Int
     radius_upper: Int
-    radius_sets: list[Int | None]
+    radius_changes: Sequence[Relabelling | None]
     curve_lower: Int
     curve_upper: Int
-    curve_sets: list[Int]
+    curve_changes: Sequence[Relabelling]
     statistics: dict[str, Any]
-    radius_by: npt.NDArray[np.str_] | None = None
-    curve_by: npt.NDArray[np.str_] | None = None
+    radius_by: Text | None = None
+    curve_by: Text | None = None
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
-        """What is known before any engine ran: a node with a clean prediction has a radius of at least 1."""
-        n, budget = question.nodes.size, question.problem.max_flips
+        """What is known before any engine ran: a node with a clean prediction of the model has a radius of 1 or more."""
+        n, budget = question.nodes.size, question.budget
+        lower = np.ones(n, dtype=np.int64)
         curve_upper = np.full(budget + 1, n, dtype=np.int64)
-        curve_upper[0] = 0
+        contrary = question.predictor.contrary
+        if contrary is not None:
+            lower[contrary[question.nodes]] = 0
+        curve_upper[0] = int((lower == 0).sum())
         return cls(
-            radius_lower=np.ones(n, dtype=np.int64),
+            radius_lower=lower,
             radius_upper=np.full(n, question.problem.adversary.never, dtype=np.int64),
-            radius_sets=[None] * n,
+            radius_changes=[None] * n,
             curve_lower=np.zeros(budget + 1, dtype=np.int64),
             curve_upper=curve_upper,
-            curve_sets=[np.zeros(0, dtype=np.int64)] * (budget + 1),
+            curve_changes=[NOTHING] * (budget + 1),
             statistics={},
             radius_by=np.full(n, "", dtype="U32"),
             curve_by=np.full(budget + 1, "", dtype="U32"),
@@ -217,20 +129,20 @@ class Findings:
         covered = found.curve_lower.size
         higher = found.radius_lower > self.radius_lower
         closer = found.radius_upper < self.radius_upper
-        sets = [b if c else a for a, b, c in zip(self.radius_sets, found.radius_sets, closer, strict=True)]
+        changes = [b if c else a for a, b, c in zip(self.radius_changes, found.radius_changes, closer, strict=True)]
         radius_by, curve_by = self.radius_by.copy(), self.curve_by.copy()
         lower = np.where(higher, found.radius_lower, self.radius_lower)
         upper = np.where(closer, found.radius_upper, self.radius_upper)
-        # A radius that its witness alone settles (1 flip, say) is the work of who found the witness.
+        # A radius that its witness alone settles (1 flip, say) is the work of the engine that found the witness.
         radius_by[higher | (closer & (lower == upper))] = engine
         curve_lower, curve_upper = self.curve_lower.copy(), self.curve_upper.copy()
-        curve_sets = list(self.curve_sets)
-        best, best_set = 0, curve_sets[0]
+        curve_changes = list(self.curve_changes)
+        best, best_change = 0, curve_changes[0]
         for b in range(curve_lower.size):
             if b < covered and found.curve_lower[b] > best:
-                best, best_set = int(found.curve_lower[b]), found.curve_sets[b]
+                best, best_change = int(found.curve_lower[b]), found.curve_changes[b]
             if best > curve_lower[b]:
-                curve_lower[b], curve_sets[b] = best, best_set
+                curve_lower[b], curve_changes[b] = best, best_change
         tighter = np.zeros(curve_upper.size, dtype=bool)
         tighter[:covered] = found.curve_upper < curve_upper[:covered]
         curve_upper[:covered] = np.minimum(curve_upper[:covered], found.curve_upper)
@@ -240,10 +152,10 @@ class Findings:
         return Findings(
             radius_lower=lower,
             radius_upper=upper,
-            radius_sets=sets,
+            radius_changes=changes,
             curve_lower=curve_lower,
             curve_upper=curve_upper,
-            curve_sets=curve_sets,
+            curve_changes=curve_changes,
             statistics=found.statistics,
             radius_by=radius_by,
             curve_by=curve_by,
@@ -256,25 +168,55 @@ class Findings:
         return radii and (not collective or bool(np.array_equal(self.curve_lower, self.curve_upper)))
 
 
-def reconciled(
-    radius_lower: Int, radius_upper: Int, curve_lower: Int, curve_upper: Int, dropped: int
-) -> tuple[Int, Int]:
-    """``(radius_lower, curve_upper)`` without those that a retrained witness contradicts.
+class Attacks:
+    """The best attacks that are known so far: the cheapest on each node, the strongest within each budget.
 
-    Witnesses are retrained with error bounds, so it is the proof that goes. That, and every witness dropped before,
-    would be a bug: there is a warning.
+    Attributes
+    ----------
+    radius : (n,) array
+        Cost of the cheapest attack on each node; ``radius_changes`` are these attacks.
+    curve : (B + 1,) array
+        Most nodes that one attack within each budget changes; ``curve_changes`` are these attacks.
     """
-    lower = np.where(radius_lower > radius_upper, 0, radius_lower)
-    upper = np.where(curve_upper < curve_lower, radius_lower.size, curve_upper)
-    dropped += int(np.sum(lower < radius_lower) + np.sum(upper > curve_upper))
-    if dropped:
-        warnings.warn(
-            f"{dropped} findings contradict retraining and were dropped; the certificate has open intervals. "
-            "Please report this with the problem's kernel",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-    return lower, upper
+
+    def __init__(self, question: Question, known: Findings | None = None) -> None:
+        known = Findings.nothing(question) if known is None else known
+        self._question = question
+        self.radius, self.radius_changes = known.radius_upper.copy(), list(known.radius_changes)
+        self.curve = known.curve_lower[: question.budget + 1].copy()
+        self.curve_changes = list(known.curve_changes[: question.budget + 1])
+
+    def enter(self, change: Relabelling) -> tuple[int, bool]:
+        """Retrain on a relabelling and improve all that it can.
+
+        Returns
+        -------
+        int, bool
+            How many nodes it provably changes, and whether that is decided for all of them.
+        """
+        changed, unchanged = self._question.changed(change)
+        cost = self._question.problem.adversary.cost(change)
+        for t in np.flatnonzero(changed & (cost < self.radius)).tolist():
+            self.radius[t], self.radius_changes[t] = cost, change
+        self.count(change, int(changed.sum()))
+        return int(changed.sum()), bool((changed | unchanged).all())
+
+    def count(self, change: Relabelling, count: int) -> None:
+        """Take note of how many nodes a relabelling provably changes."""
+        for b in range(self._question.problem.adversary.cost(change), self.curve.size):
+            if count <= self.curve[b]:
+                break
+            self.curve[b], self.curve_changes[b] = count, change
+
+
+def running_best(most: Int, changes: Sequence[Relabelling]) -> tuple[Int, list[Relabelling]]:
+    """From the best attack of each exact cost, the best within each budget: numbers of nodes, and relabellings."""
+    best, within = 0, []
+    for b in range(most.size):
+        if most[b] > most[best]:
+            best = b
+        within.append(changes[best])
+    return np.maximum(np.maximum.accumulate(most), 0), within
 
 
 def within_reach(radius_lower: Int, budget: int) -> Int:
@@ -300,19 +242,45 @@ class Work:
     advice: str | None = None
 
 
+@dataclass(frozen=True)
+class Capabilities:
+    """What callers need to know about an engine.
+
+    Attributes
+    ----------
+    automatic : bool
+        ``engine="auto"`` starts with the first engine of this kind that can do the work.
+    continues : bool
+        It can go on from what another engine left open: ``engine="auto"`` lets it, where a time limit is short.
+    finds_attacks : bool
+        False: it proves lower ends of radii and nothing else.
+    asks_solver : bool
+        It asks a mixed-integer solver, and may leave intervals open where it cannot believe the answer.
+    """
+
+    automatic: bool = False
+    continues: bool = False
+    finds_attacks: bool = True
+    asks_solver: bool = False
+
+
 class Engine(Protocol):
-    """One way to answer a question."""
+    """One way to answer a question, for two classes and more."""
 
     name: str
+    capabilities: Capabilities
 
     def refuses(self, problem: Problem) -> str | None:
         """Why this engine cannot answer such a problem at all, and what to do instead; None where it can."""
 
-    def scorer(self, problem: Problem) -> Scorer:
-        """The scorer that this engine's answers rest on."""
+    def predictor(self, problem: Problem) -> Predictor:
+        """The predictor that this engine's answers rest on."""
 
     def estimate(self, question: Question, control: Control) -> Work:
         """An honest estimate, before the work starts."""
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into so many seconds, for engines that ``"auto"`` starts with."""
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Answer; stopped early, with intervals. What is known already may be used, and need not be repeated."""

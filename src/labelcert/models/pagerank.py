@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from labelcert.memory import require_memory
 from labelcert.models.base import (
     Activation,
     Features,
@@ -20,7 +21,6 @@ from labelcert.models.base import (
     require_between,
     squared_norms,
 )
-from labelcert.memory import require_memory
 from labelcert.models.plain import mlp_kernel
 from labelcert.models.propagation import (
     Normalization,

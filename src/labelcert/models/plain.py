@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labelcert.memory import require_memory
 from labelcert.models.base import (
     Activation,
     Features,
@@ -19,7 +20,6 @@ from labelcert.models.base import (
     require_positive,
     squared_norms,
 )
-from labelcert.memory import require_memory
 from labelcert.models.relu import activate, clip_at_smaller_variance
 
 

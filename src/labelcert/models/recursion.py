@@ -37,8 +37,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from labelcert.models.base import Features, FloatArray, IntArray, gram, squared_norms
 from labelcert.memory import require_memory
+from labelcert.models.base import Features, FloatArray, IntArray, gram, squared_norms
 from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
 
 STREAM_ENTRIES = 1 << 24

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import fmpq, fmpz, fmpz_mat
 
+from labelcert.arrays import Float, Signs
 from labelcert.svm.pivoting import CAP, FREE, ZERO
 
 _GRID = 60
@@ -20,9 +21,6 @@ _GRID = 60
 
 CRISS_CROSS_LIMIT = 48
 """Largest m for the criss-cross method, whose tableau is dense and exact."""
-
-Float = npt.NDArray[np.float64]
-States = npt.NDArray[np.int8]
 
 
 def to_integers(A: Float) -> tuple[list[list[int]], int]:
@@ -110,7 +108,7 @@ class ExactSVM:
         ratio = Fraction(C)
         self._c_num, self._c_den = fmpz(ratio.numerator), fmpz(ratio.denominator)
 
-    def train(self, y: Float, hint: States, z: Float | None = None) -> list[Any] | None:
+    def train(self, y: Float, hint: Signs, z: Float | None = None) -> list[Any] | None:
         """Integers proportional to the optimal ``z`` for labels ``y`` (±1), starting from states ``hint``.
 
         None where the problem is too large; see :meth:`solution`.
@@ -118,7 +116,7 @@ class ExactSVM:
         found = self.solution(y, hint, z)
         return None if found is None else found[0]
 
-    def solution(self, y: Float, hint: States, z: Float | None = None) -> tuple[list[Any], Any] | None:
+    def solution(self, y: Float, hint: Signs, z: Float | None = None) -> tuple[list[Any], Any] | None:
         """``(Z, D)`` with the optimal ``z = Z / D`` for labels ``y`` (±1), starting from states ``hint``.
 
         Block principal pivoting as in :func:`labelcert.svm.pivoting.settle`, then, where a singular kernel keeps it

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
-from labelcert.svm.pivoting import Machine, bound, new_scratch, settle
-
-Float = npt.NDArray[np.float64]
+from labelcert.arrays import Float
+from labelcert.svm.error_bound import bound
+from labelcert.svm.pivoting import Machine, new_scratch, settle
 
 
 def train(K: Float, y: Float, C: float, loss: str = "hinge") -> Float:
@@ -58,3 +57,10 @@ def loose_machine(K: Float, C: float) -> Machine:
         gap_ridge=0.0,
         gap_factor=0.0,
     )
+
+
+def no_machine() -> Machine:
+    """Stands in where nothing is trained; read-only like a real kernel, so that compiled code is shared."""
+    nothing = np.zeros((0, 0))
+    nothing.setflags(write=False)
+    return Machine(nothing, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

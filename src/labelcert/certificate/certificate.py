@@ -1,0 +1,481 @@
+"""The answer: radii and collective curve as proved intervals, with checked witnesses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Bool, Float, Int, Text, Values
+from labelcert.certificate.run_record import RunRecord, Stop
+from labelcert.errors import InvalidInput
+from labelcert.problem.budget import flips_for_fraction
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Verdict(StrEnum):
+    """What is known about one node at one budget."""
+
+    ROBUST = "robust"
+    VULNERABLE = "vulnerable"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class RelabellingList:
+    """Many relabellings in flat arrays: number k changes ``labels[starts[k]:starts[k + 1]]``.
+
+    Attributes
+    ----------
+    starts : (N + 1,) array
+    labels : array
+        Indices of the labels that change.
+    targets : array
+        What each becomes, as a position among the classes.
+    """
+
+    starts: Int
+    labels: Int
+    targets: Int
+
+    @classmethod
+    def pack(cls, labels: Sequence[Int], targets: Sequence[Int]) -> RelabellingList:
+        """From one array of label indices, and one of classes, for each relabelling."""
+        starts = np.zeros(len(labels) + 1, dtype=np.int64)
+        np.cumsum([len(part) for part in labels], out=starts[1:])
+        none = np.zeros(0, dtype=np.int64)
+        parts = (np.concatenate([none, *flat]).astype(np.int64) for flat in (labels, targets))
+        return cls(*(frozen(array) for array in (starts, *parts)))
+
+    def __getitem__(self, k: int) -> tuple[Int, Int]:
+        part = slice(self.starts[k], self.starts[k + 1])
+        return self.labels[part], self.targets[part]
+
+    def __len__(self) -> int:
+        return int(self.starts.size - 1)
+
+    def fits(self, m: int, K: int) -> bool:
+        """Whether it is well formed and speaks of m labels and K classes."""
+        starts, labels, targets = self.starts, self.labels, self.targets
+        return bool(
+            all(array.ndim == 1 and np.issubdtype(array.dtype, np.integer) for array in (starts, labels, targets))
+            and starts.size >= 1
+            and starts[0] == 0
+            and starts[-1] == labels.size == targets.size
+            and np.all(np.diff(starts) >= 0)
+            and np.all((labels >= 0) & (labels < m))
+            and np.all((targets >= 0) & (targets < K))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What label flips can and cannot do to the predictions of one model.
+
+    n test nodes, m labels, K classes, budgets 0..B with B = ``max_flips``. With label costs, "flips" reads "cost
+    units". A certificate is detached from the problem that it answers (it holds a hash of it), immutable, and checks
+    itself on construction.
+
+    Attributes
+    ----------
+    predictions : (n,) array
+        Clean predictions, in the labels' own values. A node whose highest score is shared has no prediction; one of
+        the classes that share it is shown here, its radius is 0, and it counts as changed at every budget (the paper's
+        footnote 1). With two classes that is a score of exactly 0, and ``classes[1]`` is shown.
+    decision_values : (n,) array, or (n, K) for K > 2 classes
+        Clean scores (float64, for information; for two classes exactly 0 only where that is proved).
+    radius_lower, radius_upper : (n,) arrays
+        The fewest flips that change each prediction lie between these. ``never`` (m + 1 by default) in
+        ``radius_upper``: no change is known. Beyond ``max_flips`` nothing is claimed: a node that survives
+        every attack within it has ``radius_lower = max_flips + 1``. A node whose clean score is too close to 0 to
+        be decided at all has the interval from 0 to ``never``, and its prediction is not certain.
+    collective_lower, collective_upper : (B + 1,) arrays
+        The most predictions that one attack of at most b flips changes, index b.
+    labels, classes : arrays
+        Training labels and their distinct values.
+    radius_proved_by : (n,) array
+        Which engine proved each ``radius_lower`` (empty: none had to).
+    collective_proved_by : (B + 1,) array
+        Which engine proved each ``collective_upper``.
+    new_classes : (n,) array
+        Position in ``classes`` of what each node's witness turns it into (-1: there is no witness).
+    max_flips, never : int
+    run : RunRecord
+        How it was computed: engines, statistics, versions, hash of the problem, why it stopped.
+    node_attacks, curve_attacks : RelabellingList
+        The witness of each node, and the distinct witnesses of the curve.
+    curve_attack_of : (B + 1,) array
+        Which of the latter belongs to each budget.
+    curve_changed : (N, n) array
+        Which nodes each distinct witness of the curve changes.
+    test_names, label_names : (n,) and (m,) arrays of str, or None
+        What test nodes and labelled nodes are called.
+    class_list : array of str, or None
+        All class names of the graph, in the order of its class codes.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+    >>> cert.predictions.tolist(), cert.radius_lower.tolist(), cert.collective_lower.tolist()
+    (['cat', 'dog'], [1, 1], [0, 1, 2])
+    >>> cert.witness(1)
+    {1: 'cat'}
+    """
+
+    predictions: Values
+    decision_values: Float
+    radius_lower: Int
+    radius_upper: Int
+    collective_lower: Int
+    collective_upper: Int
+    labels: Values
+    classes: Values
+    max_flips: int
+    never: int
+    run: RunRecord
+    node_attacks: RelabellingList
+    curve_attacks: RelabellingList
+    curve_attack_of: Int
+    curve_changed: Bool
+    radius_proved_by: Text
+    collective_proved_by: Text
+    new_classes: Int
+    test_names: Text | None = None
+    label_names: Text | None = None
+    class_list: Text | None = None
+
+    def __post_init__(self) -> None:
+        if not self._consistent():
+            raise InvalidInput("the arrays of a certificate contradict each other")
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.classes.size)
+
+    @property
+    def n_test(self) -> int:
+        """Number of test nodes."""
+        return int(self.radius_lower.size)
+
+    @property
+    def engine(self) -> str:
+        """The engines that proved it."""
+        return self.run.engine
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The run record in plain JSON values: engine, why it stopped, seconds, kernel shift, and so on."""
+        return self.run.plain()
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing within ``max_flips`` is open: every radius up to it and, if asked for, the whole curve."""
+        settled = (self.radius_lower == self.radius_upper) | (self.radius_lower > self.max_flips)
+        curve = np.array_equal(self.collective_lower, self.collective_upper)
+        return bool(settled.all() and (curve or not self.run.collective))
+
+    @property
+    def state(self) -> str:
+        """In words: exact, or why not."""
+        if self.exact:
+            return "exact"
+        if self.run.finds_attacks:
+            return f"intervals ({self.run.stopped})"
+        return "lower bounds" if self.run.stopped is Stop.FINISHED else f"lower bounds ({self.run.stopped})"
+
+    def witness(self, t: int) -> dict[int, Any] | None:
+        """The flips that realise ``radius_upper[t]``: ``{index of label: new label}``; None where none is known.
+
+        They have been checked: training on these labels provably changes the prediction of node ``t``.
+        """
+        if not -self.n_test <= t < self.n_test:
+            raise InvalidInput(f"there is no test node {t}: nodes are 0 to {self.n_test - 1}")
+        t %= self.n_test
+        if self.radius_upper[t] >= self.never:
+            return None
+        return self._in_labels(self.node_attacks, t)
+
+    def collective_witness(self, b: int) -> dict[int, Any]:
+        """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once."""
+        return self._in_labels(self.curve_attacks, self._attack_at(b))
+
+    def collective_changed(self, b: int) -> Bool:
+        """(n,) which predictions the attack of :meth:`collective_witness` provably changes."""
+        return self.curve_changed[self._attack_at(b)]
+
+    def verdicts(
+        self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
+    ) -> Text:
+        """``"robust"``, ``"vulnerable"`` or ``"unknown"`` for each node at one budget: see :class:`Verdict`.
+
+        Parameters
+        ----------
+        budget : int or float
+            A whole number of flips, or (as a float) a fraction of the labels; or give ``flips=`` or ``fraction=``.
+        """
+        b = self._budget(budget, flips, fraction)
+        out = np.where(self.radius_upper <= b, Verdict.VULNERABLE.value, Verdict.UNKNOWN.value)
+        return np.where(self.radius_lower > b, Verdict.ROBUST.value, out)
+
+    def certified_ratio(
+        self,
+        budget: float | None = None,
+        *,
+        flips: int | None = None,
+        fraction: float | None = None,
+        collective: bool = False,
+        bound: str = "lower",
+    ) -> float:
+        """Share of predictions that provably survive a budget.
+
+        Parameters
+        ----------
+        budget : int or float
+            A whole number of flips, or (as a float) a fraction ε of the labels, ⌊εm⌋ flips; or give ``flips=`` or
+            ``fraction=``.
+        collective : bool
+            False: each node faces its own worst attack. True: one attack for all nodes.
+        bound : {"lower", "upper"}
+            What is proved to survive, or what is not proved to fail; equal for exact certificates.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.certified_ratio(flips=1), cert.certified_ratio(fraction=0.5, collective=True)
+        (0.0, 0.5)
+        """
+        b = self._budget(budget, flips, fraction)
+        if bound not in ("lower", "upper"):
+            raise InvalidInput(f"bound must be 'lower' or 'upper', got {bound!r}")
+        if collective:
+            changed = self.collective_upper if bound == "lower" else self.collective_lower
+            return 1.0 - float(changed[b]) / self.n_test
+        radius = self.radius_lower if bound == "lower" else self.radius_upper
+        return float(np.mean(radius > b))
+
+    def certified_accuracy(
+        self,
+        true_labels: npt.ArrayLike,
+        budget: float | None = None,
+        *,
+        flips: int | None = None,
+        fraction: float | None = None,
+        bound: str = "lower",
+    ) -> float:
+        """Share of nodes that are predicted correctly and provably stay so under a budget.
+
+        Parameters
+        ----------
+        true_labels : (n,) array
+            In the labels' own values.
+        budget, flips, fraction, bound
+            As in :meth:`certified_ratio`.
+        """
+        b = self._budget(budget, flips, fraction)
+        correct = self.correct(true_labels)
+        if bound not in ("lower", "upper"):
+            raise InvalidInput(f"bound must be 'lower' or 'upper', got {bound!r}")
+        radius = self.radius_lower if bound == "lower" else self.radius_upper
+        return float(np.mean(correct & (radius > b)))
+
+    def correct(self, true_labels: npt.ArrayLike) -> Bool:
+        """(n,) which clean predictions are right; a node without one is wrong.
+
+        Parameters
+        ----------
+        true_labels : (n,) array
+            In the labels' own values, or as the class codes of the graph that was certified.
+        """
+        truth = np.asarray(true_labels)
+        if truth.shape != (self.n_test,):
+            raise InvalidInput(
+                f"true_labels must have one entry per test node, shape ({self.n_test},), got {truth.shape}"
+            )
+        if self.class_list is not None and np.issubdtype(truth.dtype, np.integer):
+            truth = np.where(truth >= 0, self.class_list[np.clip(truth, 0, self.class_list.size - 1)], "")
+        if not np.isin(truth, self.classes).any():
+            raise InvalidInput(
+                f"true_labels must be given in the labels' own values {self.classes.tolist()}, "
+                f"but none of them is: {truth[:3].tolist()}..."
+            )
+        return np.asarray((truth == self.predictions) & (self.radius_upper > 0))
+
+    def takeovers(
+        self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
+    ) -> pd.DataFrame:
+        """Which class is taken over by which: counts of nodes by predicted class and by what they become.
+
+        Counts the nodes that a budget provably changes, each under its own cheapest known attack; the new class is the
+        one with the highest score among the others. Nodes without a clean prediction are left out.
+
+        Parameters
+        ----------
+        budget, flips, fraction
+            As in :meth:`certified_ratio`.
+
+        Returns
+        -------
+        DataFrame
+            One row for each predicted class, one column for each new class.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.takeovers(flips=1).loc["cat", "dog"].item()
+        1
+        """
+        import pandas as pd
+
+        b = self._budget(budget, flips, fraction)
+        names = pd.Index(self.classes.tolist(), name="prediction"), pd.Index(self.classes.tolist(), name="becomes")
+        counts = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
+        changed = (self.radius_upper > 0) & (self.radius_upper <= b)
+        np.add.at(counts, (self._predicted[changed], self.new_classes[changed]), 1)
+        return pd.DataFrame(counts, index=names[0], columns=names[1])
+
+    def runners_up(self) -> Values:
+        """(n,) the class with the second highest clean score."""
+        scores = self._class_scores.copy()
+        scores[np.arange(self.n_test), self._predicted] = -np.inf
+        return np.asarray(self.classes[scores.argmax(axis=1)])
+
+    @property
+    def top_scores(self) -> Float:
+        """(n,) the clean score: that of the predicted class where there is one for each class."""
+        if self.decision_values.ndim == 1:
+            return self.decision_values
+        return self.decision_values[np.arange(self.n_test), self._predicted]
+
+    @cached_property
+    def _predicted(self) -> Int:
+        return np.searchsorted(self.classes, self.predictions)
+
+    @property
+    def _class_scores(self) -> Float:
+        """(n, K): with one score, the model of the other class has the negative one."""
+        one = self.decision_values
+        return np.column_stack([-one, one]) if one.ndim == 1 else one
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node: prediction, score, runner-up, radius (as an interval, and whether it is exact), witness."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "prediction": self.predictions,
+                "decision_value": self.top_scores,
+                "runner_up": self.runners_up(),
+                "radius_lower": self.radius_lower,
+                "radius_upper": self.radius_upper,
+                "exact": self.radius_lower == self.radius_upper,
+                "proved_by": self.radius_proved_by,
+                "witness": [self.witness(t) for t in range(self.n_test)],
+            },
+            index=pd.RangeIndex(self.n_test, name="node"),
+        )
+
+    def curve_frame(self) -> pd.DataFrame:
+        """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
+        import pandas as pd
+
+        budgets = range(self.max_flips + 1)
+        return pd.DataFrame(
+            {
+                "ratio_lower": [self.certified_ratio(flips=b) for b in budgets],
+                "ratio_upper": [self.certified_ratio(flips=b, bound="upper") for b in budgets],
+                "changed_lower": self.collective_lower,
+                "changed_upper": self.collective_upper,
+                "collective_ratio_lower": [self.certified_ratio(flips=b, collective=True) for b in budgets],
+                "collective_ratio_upper": [
+                    self.certified_ratio(flips=b, collective=True, bound="upper") for b in budgets
+                ],
+                "witness": [self.collective_witness(b) for b in budgets],
+            },
+            index=pd.RangeIndex(self.max_flips + 1, name="flips"),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file: a zip archive of ``.npy`` arrays and ``metadata.json``.
+
+        The file appears under its name only when it is complete.
+        """
+        from labelcert.certificate.storage import write
+
+        write(self, os.fspath(path))
+
+    def __repr__(self) -> str:
+        return (
+            f"Certificate({self.n_test} test nodes, {self.labels.size} labels of {self.n_classes} classes, "
+            f"budgets 0..{self.max_flips}, {self.state}, engine={self.engine!r})"
+        )
+
+    def _in_labels(self, attacks: RelabellingList, k: int) -> dict[int, Any]:
+        labels, targets = attacks[k]
+        return {int(i): self.classes[c].item() for i, c in zip(labels, targets, strict=True)}
+
+    def _attack_at(self, b: int) -> int:
+        if not 0 <= b <= self.max_flips:
+            raise InvalidInput(f"the certificate covers budgets 0 to {self.max_flips}, got {b}")
+        return int(self.curve_attack_of[b])
+
+    def _budget(self, budget: float | None, flips: int | None, fraction: float | None) -> int:
+        given = [v for v in (budget, flips, fraction) if v is not None]
+        if len(given) != 1:
+            raise InvalidInput("give one budget: flips=2, say, or fraction=0.1")
+        if budget is not None:
+            if isinstance(budget, int | np.integer) and not isinstance(budget, bool):
+                flips = int(budget)
+            else:
+                fraction = budget
+        if fraction is not None:
+            flips = flips_for_fraction(fraction, self.never - 1)
+        if isinstance(flips, bool) or not isinstance(flips, int | np.integer):
+            raise InvalidInput(f"flips must be a whole number, got {flips!r}")
+        if not 0 <= flips <= self.max_flips:
+            raise InvalidInput(
+                f"the certificate covers budgets 0 to {self.max_flips}, got {flips}; "
+                "certify again with a larger max_flips"
+            )
+        return int(flips)
+
+    def _consistent(self) -> bool:
+        """Whether shapes and values of all arrays fit each other."""
+        n, m, K, budgets = self.radius_lower.shape, self.labels.shape, self.n_classes, (self.max_flips + 1,)
+        node = (self.predictions, self.radius_upper, self.radius_proved_by, self.new_classes)
+        curve = (self.collective_lower, self.collective_upper, self.collective_proved_by, self.curve_attack_of)
+        return bool(
+            len(n) == len(m) == 1
+            and K >= 2
+            and all(array.shape == n for array in node)
+            and all(array.shape == budgets for array in curve)
+            and self.decision_values.shape in (n, (*n, K))
+            and len(self.node_attacks) == self.n_test
+            and self.node_attacks.fits(m[0], K)
+            and self.curve_attacks.fits(m[0], K)
+            and self.curve_changed.shape == (len(self.curve_attacks), *n)
+            and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
+            and np.all(self.radius_lower <= self.radius_upper)
+            and np.all(self.collective_lower <= self.collective_upper)
+            and np.all((self.new_classes >= -1) & (self.new_classes < K))
+            and np.all(np.isin(self.predictions, self.classes))
+            and (self.test_names is None or self.test_names.shape == n)
+            and (self.label_names is None or self.label_names.shape == m)
+        )
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, which cannot be written to any more."""
+    array.setflags(write=False)
+    return array

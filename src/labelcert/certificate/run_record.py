@@ -1,0 +1,103 @@
+"""How a certificate came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Stop(StrEnum):
+    """Why a run ended."""
+
+    FINISHED = "finished"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    MEMORY = "memory limit"
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """One engine's part of a run.
+
+    Attributes
+    ----------
+    engine : str
+    max_flips : int
+        Largest budget that it was asked about.
+    statistics : dict
+        Plain numbers about its work.
+    """
+
+    engine: str
+    max_flips: int
+    statistics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything about a run that is worth keeping.
+
+    Attributes
+    ----------
+    engine_asked : str
+        The engine that the user named.
+    stages : tuple of StageRecord
+        The engines that ran, in order.
+    finds_attacks : bool
+        False: lower ends of radii were all that was asked for.
+    stopped : Stop
+    loss : str
+    C : float
+    kernel_shift : float
+        Added to the kernel's diagonal because it missed positive semidefiniteness by rounding.
+    threat : dict
+        The adversary, in plain values.
+    time_limit, node_time_limit : float or None
+    collective : bool
+        Whether the collective curve was asked for.
+    solver : str
+    workers : int
+    problem_sha256 : str
+        Hash of the problem: :meth:`labelcert.problem.Problem.digest`.
+    seconds : float
+    versions : dict
+    """
+
+    engine_asked: str
+    stages: tuple[StageRecord, ...]
+    finds_attacks: bool
+    stopped: Stop
+    loss: str
+    C: float
+    kernel_shift: float
+    threat: dict[str, Any]
+    time_limit: float | None
+    node_time_limit: float | None
+    collective: bool
+    solver: str
+    workers: int
+    problem_sha256: str
+    seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> str:
+        """The engines that ran, in one word or joined by plus signs."""
+        return " + ".join(stage.engine for stage in self.stages)
+
+    @property
+    def unit(self) -> str:
+        """What budgets and radii count."""
+        return "flips" if self.threat.get("costs") is None else "cost units"
+
+    def plain(self) -> dict[str, Any]:
+        """In plain JSON values."""
+        return {"engine": self.engine, **msgspec.to_builtins(self)}
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> RunRecord:
+        """From what :meth:`plain` returned; raises ``ValueError`` where a value is missing or of the wrong kind."""
+        return msgspec.convert({k: v for k, v in values.items() if k != "engine"}, cls)

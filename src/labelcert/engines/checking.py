@@ -1,0 +1,104 @@
+"""The final check: nothing gets into a certificate that retraining does not confirm and the threat does not allow."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from labelcert.arrays import Bool, Int
+from labelcert.engines.base import Findings, Question
+from labelcert.problem import NOTHING, Relabelling
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Findings whose every witness was retrained.
+
+    Attributes
+    ----------
+    findings : Findings
+    becomes : (n,) array
+        Class that each node's witness turns it into; -1 without one.
+    changed : dict
+        For each relabelling of the curve, (n,) which nodes it provably changes.
+    """
+
+    findings: Findings
+    becomes: Int
+    changed: dict[Relabelling, Bool]
+
+
+def check(question: Question, findings: Findings) -> Checked:
+    """Retrain on every witness and keep only what it proves.
+
+    A witness counts if the threat admits it within its budget, if the model that checks it agrees about the clean
+    prediction, and if it provably changes what it should. One that does not is dropped, its interval is opened and a
+    warning raised: it would be a bug.
+    """
+    problem, a = question.problem, question.problem.adversary
+    checker = question
+    if any(change is not None for change in findings.radius_changes) or findings.curve_lower.any():
+        checker = replace(question, predictor=question.predictor.retrained())
+    agreed = checker.predictor.predicted[question.nodes] == question.predicted
+    upper, changes = findings.radius_upper.copy(), list(findings.radius_changes)
+    becomes = np.full(upper.size, -1, dtype=np.int64)
+    dropped = 0
+    for change, members in _by_change(changes).items():
+        codes = problem.relabelled(change)
+        yes, _ = checker.predictor.changed(codes, question.nodes[members])
+        for t, proved in zip(members, yes & agreed[members], strict=True):
+            if proved and a.admits(change, int(upper[t])):
+                becomes[t] = checker.predictor.becomes(codes, int(question.nodes[t]))
+            else:
+                upper[t], changes[t] = a.never, None
+                dropped += 1
+    curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
+    changed: dict[Relabelling, Bool] = {}
+    for b, change in enumerate(curve_changes):
+        if change not in changed:
+            changed[change] = checker.changed(change)[0] & agreed
+        if changed[change].sum() < curve_lower[b] or not a.admits(change, b):
+            curve_lower[b], curve_changes[b] = 0, NOTHING
+            dropped += 1
+    changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))
+    radius_lower, curve_upper = _reconciled(findings, upper, curve_lower, dropped)
+    kept = replace(
+        findings,
+        radius_lower=radius_lower,
+        radius_upper=upper,
+        radius_changes=changes,
+        curve_lower=curve_lower,
+        curve_upper=curve_upper,
+        curve_changes=curve_changes,
+    )
+    return Checked(kept, becomes, changed)
+
+
+def _by_change(changes: list[Relabelling | None]) -> dict[Relabelling, list[int]]:
+    """Nodes by the attack on them."""
+    members: dict[Relabelling, list[int]] = {}
+    for t, change in enumerate(changes):
+        if change is not None:
+            members.setdefault(change, []).append(t)
+    return members
+
+
+def _reconciled(findings: Findings, radius_upper: Int, curve_lower: Int, dropped: int) -> tuple[Int, Int]:
+    """``(radius_lower, curve_upper)`` without those that a retrained witness contradicts.
+
+    Witnesses are retrained with error bounds, so it is the proof that goes. That, and every witness dropped before,
+    would be a bug: there is a warning.
+    """
+    lower = np.where(findings.radius_lower > radius_upper, 0, findings.radius_lower)
+    upper = np.where(findings.curve_upper < curve_lower, findings.radius_lower.size, findings.curve_upper)
+    dropped += int(np.sum(lower < findings.radius_lower) + np.sum(upper > findings.curve_upper))
+    if dropped:
+        warnings.warn(
+            f"{dropped} findings contradict retraining and were dropped; the certificate has open intervals. "
+            "Please report this with the problem's kernel",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return lower, upper

@@ -1,0 +1,100 @@
+"""Limits and signals of one run: deadlines, Ctrl-C, progress."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from labelcert.arrays import Signs
+from labelcert.certificate import Stop
+
+GRACE_SECONDS = 1.0
+
+
+@dataclass
+class Control:
+    """Limits and signals of one run.
+
+    Attributes
+    ----------
+    workers : int
+        Threads that retrain in parallel.
+    deadline : float or None
+        On the monotonic clock.
+    time_limit : float or None
+        Seconds, as the user gave them.
+    report : callable
+        ``report(done, total)``, called now and then.
+    flag : (1,) array
+        Non-zero tells compiled loops to return.
+    collective : bool
+        Whether the collective curve is asked for; if not, engines may leave it open.
+    solver : str
+        Which solver runs mixed-integer programs.
+    node_time_limit : float or None
+        Seconds that a mixed-integer program may take for one node or one budget of the curve.
+    note : callable
+        ``note(text)``: what is being worked on, for a progress display.
+    """
+
+    workers: int
+    time_limit: float | None = None
+    report: Callable[[float, float], None] = lambda done, total: None
+    deadline: float | None = None
+    flag: Signs = field(default_factory=lambda: np.zeros(1, dtype=np.int8))
+    stop: Stop = Stop.FINISHED
+    closing_time: float | None = None
+    collective: bool = True
+    solver: str = "highs"
+    node_time_limit: float | None = None
+    note: Callable[[str], None] = lambda text: None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Turn the first Ctrl-C into an orderly stop (the second one interrupts as usual)."""
+        # Elsewhere than in the main thread signals cannot be caught, nor do they arrive.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+
+        def on_interrupt(signum: int, frame: object) -> None:
+            self.end(Stop.INTERRUPTED)
+            signal.signal(signal.SIGINT, before)
+
+        signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def end(self, reason: Stop) -> None:
+        """Ask everybody to stop; the first reason counts."""
+        if self.stop is Stop.FINISHED:
+            self.stop = reason
+        self.flag[0] = 1
+
+    def over(self) -> bool:
+        """Whether work has to stop now."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            self.end(Stop.TIME_LIMIT)
+        return bool(self.flag[0])
+
+    def start_clock(self) -> None:
+        """From here the time limit counts: compiled, and with the clean predictions decided."""
+        if self.time_limit is not None:
+            self.deadline = time.monotonic() + self.time_limit
+
+    def closed(self) -> bool:
+        """Whether even open points can no longer be decided: a moment after the search had to stop."""
+        if not self.over():
+            return False
+        if self.closing_time is None:
+            self.closing_time = time.monotonic() + GRACE_SECONDS
+        return time.monotonic() > self.closing_time

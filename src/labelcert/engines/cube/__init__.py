@@ -1,0 +1,1 @@
+"""Two classes: walks over all labellings, one flip at a time."""

@@ -1,0 +1,166 @@
+"""Two classes: visit every admissible labelling in Gray-code order, or every set of at most so many flips."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Signs
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
+from labelcert.engines.control import Control
+from labelcert.engines.cube.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
+from labelcert.engines.cube.cube_walk import DOUBTS, Found, Walk, Walker, new_walker
+from labelcert.engines.cube.ledger import Ledger
+from labelcert.engines.pools import in_order
+from labelcert.prediction import Sign
+from labelcert.prediction.scoring import HingeScorer, LinearScorer
+from labelcert.problem import Adversary
+from labelcert.svm.training import no_machine
+
+_CUBE_LIMIT = 34
+_SAMPLE_PARENTS = 8
+_MAX_DOUBTS_HELD = 200_000
+
+
+class CubeMethod:
+    """All labellings, or all sets of at most so many flips, whichever are fewer."""
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Count the labellings, time a few of them, multiply."""
+        per_stop = seconds_per_stop(make_walk(question)) / control.workers
+        stops = count_stops(question, question.budget)
+        seconds = stops * per_stop
+        reason = (
+            f"{stops:,.6g} labellings at {per_stop * control.workers * 1e6:.1f} µs each on {control.workers} workers"
+        )
+        if seconds <= WORK_LIMIT_SECONDS or control.time_limit is not None:
+            return Work(reason, seconds)
+        fits = _reach(question, per_stop, WORK_LIMIT_SECONDS)
+        advice = (
+            f"max_flips={fits} would fit ({count_stops(question, fits):,.0f} labellings), or time_limit=SECONDS "
+            "gives what can be proved in that time (intervals where it is not exact); "
+            "trusted labels (labelcert.Threat) shrink the search, too"
+        )
+        return Work(reason, seconds, advice)
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into so many seconds."""
+        return _reach(question, seconds_per_stop(make_walk(question)) / control.workers, seconds)
+
+    def run(self, question: Question, control: Control) -> Findings:
+        """Walk, merge, decide the doubts."""
+        task = make_walk(question)
+        ledger = Ledger(question, task)
+        started = time.perf_counter()
+        task, chunks = choose_chunks(question, task, control)
+        total, done = count_stops(question, question.budget), 0.0
+        for chunk, (found, finished) in in_order(CubeTask(task), chunks, control):
+            ledger.merge(found, chunk, finished)
+            if ledger.doubts_held > _MAX_DOUBTS_HELD:
+                ledger.settle_doubts(control)
+            done += chunk.stops
+            control.report(min(done, total), total)
+        rest = next(chunks, None)
+        if rest is not None:
+            ledger.unvisited(rest.min_cost)
+        ledger.settle_doubts(control)
+        return ledger.findings(time.perf_counter() - started)
+
+
+class CubeTask(NamedTuple):
+    """A walk over labellings as work for a pool."""
+
+    walk_over: Walk
+
+    def new_worker(self) -> Walker:
+        """Working memory of one worker."""
+        return new_walker(self.walk_over)
+
+    def walk(self, chunk: Chunk, worker: Walker, flag: Signs) -> tuple[Found, bool]:
+        """What was found, without unused room for doubts, and whether the chunk was finished."""
+        found, finished = chunk.walk(self.walk_over, worker, flag)
+        doubts = int(found.counters[DOUBTS])
+        short = found._replace(doubt=found.doubt[:doubts].copy(), doubt_set=found.doubt_set[:doubts].copy())
+        return short, finished
+
+
+def _reach(question: Question, per_stop: float, seconds: float) -> int:
+    fits = 0
+    while fits < question.budget and count_stops(question, fits + 1) * per_stop <= seconds:
+        fits += 1
+    return fits
+
+
+def make_walk(question: Question) -> Walk:
+    """The compiled form of a question."""
+    problem, predictor = question.problem, question.predictor
+    a = problem.adversary
+    assert isinstance(predictor, Sign)
+    scorer = predictor.scorer
+    return Walk(
+        machine=scorer.machine if isinstance(scorer, HingeScorer) else no_machine(),
+        scores=predictor.signed_rows(question.nodes),
+        linear=predictor.linear,
+        slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
+        y=problem.y,
+        labels=a.labels,
+        costs=a.costs,
+        groups=a.groups,
+        affordable=np.flatnonzero(a.affordable(question.budget)),
+        group_caps=a.group_caps,
+        group_totals=a.group_totals,
+        budget=question.budget,
+        total=int(a.costs.sum()),
+        mirror=mirrors(a, question.budget),
+    )
+
+
+def mirrors(adversary: Adversary, budget: int) -> bool:
+    """Whether complements come for free (all labels can be flipped) and some of them are within budget."""
+    return bool(adversary.labels.size == adversary.m and 2 * budget >= adversary.costs.sum())
+
+
+def count_stops(question: Question, budget: int) -> float:
+    """How many labellings a run visits for this budget."""
+    a = question.problem.adversary
+    free = int(a.labels.size) - (1 if mirrors(a, budget) else 0)
+    return min(2.0 ** min(free, 1000), a.count_sets(budget))
+
+
+def seconds_per_stop(task: Walk) -> float:
+    """Measured on a few labellings of a typical size (compiled first)."""
+    nu = int(task.affordable.size)
+    if nu == 0:
+        return 0.0
+    size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2))
+    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False)
+    # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
+    rng = np.random.default_rng(0)
+    early = min(nu - 1, max(size - 1, nu // 2))
+    parents = np.array([np.sort(rng.permutation(early)[: size - 1]) for _ in range(_SAMPLE_PARENTS)])
+    last = parents[:, -1] if size > 1 else np.full(_SAMPLE_PARENTS, -1)
+    chunk = LevelChunk(min_cost=0, stops=int((nu - 1 - last).sum()), parents=parents.astype(np.int64))
+    walker = new_walker(generous)
+    flag = np.zeros(1, dtype=np.int8)
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        chunk.walk(generous, walker, flag)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds) / chunk.stops
+
+
+def choose_chunks(question: Question, task: Walk, control: Control) -> tuple[Walk, Iterator[Chunk]]:
+    """The whole cube where it is smaller than the sets within budget; with a time limit, only if it fits."""
+    bits = cube_bits(task)
+    by_size = task._replace(mirror=False)
+    if bits > _CUBE_LIMIT or 2.0**bits > question.problem.adversary.count_sets(task.budget):
+        return by_size, level_chunks(by_size)
+    if control.time_limit is not None:
+        estimate = 2.0**bits * seconds_per_stop(task) / control.workers
+        if estimate > 0.5 * control.time_limit:
+            return by_size, level_chunks(by_size)
+    return task, cube_chunks(task)

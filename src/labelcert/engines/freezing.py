@@ -1,0 +1,88 @@
+"""From checked findings to an immutable certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Text
+from labelcert.certificate import Certificate, RelabellingList, RunRecord
+from labelcert.certificate.certificate import frozen
+from labelcert.engines.base import Question
+from labelcert.engines.checking import Checked
+from labelcert.prediction import OPEN, TIED
+from labelcert.problem import NOTHING, Problem, Relabelling
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """What the rows and columns of a problem are called.
+
+    Attributes
+    ----------
+    test, labels : (n,) and (m,) arrays of str, or None
+    class_list : array of str, or None
+        All class names of the graph, in the order of its class codes.
+    """
+
+    test: Text | None = None
+    labels: Text | None = None
+    class_list: Text | None = None
+
+
+def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -> Certificate:
+    """Put the nodes without a clean prediction back in, and freeze the result."""
+    predictor, problem, found, nodes = question.predictor, question.problem, checked.findings, question.nodes
+    assert found.radius_by is not None
+    assert found.curve_by is not None
+    n = problem.n_test
+    tied, open_ = predictor.predicted == TIED, predictor.predicted == OPEN
+    lower = np.zeros(n, dtype=np.int64)
+    upper = np.where(tied, 0, problem.adversary.never).astype(np.int64)
+    becomes = np.full(n, -1, dtype=np.int64)
+    proved_by = np.where(tied, predictor.tie_note, "").astype("U32")
+    lower[nodes], upper[nodes], becomes[nodes] = found.radius_lower, found.radius_upper, checked.becomes
+    proved_by[nodes] = found.radius_by
+    node_changes = [NOTHING] * n
+    for t, change in zip(nodes, found.radius_changes, strict=True):
+        node_changes[t] = NOTHING if change is None else change
+    distinct = list(dict.fromkeys(found.curve_changes))
+    number = {change: k for k, change in enumerate(distinct)}
+    curve_changed = np.repeat(tied[None, :], len(distinct), axis=0)
+    for k, change in enumerate(distinct):
+        curve_changed[k, nodes] = checked.changed[change]
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "predictions": problem.classes[predictor.shown],
+        "decision_values": predictor.decision,
+        "radius_lower": lower,
+        "radius_upper": upper,
+        "collective_lower": found.curve_lower + int(tied.sum()),
+        "collective_upper": found.curve_upper + int(tied.sum() + open_.sum()),
+        "labels": problem.labels,
+        "classes": problem.classes,
+        "curve_attack_of": np.array([number[change] for change in found.curve_changes], dtype=np.int64),
+        "curve_changed": curve_changed,
+        "new_classes": becomes,
+        "radius_proved_by": proved_by,
+        "collective_proved_by": found.curve_by,
+    }
+    return Certificate(
+        **{name: frozen(array) for name, array in arrays.items()},
+        max_flips=question.budget,
+        never=problem.adversary.never,
+        run=run,
+        node_attacks=_packed(problem, node_changes),
+        curve_attacks=_packed(problem, distinct),
+        test_names=names.test,
+        label_names=names.labels,
+        class_list=names.class_list,
+    )
+
+
+def _packed(problem: Problem, changes: Sequence[Relabelling]) -> RelabellingList:
+    index = problem.adversary.labels
+    return RelabellingList.pack([index[change.positions] for change in changes], [change.targets for change in changes])

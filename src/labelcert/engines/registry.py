@@ -1,0 +1,43 @@
+"""All engines by name. A new engine is one file and one line here."""
+
+from __future__ import annotations
+
+from labelcert.engines.base import Engine
+from labelcert.engines.closed_form import ClosedForm
+from labelcert.engines.enumerate import Enumerate
+from labelcert.engines.relaxed import Relaxed
+from labelcert.engines.search import PaperProgram, Search
+from labelcert.errors import InvalidInput
+
+ENGINES: dict[str, Engine] = {}
+
+AUTO = "auto"
+"""The name under which :mod:`~labelcert.engines.planning` chooses among the engines."""
+
+
+def register(engine: Engine) -> Engine:
+    """Make an engine available under its name."""
+    ENGINES[engine.name] = engine
+    return engine
+
+
+for _engine in (ClosedForm(), Enumerate(), Relaxed(), Search(), PaperProgram()):
+    register(_engine)
+
+
+def engine_names() -> list[str]:
+    """What ``engine=`` takes.
+
+    Examples
+    --------
+    >>> engine_names()
+    ['auto', 'closed-form', 'enumerate', 'relaxed', 'milp', 'milp-paper']
+    """
+    return [AUTO, *ENGINES]
+
+
+def get_engine(name: str) -> Engine:
+    """The engine of a name."""
+    if name not in ENGINES:
+        raise InvalidInput(f"engine must be one of {', '.join(engine_names())}, got {name!r}")
+    return ENGINES[name]

@@ -1,0 +1,141 @@
+"""The relaxation that looks at each class alone: the paper's incomplete certificate."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.certificate import Stop
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.control import Control
+from labelcert.engines.linear.radii import relaxed_radii
+from labelcert.engines.linear.spending import knapsack_work
+from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest
+from labelcert.engines.tables.sizes import (
+    last_fitting,
+    memory_for_tables,
+    new_forest,
+    seconds_per_training,
+    toggled_sets,
+    useful_depth,
+)
+from labelcert.engines.tables.trees import FORBIDDEN
+from labelcert.prediction import OneVsRest, Predictor, is_linear
+from labelcert.problem import NOTHING, Problem
+
+
+class Relaxed:
+    """The paper's incomplete certificate: the extreme scores of each class alone.
+
+    The adversary may choose another relabelling for each class, so this proves robustness and never the opposite.
+    """
+
+    name = "relaxed"
+    capabilities = Capabilities(finds_attacks=False)
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Nothing: only size can be in the way."""
+        return None
+
+    def predictor(self, problem: Problem) -> Predictor:
+        """One model per class: linear maps where that is proved, else retraining."""
+        return OneVsRest(problem, linear=is_linear(problem))
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Sorting, or one training for each toggled set."""
+        if question.predictor.linear:
+            return knapsack_work(question, 2)
+        per_stop = seconds_per_training(question)
+        sets = toggled_sets(question.problem)
+        seconds = sets * per_stop / control.workers
+        reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
+        if seconds[-1] <= WORK_LIMIT_SECONDS or control.time_limit is not None:
+            return Work(reason, float(seconds[-1]))
+        best = last_fitting(seconds <= WORK_LIMIT_SECONDS)
+        advice = f"max_flips={best} would fit, or time_limit=SECONDS gives what it can prove"
+        return Work(reason, float(seconds[-1]), advice)
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into so many seconds."""
+        needed = toggled_sets(question.problem) * seconds_per_training(question) / control.workers
+        return last_fitting(needed <= seconds)
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """Lower bounds on radii; the curve follows from them."""
+        started = time.perf_counter()
+        n, budget = question.nodes.size, question.budget
+        statistics: dict[str, Any] = {"trainings": 0}
+        if n == 0:
+            lower = np.zeros(0, dtype=np.int64)
+        elif question.predictor.linear:
+            lower = relaxed_radii(question)
+        else:
+            lower = self._by_training(question, control, statistics)
+        statistics["seconds"] = time.perf_counter() - started
+        return Findings(
+            radius_lower=lower,
+            radius_upper=np.full(n, question.problem.adversary.never, dtype=np.int64),
+            radius_changes=[None] * n,
+            curve_lower=np.zeros(budget + 1, dtype=np.int64),
+            curve_upper=within_reach(lower, budget),
+            curve_changes=[NOTHING] * (budget + 1),
+            statistics=statistics,
+        )
+
+    def _by_training(self, question: Question, control: Control, statistics: dict[str, Any]) -> Int:
+        """Extremes of each class by cost, over all toggled sets; nothing else is kept."""
+        problem, n, budget = question.problem, question.nodes.size, question.budget
+        K = problem.n_classes
+        slots = memory_for_tables() / (2 * SLOT_BYTES)
+        forest = new_forest(question, slots, useful_depth(question, control))
+        low, high = np.full((K, budget + 1, n), np.inf), np.full((K, budget + 1, n), -np.inf)
+        for c in range(K):
+            p, error = forest.clean_scores(c)
+            low[c, 0], high[c, 0] = p - 1.01 * error, p + 1.01 * error
+        cheapest = np.concatenate([[0], np.cumsum(np.sort(problem.adversary.costs)), [budget + 1]])
+        frontier = budget + 1
+        for level in range(1, forest.levels + 1):
+            if not _level_extremes(forest, level, low, high, control):
+                frontier = int(cheapest[level])
+                break
+        else:
+            if not forest.complete:
+                control.stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
+                frontier = int(cheapest[forest.levels + 1])
+        statistics.update(trainings=int(forest.counters[0]), solved_exactly=forest.sharpened)
+        low, high = np.minimum.accumulate(low, axis=1), np.maximum.accumulate(high, axis=1)
+        own, columns = question.predicted, np.arange(n)
+        least = low[own, :, columns].T
+        high[own, :, columns] = -np.inf
+        robust = least > high.max(axis=0)
+        robust[0] = True  # the clean predictions are decided
+        fails = np.where((~robust).any(axis=0), (~robust).argmax(axis=0), budget + 1)
+        return np.minimum(fails, min(frontier, budget + 1)).astype(np.int64)
+
+
+def _level_extremes(forest: Forest, level: int, low: Float, high: Float, control: Control) -> bool:
+    """Enter the extremes of all sets of a level; whether it was finished."""
+    finished, done = not control.over(), forest.starts[level]
+    for stops, found in forest.filled(level, control):
+        done += stops
+        control.report(min(done, forest.starts[-1]), forest.starts[-1])
+        finished = finished and found.finished
+        if found.finished:
+            forest.sharpen(found.first, found.P, found.tau, control)
+            _enter(forest, found, low, high)
+    return finished and not control.flag[0]
+
+
+def _enter(forest: Forest, found: Filled, low: Float, high: Float) -> None:
+    part = slice(found.first, found.first + found.tau.size)
+    owner, cost = forest.tree.owner[part], forest.tree.cost[part]
+    for c in np.unique(owner):
+        for spent in np.unique(cost[owner == c]):
+            if spent != FORBIDDEN:
+                rows = (owner == c) & (cost == spent)
+                margin = found.tau[rows, None].astype(np.float64)
+                low[c, spent] = np.minimum(low[c, spent], (found.P[rows] - margin).min(axis=0))
+                high[c, spent] = np.maximum(high[c, spent], (found.P[rows] + margin).max(axis=0))

@@ -1,0 +1,152 @@
+"""Programs in one shape: what to minimise over, how to read a relabelling from a solution, where to start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.engines.search.compact import build_compact, set_compact
+from labelcert.engines.search.mixed_integer import Builder, MixedInteger, add_budget, add_collective
+from labelcert.engines.search.paper import build_paper
+from labelcert.engines.search.ranges import Ranges
+from labelcert.engines.search.solvers.base import TOLERANCE, Row
+from labelcert.problem import Problem, Relabelling
+from labelcert.problem.problem import signs_of
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A program whose feasible points are the admissible relabellings with their trained models.
+
+    Attributes
+    ----------
+    model : MixedInteger
+    unit : float
+        Scores are the objective times this.
+    options : (ν, k) column numbers
+        A label changes in the way whose column has the value in ``at``, and does not change where none has.
+    targets : (ν, k) array
+        The classes that it becomes; -1 where there is no such way.
+    point : callable
+        ``point(change)``: the point of a relabelling, or None where none is offered.
+    z : (m,) column numbers or None
+        Where one score decides: it is ``unit · (row·z)``.
+    at : (ν, k) boolean array or None
+        None: the value is 1 everywhere.
+    """
+
+    model: MixedInteger
+    unit: float
+    options: Index
+    targets: Int
+    point: Callable[[Relabelling], Float | None]
+    z: Index | None = None
+    at: Bool | None = None
+
+    def change(self, x: Float) -> Relabelling:
+        """The relabelling in a solution."""
+        value = x[self.options] if self.at is None else np.where(self.at, x[self.options], 1.0 - x[self.options])
+        chosen = np.where(self.targets >= 0, value, 0.0)
+        positions = np.flatnonzero(chosen.max(axis=1, initial=0.0) > 0.5).astype(np.int64)
+        return Relabelling(positions, self.targets[positions, chosen[positions].argmax(axis=1)])
+
+    def score_cost(self, scores: Float) -> Float:
+        """The objective "score of one node", (m,) scores."""
+        assert self.z is not None
+        cost = np.zeros(self.model.lower.size)
+        cost[self.z] = scores
+        return cost
+
+    def without(self, change: Relabelling) -> Row:
+        """A constraint that excludes one relabelling and no other."""
+        sign = np.where(self.targets >= 0, -1.0, 0.0)
+        sign[change.positions] = self.targets[change.positions] == change.targets[:, None]
+        upper = float(len(change)) - 1.0
+        if self.at is not None:
+            upper -= float(sign[~self.at].sum())
+            sign = np.where(self.at, sign, -sign)
+        used = sign.ravel() != 0
+        return Row(self.options.ravel()[used], sign.ravel()[used], upper)
+
+    def margin(self, cost: Float) -> float:
+        """What the solver's tolerances can do to a bound, generously.
+
+        A basis that is dual feasible up to the tolerance proves its bound up to tolerance × range, summed over the
+        columns.
+        """
+        width = self.model.upper - self.model.lower
+        return 10.0 * TOLERANCE * (1.0 + float(width.sum())) * max(1.0, float(np.abs(cost).max(initial=0.0)))
+
+
+def other_class(problem: Problem, width: int) -> Int:
+    """(ν, width) the class that each flippable label of a two-class problem becomes."""
+    return np.repeat(1 - problem.codes[problem.adversary.labels][:, None], width, axis=1)
+
+
+def compact_program(problem: Problem, ranges: Ranges, collective: tuple[Float, Float] | None = None) -> Program:
+    """The compact formulation; ``collective`` gives rows (m, n) and upper bounds (n,) of their scores."""
+    b, z, flips = build_compact(problem, ranges)
+    changed = None if collective is None else add_collective(b, z, *collective, slack=zero_slack(collective[1]))
+    model = b.build()
+
+    def point(change: Relabelling) -> Float | None:
+        x = np.zeros(model.lower.size)
+        set_compact(x, problem, model, signs_of(problem.relabelled(change), 1))
+        if collective is not None and changed is not None:
+            x[changed] = collective[0].T @ x[z] <= 0.0
+        return x
+
+    return Program(model, problem.C, flips, other_class(problem, flips.shape[1]), point, z)
+
+
+def paper_program(problem: Problem, budget: int, collective: Float | None = None) -> Program:
+    """The paper's formulation; ``collective`` gives rows (m, n)."""
+    b, z, label = build_paper(problem, budget)
+    if collective is not None:
+        reach = problem.C * np.abs(collective).sum(axis=0)
+        add_collective(b, z, collective, reach, zero_slack(reach), lowest=-reach)
+    labels = problem.adversary.labels
+    at = problem.y[labels, None] < 0
+    return Program(b.build(), 1.0, label[labels, None], other_class(problem, 1), lambda change: None, z, at)
+
+
+def linear_program(problem: Problem, budget: int, rows: Float, errors: Float | float = 0.0) -> Program:
+    """Collective program where scores are linear in the labels: one binary per label and one per node.
+
+    Parameters
+    ----------
+    rows : (m, n) array
+    errors : (n,) array or float
+        Proved bounds on the errors of scores that come from the rows.
+    """
+    a = problem.adversary
+    b = Builder()
+    z = b.variables("z", problem.m, -1.0, 1.0)
+    flip = b.variables("flip", (a.labels.size, 1), 0.0, 1.0, integer=True)
+    fixed = np.ones(problem.m, dtype=bool)
+    fixed[a.labels] = False
+    b.constrain("z = y", [(z[fixed], 1.0)], problem.y[fixed], problem.y[fixed])
+    y = problem.y[a.labels]
+    b.constrain("z = y(1 − 2·flip)", [(z[a.labels], 1.0), (flip[:, 0], 2.0 * y)], y, y)
+    add_budget(b, flip, a, budget)
+    reach = np.abs(rows).sum(axis=0)
+    changed = add_collective(b, z, rows, reach, zero_slack(reach) + errors)
+    model = b.build()
+
+    def point(change: Relabelling) -> Float | None:
+        labels = signs_of(problem.relabelled(change), 1)
+        x = np.zeros(model.lower.size)
+        x[z] = labels
+        x[flip[:, 0]] = labels[a.labels] != y
+        x[changed] = rows.T @ labels <= 0.0
+        return x
+
+    return Program(model, 1.0, flip, other_class(problem, 1), point, z)
+
+
+def zero_slack(reach: Float) -> float:
+    """What makes a node at zero count as changed in spite of a solver's tolerance."""
+    return 100.0 * TOLERANCE * (1.0 + float(reach.max(initial=0.0)))

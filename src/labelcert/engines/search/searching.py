@@ -1,0 +1,246 @@
+"""The state of one search: what is proved, which attacks are known, what the solver said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.certificate import Verdict
+from labelcert.engines.base import Attacks, Findings, Question, within_reach
+from labelcert.engines.control import Control
+from labelcert.engines.linear.greedy import greedy_changes
+from labelcert.engines.linear.radii import linear_radii
+from labelcert.engines.search.judging import CountQuestion, Decide, Judge, Judgement, SignQuestion
+from labelcert.engines.search.programs import Program
+from labelcert.problem import NOTHING, Relabelling
+
+GREEDY_TRIALS = 4_000
+"""Relabellings that the greedy attack on one node may try."""
+
+
+Curve = Callable[[int, Int], Program | None]
+"""From a budget and the nodes that may change: the program that counts them, if there is one."""
+
+
+class Searching:
+    """One run.
+
+    Attributes
+    ----------
+    lower : (n,) array
+        Proved lower ends of radii.
+    attacks : Attacks
+    curve_upper : (B + 1,) array
+    """
+
+    def __init__(self, question: Question, control: Control, known: Findings, judge: Judge) -> None:
+        self.question, self.control, self.judge = question, control, judge
+        self.known = known
+        self.started = time.perf_counter()
+        self.lower = known.radius_lower.copy()
+        self.attacks = Attacks(question, known)
+        self.curve_upper = known.curve_upper[: question.budget + 1].copy()
+        self.proved_by_relaxation = 0
+        self._paths: dict[int, list[Relabelling]] = {}
+        self._by_solver: set[int] = set()
+
+    # -- single nodes ------------------------------------------------------------------------------------------------
+
+    def sort(self) -> None:
+        """Radii where scores are linear."""
+        radii = linear_radii(self.question)
+        self.lower = radii.lower
+        self.attacks.radius, self.attacks.radius_changes = radii.upper, radii.changes
+
+    def attack(self) -> None:
+        """Greedy attacks on every open node: upper bounds that cost little, and starts for the search."""
+        trials = Trials(self.question)
+        for t in np.flatnonzero(self.lower < self.attacks.radius).tolist():
+            if self.control.over():
+                break
+            self._paths[t] = trials.greedy(t, self.control.over)
+        for change in trials.successes():
+            self.attacks.enter(change)
+
+    def start(self, t: int, budget: int, usable: Callable[[Relabelling], bool]) -> Relabelling:
+        """The greedy attack on a node, as far as the budget and what is usable go."""
+        best = NOTHING
+        for change in self._paths.get(t, []):
+            if not usable(change) or not self.question.problem.adversary.admits(change, budget):
+                break
+            best = change
+        return best
+
+    def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
+        """Decide all open nodes at every budget, from small to large."""
+        self.judge.sweep(self.question, self.lower, self.attacks.radius, step, self._apply, pool)
+
+    def solve(
+        self,
+        program: Program,
+        cost: Float,
+        t: int,
+        budget: int,
+        deadline: float,
+        *,
+        value: Callable[[Relabelling], float],
+        start: Relabelling = NOTHING,
+        **about: Any,
+    ) -> Judgement:
+        """Ask the solver about one node at one budget: the sign of its least margin.
+
+        Parameters
+        ----------
+        cost : (N,) array
+            The margin, in the program's units.
+        value : callable
+            The margin that a relabelling attains, in these units and in float64.
+        start : Relabelling
+            Where to start.
+        **about
+            For the record.
+        """
+        question = self.question
+
+        def retrain(change: Relabelling) -> tuple[bool, bool, float]:
+            changed, unchanged = question.changed(change, np.array([t]))
+            return bool(changed[0]), bool(unchanged[0]), value(change)
+
+        asked = SignQuestion(
+            program=program,
+            cost=cost,
+            retrain=retrain,
+            known=list(dict.fromkeys([NOTHING, start])),
+            start=program.point(start),
+        )
+        node = int(question.nodes[t])
+        return Judgement(*self.judge.decide(asked, self._at(budget), node, deadline, **about))
+
+    def _apply(self, t: int, b: int, found: Judgement) -> None:
+        if found.verdict is Verdict.ROBUST:
+            self.lower[t] = b + 1
+            self.proved_by_relaxation += found.by_relaxation
+            if not found.proved:
+                self._by_solver.add(t)
+        elif found.change is not None:
+            self.attacks.enter(found.change)
+
+    def _at(self, budget: int) -> Question:
+        return replace(self.question, problem=replace(self.question.problem, max_flips=budget))
+
+    # -- all nodes ---------------------------------------------------------------------------------------------------
+
+    def sweep_curve(self, build: Curve) -> None:
+        """Close the curve budget by budget; where there is no program, radii and known attacks decide."""
+        question, attacks = self.question, self.attacks
+        self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
+        witnesses = [change for change in attacks.radius_changes if change is not None]
+        for change in dict.fromkeys(witnesses + (greedy_changes(question) if question.predictor.linear else [])):
+            attacks.enter(change)
+        for b in range(1, question.budget + 1):
+            if attacks.curve[b] >= self.curve_upper[b]:
+                continue
+            if self.control.over():
+                break
+            self.control.note(f"budget {b}: collective, between {attacks.curve[b]} and {self.curve_upper[b]}")
+            program = build(b, np.flatnonzero(self.lower <= b).astype(np.int64))
+            if program is not None:
+                self._solve_curve(program, b)
+            self.control.report(b, question.budget)
+        self.curve_upper = np.minimum.accumulate(self.curve_upper[::-1])[::-1]
+
+    def _solve_curve(self, program: Program, b: int) -> None:
+        asked = CountQuestion(
+            program=program,
+            retrain=self.attacks.enter,
+            start=lambda: program.point(self.attacks.curve_changes[b]),
+        )
+        known = int(self.attacks.curve[b]), int(self.curve_upper[b])
+        self.curve_upper[b] = self.judge.most(asked, self._at(b), known)[1]
+
+    # -- result ------------------------------------------------------------------------------------------------------
+
+    def findings(self, statistics: dict[str, Any]) -> Findings:
+        """Everything proved, with the solver's answers."""
+        attacks, known = self.attacks, self.known
+        if np.any(self.lower > attacks.radius) or np.any(attacks.curve > self.curve_upper):
+            # A retrained attack contradicts the solver: then none of its verdicts is worth anything.
+            self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
+            doubted = sorted(self._by_solver)
+            self.lower[doubted] = known.radius_lower[doubted]
+            self.curve_upper = np.minimum(
+                known.curve_upper[: self.curve_upper.size], within_reach(self.lower, self.curve_upper.size - 1)
+            )
+        self.judge.warn()
+        return Findings(
+            radius_lower=self.lower,
+            radius_upper=attacks.radius,
+            radius_changes=attacks.radius_changes,
+            curve_lower=attacks.curve,
+            curve_upper=self.curve_upper,
+            curve_changes=attacks.curve_changes,
+            statistics={
+                **self.judge.statistics(),
+                "proved_by_relaxation": self.proved_by_relaxation,
+                **statistics,
+                "seconds": time.perf_counter() - self.started,
+            },
+        )
+
+
+class Trials:
+    """Margins of all nodes under every relabelling tried so far."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._margins: dict[Relabelling, Float] = {}
+
+    def margins(self, change: Relabelling) -> Float:
+        """(n,) margins in float64."""
+        if change not in self._margins:
+            question = self._question
+            self._margins[change] = question.predictor.margins(question.problem.relabelled(change), question.nodes)
+        return self._margins[change]
+
+    def greedy(self, t: int, over: Callable[[], bool]) -> list[Relabelling]:
+        """Step by step, the move that lowers the margin of one node the most per unit of cost."""
+        a, budget = self._question.problem.adversary, self._question.budget
+        change, path = NOTHING, []
+        trials = 0
+        for _ in range(a.most_flips(budget)):
+            here = float(self.margins(change)[t])
+            best: tuple[float, int, int] | None = None
+            for i in np.flatnonzero(a.affordable(budget - a.cost(change), change.positions)).tolist():
+                for k in np.flatnonzero(a.targets[i]).tolist():
+                    trials += 1
+                    if trials > GREEDY_TRIALS or over():
+                        return path
+                    gain = (float(self.margins(change.plus(i, k))[t]) - here) / float(a.costs[i])
+                    best = (gain, i, k) if best is None else min(best, (gain, i, k))
+            if best is None:
+                break
+            change = change.plus(*best[1:])
+            path.append(change)
+            if self.margins(change)[t] < 0:
+                break
+        return path
+
+    def successes(self) -> list[Relabelling]:
+        """Attacks that change some node more cheaply, or more nodes at once, than the others tried."""
+        cheapest: dict[int, tuple[int, Relabelling]] = {}
+        most: dict[int, tuple[int, Relabelling]] = {}
+        for change, margins in self._margins.items():
+            cost = self._question.problem.adversary.cost(change)
+            hit = np.flatnonzero(margins < 0)
+            for t in hit.tolist():
+                if t not in cheapest or cost < cheapest[t][0]:
+                    cheapest[t] = cost, change
+            if cost not in most or hit.size > most[cost][0]:
+                most[cost] = int(hit.size), change
+        return list(dict.fromkeys(change for _, change in (*cheapest.values(), *most.values())))

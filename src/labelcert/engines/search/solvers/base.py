@@ -1,0 +1,113 @@
+"""What every solver takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from labelcert.arrays import Float, Index
+from labelcert.engines.search.mixed_integer import INF, MixedInteger
+from labelcert.errors import LabelcertError
+
+TOLERANCE = 1e-9
+"""Feasibility, integrality and dual tolerances that every solver is asked for."""
+
+
+class SolverUnavailable(LabelcertError):
+    """A solver is not installed, has no licence, or its licence does not cover a model's size."""
+
+
+class Status(StrEnum):
+    """How a solve ended, in words that all solvers share."""
+
+    OPTIMAL = "optimal"
+    DECIDED = "decided"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop.
+
+    Attributes
+    ----------
+    seconds : float
+    stop_below : float
+        A solution of at most this value decides the question.
+    stop_above : float
+        So does a bound of at least this value.
+    cancelled : callable
+        Asked now and then; True stops the solver.
+    report : callable
+        ``report(incumbent, bound)``, now and then.
+    """
+
+    seconds: float = INF
+    stop_below: float = -INF
+    stop_above: float = INF
+    cancelled: Callable[[], bool] = lambda: False
+    report: Callable[[float, float], None] = lambda incumbent, bound: None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a solver says; nothing of it is believed without a check.
+
+    Attributes
+    ----------
+    status : Status
+    objective : float
+        Value of the best solution found (+∞: none).
+    bound : float
+        No solution is better than this, by the solver's own arithmetic (-∞: nothing known).
+    x : (N,) array or None
+    nodes : int
+        Nodes of the search tree.
+    seconds : float
+    detail : str
+        The solver's own word for its status.
+    """
+
+    status: Status
+    objective: float
+    bound: float
+    x: Float | None
+    nodes: int
+    seconds: float
+    detail: str
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One constraint ``coefficients · x[columns] ≤ upper`` that holds for a single solve."""
+
+    columns: Index
+    coefficients: Float
+    upper: float
+
+
+class Session(Protocol):
+    """A program loaded into a solver, to be solved again and again."""
+
+    def solve(self, cost: Float, limits: Limits, start: Float | None = None, rows: Sequence[Row] = ()) -> Answer:
+        """Minimise ``cost·x`` from an optional feasible start, under additional rows."""
+
+    def close(self) -> None:
+        """Release the solver's memory."""
+
+
+class Solver(Protocol):
+    """A solver that is installed and usable."""
+
+    name: str
+
+    def version(self) -> str:
+        """Of the solver itself."""
+
+    def open(self, model: MixedInteger, threads: int) -> Session:
+        """Load a program."""

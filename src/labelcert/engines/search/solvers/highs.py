@@ -1,0 +1,131 @@
+"""HiGHS: open source, always there, the default."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import highspy
+import numpy as np
+from highspy import HighsModelStatus as Ended
+
+from labelcert.arrays import Float
+from labelcert.engines.search.mixed_integer import INF, MixedInteger
+from labelcert.engines.search.solvers.base import TOLERANCE, Answer, Limits, Row, Status
+
+_STATUS = {
+    Ended.kOptimal: Status.OPTIMAL,
+    Ended.kObjectiveTarget: Status.DECIDED,
+    Ended.kObjectiveBound: Status.DECIDED,
+    Ended.kTimeLimit: Status.TIME_LIMIT,
+    Ended.kInterrupt: Status.INTERRUPTED,
+    Ended.kInfeasible: Status.INFEASIBLE,
+}
+
+
+def load(model: MixedInteger) -> highspy.Highs:
+    """A silent HiGHS with the program in it."""
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = model.size
+    lp.col_cost_ = model.cost
+    lp.col_lower_, lp.col_upper_ = model.lower, model.upper
+    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = model.matrix.indptr
+    lp.a_matrix_.index_ = model.matrix.indices
+    lp.a_matrix_.value_ = model.matrix.data
+    if model.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(whole)] for whole in model.integer]
+    highs.passModel(lp)
+    return highs
+
+
+class Highs:
+    """The solver."""
+
+    name = "highs"
+
+    def version(self) -> str:
+        """As HiGHS says."""
+        return str(highspy.Highs().version())
+
+    def open(self, model: MixedInteger, threads: int) -> HighsSession:
+        """Load a program; HiGHS always gets one thread."""
+        return HighsSession(model)
+
+
+class HighsSession:
+    """A program in HiGHS."""
+
+    def __init__(self, model: MixedInteger) -> None:
+        self._model = model
+        self._highs = load(model)
+        for option, value in (
+            ("mip_feasibility_tolerance", TOLERANCE),
+            ("primal_feasibility_tolerance", TOLERANCE),
+            ("dual_feasibility_tolerance", TOLERANCE),
+            ("mip_rel_gap", 0.0),
+            ("mip_abs_gap", 0.0),
+            ("presolve", "off"),  # at these tolerances it has been seen to lose optimal solutions
+            ("threads", 1),  # fixed by the first run in a process: HiGHS refuses to run with another number later
+        ):
+            self._highs.setOptionValue(option, value)
+        self._limits = Limits()
+        self._decided = False
+        self._highs.setCallback(self._on_event, None)
+        self._highs.startCallback(highspy.cb.HighsCallbackType.kCallbackMipInterrupt)
+
+    def solve(self, cost: Float, limits: Limits, start: Float | None = None, rows: Sequence[Row] = ()) -> Answer:
+        """Minimise; the callback stops it as soon as the question is decided."""
+        h = self._highs
+        n_rows, n = self._model.size
+        started = time.perf_counter()
+        self._limits, self._decided = limits, False
+        h.clearSolver()
+        h.changeColsCost(n, np.arange(n, dtype=np.int32), np.asarray(cost, dtype=float))
+        h.setOptionValue("time_limit", max(0.0, limits.seconds))
+        h.setOptionValue("objective_target", limits.stop_below)
+        for row in rows:
+            h.addRow(-INF, row.upper, row.columns.size, row.columns.astype(np.int32), row.coefficients)
+        if start is not None:
+            solution = highspy.HighsSolution()
+            solution.col_value = start.tolist()
+            h.setSolution(solution)
+        try:
+            h.run()
+            return self._answer(time.perf_counter() - started)
+        finally:
+            if rows:
+                h.deleteRows(len(rows), np.arange(n_rows, n_rows + len(rows), dtype=np.int32))
+
+    def close(self) -> None:
+        """Nothing is held beyond the object."""
+        self._highs.clear()
+
+    def _answer(self, seconds: float) -> Answer:
+        h = self._highs
+        info = h.getInfo()
+        ended = h.getModelStatus()
+        status = _STATUS.get(ended, Status.FAILED)
+        if status is Status.INTERRUPTED and self._decided:
+            status = Status.DECIDED
+        has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        return Answer(
+            status=status,
+            objective=float(info.objective_function_value) if has_solution else INF,
+            bound=float(info.mip_dual_bound),
+            x=np.asarray(h.getSolution().col_value) if has_solution else None,
+            nodes=int(info.mip_node_count),
+            seconds=seconds,
+            detail=h.modelStatusToString(ended),
+        )
+
+    def _on_event(self, kind: Any, message: str, out: Any, back: Any, data: Any) -> None:
+        limits = self._limits
+        limits.report(out.mip_primal_bound, out.mip_dual_bound)
+        self._decided = bool(out.mip_dual_bound >= limits.stop_above)
+        back.user_interrupt = self._decided or limits.cancelled()  # HiGHS remembers an earlier True

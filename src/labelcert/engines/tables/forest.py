@@ -1,0 +1,292 @@
+"""Tables of scores over toggled sets: for each class a tree of sets, built and filled level by level.
+
+Each level is trained on in blocks, by all workers; see :mod:`labelcert.engines.tables.trees` for how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Float, Float32, Index, Int, Signs
+from labelcert.engines.control import Control
+from labelcert.engines.pools import in_order
+from labelcert.engines.tables.trees import (
+    FORBIDDEN,
+    LEAF,
+    Fill,
+    Rules,
+    Tree,
+    Walker,
+    add_children,
+    count_children,
+    fill_children,
+    new_walker,
+    storage_error,
+)
+from labelcert.prediction import OneVsRest
+from labelcert.prediction.scoring import HingeScorer, LinearScorer
+from labelcert.problem import Problem
+from labelcert.problem.problem import signs_of
+from labelcert.svm.training import no_machine
+
+CHUNK_STOPS = 2048
+SLOT_BYTES = 8 + 8 + 8 + 8 + 8 + 4
+"""Memory of one slot beside its scores."""
+
+POOR = 1e-4
+"""Error bounds above this, relative to the scores, are worth an exact solution."""
+
+
+class FillTask(NamedTuple):
+    """Training on the sets of a forest, as work for a pool.
+
+    Chunks are ``(start, end, stops)``: the children of the sets ``start..end``, and how many they are.
+    """
+
+    fill: Fill
+    rules: Rules
+    tree: Tree
+    levels: int
+
+    def new_worker(self) -> Walker:
+        """Working memory of one worker."""
+        return new_walker(self.fill, self.levels)
+
+    def walk(self, chunk: tuple[int, int, int], worker: Walker, flag: Signs) -> Filled:
+        """Train on one chunk."""
+        start, end, stops = chunk
+        n = self.fill.scores.shape[1]
+        P, tau = np.empty((stops, n), dtype=np.float32), np.empty(stops, dtype=np.float32)
+        parents = np.flatnonzero(self.tree.base[start:end] != LEAF)
+        first = 0
+        if parents.size:
+            parent = start + parents[0]
+            first = int(self.tree.base[parent] + self.tree.last[parent] + 1)
+        worker.counters[:] = 0
+        finished = fill_children(self.fill, self.rules, self.tree, worker, P, tau, first, start, end, flag)
+        return Filled(finished, worker.counters.copy(), first, P, tau)
+
+
+class Filled(NamedTuple):
+    """Scores of the sets of one chunk.
+
+    Attributes
+    ----------
+    finished : bool
+    counters : (2,) array
+        See :mod:`~labelcert.engines.tables.trees`.
+    first : int
+        Slot of the first row.
+    P, tau : (·, n) and (·,) arrays
+        Scores and error bounds.
+    """
+
+    finished: bool
+    counters: Int
+    first: int
+    P: Float32
+    tau: Float32
+
+
+class Forest:
+    """The trees of all classes, built level by level as far as memory allows.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its adversary and its budget decide which sets there are.
+    predictor : OneVsRest
+    nodes : (n,) array
+        Test nodes, in the order of the tables' columns.
+    slots : float
+        Most sets to hold.
+    depth : int
+        Largest size of a set to hold.
+    budget : int, optional
+        Largest cost of a set to hold; the problem's by default.
+
+    Attributes
+    ----------
+    starts : list of int
+        First slot of each level; the last entry is the number of slots.
+    complete, full : bool
+        Whether every admissible set is in it, and whether it ended because more sets would not fit.
+    place : (K, ν) array
+        Toggle of each flippable label in each class; -1 where it cannot be toggled there.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        predictor: OneVsRest,
+        nodes: Index,
+        slots: float,
+        depth: int,
+        budget: int | None = None,
+    ) -> None:
+        K = problem.n_classes
+        codes = problem.codes
+        a = problem.adversary
+        self._predictor = predictor
+        self.nodes = nodes
+        parts = [a.toggling(codes, c) for c in range(K)]
+        sizes = np.array([part.labels.size for part in parts], dtype=np.int64)
+        widest = int(sizes.max(initial=0))
+
+        def padded(name: str) -> Int:
+            out = np.zeros((K, widest), dtype=np.int64)
+            for c, part in enumerate(parts):
+                out[c, : sizes[c]] = getattr(part, name)
+            return out
+
+        limit = problem.max_flips if budget is None else budget
+        self.rules = Rules(sizes, padded("labels"), padded("costs"), padded("groups"), a.group_caps, limit)
+        self.place = np.full((K, a.labels.size), -1, dtype=np.int64)
+        for c in range(K):
+            self.place[c, np.isin(a.labels, parts[c].labels)] = np.arange(sizes[c])
+        self._grow(K, slots, depth)
+        scorer = predictor.scorer
+        largest = float(np.abs(predictor.clean).max(initial=0.0))
+        self.fill = Fill(
+            machine=scorer.machine if isinstance(scorer, HingeScorer) else no_machine(),
+            scores=np.ascontiguousarray(scorer.rows[nodes].T),
+            linear=predictor.linear,
+            slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
+            ys=np.array([signs_of(codes, c) for c in range(K)]),
+            shrink=2.0 ** -round(math.log2(largest)) if largest > 0.0 else 1.0,
+        )
+        self.counters = np.zeros(2, dtype=np.int64)
+        self.sharpened = 0
+
+    @property
+    def levels(self) -> int:
+        """Largest size of a set."""
+        return len(self.starts) - 2
+
+    def _grow(self, K: int, slots: float, depth: int) -> None:
+        self.tree = Tree(
+            base=np.full(K, LEAF),
+            last=np.full(K, -1, dtype=np.int64),
+            parent=np.full(K, -1, dtype=np.int64),
+            owner=np.arange(K, dtype=np.int64),
+            cost=np.zeros(K, dtype=np.int64),
+        )
+        self.starts = [0, K]
+        while True:
+            more = int(count_children(self.rules, self.tree, self.starts[-2], self.starts[-1]))
+            self.complete = more == 0
+            self.full = self.levels < depth and self.starts[-1] + more > slots
+            if self.complete or self.full or self.levels >= depth:
+                return
+            self.tree = Tree(*(np.concatenate([array, np.zeros(more, dtype=np.int64)]) for array in self.tree))
+            add_children(self.rules, self.tree, self.starts[-2], self.starts[-1], self.starts[-1])
+            self.starts.append(self.starts[-1] + more)
+
+    @property
+    def task(self) -> FillTask:
+        """Training on the sets, as work for a pool."""
+        return FillTask(self.fill, self.rules, self.tree, self.levels)
+
+    def chunks(self, level: int) -> Iterator[tuple[int, int, int]]:
+        """Parents ``(start, end)`` of one level's sets in blocks, and the number of sets in each."""
+        if level == 0:
+            return
+        start, end = self.starts[level - 1], self.starts[level]
+        has = self.tree.base[start:end] != LEAF
+        children = np.where(has, self.rules.sizes[self.tree.owner[start:end]] - self.tree.last[start:end] - 1, 0)
+        total = np.cumsum(children)
+        at, done = 0, 0
+        while at < end - start:
+            to = max(at + 1, int(np.searchsorted(total, done + CHUNK_STOPS, side="right")))
+            stops = int(total[to - 1]) - done
+            if stops:
+                yield start + at, start + to, stops
+            at, done = to, int(total[to - 1])
+
+    def filled(self, level: int, control: Control) -> Iterator[tuple[int, Filled]]:
+        """Train on all sets of a level (from 1): the number of sets and the scores of each chunk, as they come."""
+        for (_, _, stops), found in in_order(self.task, self.chunks(level), control):
+            self.counters += found.counters
+            yield stops, found
+
+    def fill_level(self, level: int, P: Float32, tau: Float32, control: Control, total: float) -> bool:
+        """The same into tables of all sets; returns whether the level was finished."""
+        if level == 1:
+            self._fill_roots(P, tau)
+        finished, done = True, float(self.starts[level])
+        for stops, found in self.filled(level, control):
+            rows = slice(found.first, found.first + stops)
+            P[rows], tau[rows] = found.P, found.tau
+            finished = finished and found.finished
+            done += stops
+            control.report(min(done, total), total)
+        if not finished or control.flag[0]:
+            return False
+        start, end = self.starts[level], self.starts[level + 1]
+        self.sharpen(start, P[start:end], tau[start:end], control)
+        return True
+
+    def _fill_roots(self, P: Float32, tau: Float32) -> None:
+        """Scores of the clean labels."""
+        for c in range(self.starts[1]):
+            self._store(self.clean_scores(c), P[c], tau[c : c + 1])
+
+    def clean_scores(self, c: int) -> tuple[Float, float]:
+        """Scores of class ``c`` on the clean labels, in the units of the tables, with a sharp error bound."""
+        p, error = self._predictor.scores(self.fill.ys[c])
+        if not error <= POOR * float(np.abs(p).max()):
+            p, error = self._predictor.sharp_scores(self.fill.ys[c]) or (p, error)
+        return p[self.nodes] * self.fill.shrink, error * self.fill.shrink
+
+    @staticmethod
+    def _store(found: tuple[Float, float], P: Float32, tau: Float32) -> bool:
+        """Keep scores in float32 with an error bound that covers it; False where they are out of its range."""
+        p, error = found
+        largest = float(np.abs(p).max(initial=0.0))
+        error = storage_error(error, largest)
+        if not (largest < 1e30 and error < 1e30):
+            P[:], tau[:] = 0.0, np.inf
+            return False
+        P[:] = p
+        tau[:] = np.nextafter(np.float32(error), np.float32(np.inf))
+        return True
+
+    def sharpen(self, start: int, P: Float32, tau: Float32, control: Control) -> None:
+        """Replace scores with a poor error bound, on ill-conditioned kernels, by those of the exact solution.
+
+        Parameters
+        ----------
+        start : int
+            Slot of the first row.
+        P, tau : (·, n) and (·,) arrays
+        control : Control
+            Rows that are left when the run has to stop keep their bounds, which are valid.
+        """
+        suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
+        poor = suspect[~(tau[suspect] <= POOR * np.abs(P[suspect]).max(axis=1, initial=0.0))]
+        for row in poor:
+            if control.over():
+                return
+            c, labels = self.toggles(start + int(row))
+            y = self.fill.ys[c].copy()
+            y[labels] = -y[labels]
+            found = self._predictor.sharp_scores(y)
+            if found is None:
+                return
+            sharp_P, sharp_tau = np.empty_like(P[row]), np.empty(1, dtype=np.float32)
+            exact = found[0][self.nodes] * self.fill.shrink, found[1] * self.fill.shrink
+            if self._store(exact, sharp_P, sharp_tau) and sharp_tau[0] < tau[row]:
+                P[row], tau[row] = sharp_P, sharp_tau[0]
+            self.sharpened += 1
+
+    def toggles(self, s: int) -> tuple[int, list[int]]:
+        """Class and label indices of a set."""
+        c, labels = int(self.tree.owner[s]), []
+        while self.tree.last[s] >= 0:
+            labels.append(int(self.rules.labels[c, self.tree.last[s]]))
+            s = int(self.tree.parent[s])
+        return c, labels[::-1]

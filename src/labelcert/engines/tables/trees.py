@@ -1,0 +1,358 @@
+"""Compiled parts of the tables: trees of toggled sets, training on them, and extremes over subtrees.
+
+A set of labels toggled in one class is a node of that class's tree; its children add one later label each. All
+children of a set lie side by side in memory, so that a set is found by following one number per label. Level s of the
+forest holds the sets of size s of all classes. Scores are stored in float32 with an error bound per set that covers
+training, rounding and storage; what they leave undecided is decided elsewhere.
+
+Names: K classes, n test nodes, S slots (sets, and a few that the budget or a group's rules out).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from labelcert.arrays import Float, Float32, Int
+from labelcert.svm.error_bound import bound
+from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
+from labelcert.svm.walking import combine, copy_scratch
+
+LEAF = np.int64(-(2**62))
+"""``base`` of a set without children."""
+
+FORBIDDEN = np.int64(2**31 - 1)
+"""``cost`` of a slot whose set is not admissible."""
+
+TRAININGS, STUCK = range(2)
+"""Counters of a walker."""
+
+CLASS, MOVES, SIZE = range(3)
+"""Where a walker is: the class whose labels it holds, labels toggled since the clean ones, size of its set."""
+
+THERE, NOW = 0, 1
+"""Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
+
+_STORED = 4.0 * 2.0**-24
+_FAINT = 1e-35
+"""Covers storage in float32: rounding twice, and underflow."""
+
+
+class Rules(NamedTuple):
+    """Which labels can be toggled in each class, and at what price.
+
+    Attributes
+    ----------
+    sizes : (K,) array
+        Number of labels that can be toggled in each class.
+    labels, costs, groups : (K, ν) arrays
+        Their indices, prices and groups (-1: none); padded.
+    group_caps : (G,) array
+    budget : int
+    """
+
+    sizes: Int
+    labels: Int
+    costs: Int
+    groups: Int
+    group_caps: Int
+    budget: int
+
+
+class Tree(NamedTuple):
+    """Sets of all classes, level by level.
+
+    Attributes
+    ----------
+    base : (S,) array
+        Slot of the child that adds toggle k is ``base + k``; ``LEAF`` where there is none.
+    last : (S,) array
+        Largest toggle of each set; -1 for the empty set.
+    parent : (S,) array
+    owner : (S,) array
+        Class.
+    cost : (S,) array
+        ``FORBIDDEN`` where the set is not admissible.
+    """
+
+    base: Int
+    last: Int
+    parent: Int
+    owner: Int
+    cost: Int
+
+
+@njit(inline="always")
+def _fits(rules: Any, tree: Any, s: int, k: int) -> bool:
+    """Whether toggle ``k`` can be added to set ``s``."""
+    c = tree.owner[s]
+    if tree.cost[s] + rules.costs[c, k] > rules.budget:
+        return False
+    g = rules.groups[c, k]
+    if g < 0:
+        return True
+    used = rules.costs[c, k]
+    up = s
+    while tree.last[up] >= 0:
+        if rules.groups[c, tree.last[up]] == g:
+            used += rules.costs[c, tree.last[up]]
+        up = tree.parent[up]
+    return used <= rules.group_caps[g]
+
+
+@njit(cache=True)
+def count_children(rules: Any, tree: Any, start: int, end: int) -> int:
+    """Slots that the children of sets ``start..end`` take."""
+    total = 0
+    for s in range(start, end):
+        if tree.cost[s] != FORBIDDEN:
+            for k in range(tree.last[s] + 1, rules.sizes[tree.owner[s]]):
+                if _fits(rules, tree, s, k):
+                    total += rules.sizes[tree.owner[s]] - tree.last[s] - 1
+                    break
+    return total
+
+
+@njit(cache=True)
+def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> None:
+    """Write the children of sets ``start..end`` from ``slot`` on."""
+    for s in range(start, end):
+        tree.base[s] = LEAF
+        if tree.cost[s] == FORBIDDEN:
+            continue
+        c = tree.owner[s]
+        some = False
+        for k in range(tree.last[s] + 1, rules.sizes[c]):
+            if _fits(rules, tree, s, k):
+                some = True
+                break
+        if not some:
+            continue
+        tree.base[s] = slot - (tree.last[s] + 1)
+        for k in range(tree.last[s] + 1, rules.sizes[c]):
+            tree.last[slot] = k
+            tree.parent[slot] = s
+            tree.owner[slot] = c
+            tree.base[slot] = LEAF
+            tree.cost[slot] = tree.cost[s] + rules.costs[c, k] if _fits(rules, tree, s, k) else FORBIDDEN
+            slot += 1
+
+
+class Fill(NamedTuple):
+    """What the trainings need: constant and shared by all workers.
+
+    Attributes
+    ----------
+    machine : Machine
+    scores : (m, n) array
+        Scaled test rows, transposed.
+    linear : bool
+    slack : float
+        Error of ``scores`` times ``‖y‖₂``, where scores are linear.
+    ys : (K, m) array
+        Clean labels of each class against the rest.
+    shrink : float
+        Power of two that brings scores to the range of float32.
+    """
+
+    machine: Any
+    scores: Float
+    linear: bool
+    slack: float
+    ys: Float
+    shrink: float
+
+
+class Walker(NamedTuple):
+    """Everything that one worker writes to."""
+
+    svm: Scratch
+    parent: Scratch
+    y: Float
+    p: Float
+    p_parent: Float
+    here: Int
+    path: Int
+    counters: Int
+
+
+def new_walker(fill: Fill, levels: int) -> Walker:
+    """Working memory of one worker, for sets of up to ``levels`` labels."""
+    m, n = fill.scores.shape
+    svm_size = 0 if fill.linear else m
+    return Walker(
+        svm=new_scratch(svm_size),
+        parent=new_scratch(svm_size),
+        y=np.zeros(m),
+        p=np.zeros(n),
+        p_parent=np.zeros(n),
+        here=np.zeros(3, dtype=np.int64),
+        path=np.zeros((2, levels + 2), dtype=np.int64),
+        counters=np.zeros(2, dtype=np.int64),
+    )
+
+
+@njit(inline="always")
+def _toggle(fill: Any, rules: Any, w: Any, c: int, k: int) -> None:
+    i = rules.labels[c, k]
+    if not fill.linear:
+        relabel(fill.machine, w.svm, w.y, i)
+        return
+    w.y[i] = -w.y[i]
+    w.here[MOVES] += 1
+    step = 2.0 * w.y[i]
+    for t in range(w.p.shape[0]):
+        w.p[t] += step * fill.scores[i, t]
+
+
+@njit(inline="always")
+def _train(fill: Any, w: Any) -> None:
+    w.counters[TRAININGS] += 1
+    if settle(fill.machine, w.svm, w.y) < 0:
+        w.counters[STUCK] += 1
+
+
+@njit(inline="always")
+def _start(fill: Any, w: Any, c: int) -> None:
+    """Back to the clean labels of class ``c``."""
+    m, n = fill.scores.shape
+    w.here[CLASS] = c
+    w.here[MOVES] = 0
+    w.here[SIZE] = 0
+    for i in range(m):
+        w.y[i] = fill.ys[c, i]
+    if fill.linear:
+        for t in range(n):
+            w.p[t] = 0.0
+        for i in range(m):
+            for t in range(n):
+                w.p[t] += w.y[i] * fill.scores[i, t]
+    else:
+        w.svm.v[FLAGS, 0] = COLD_TABLEAU
+        for i in range(m):
+            w.svm.state[i] = CAP
+        _train(fill, w)
+
+
+@njit(cache=True, nogil=True)
+def storage_error(error: float, largest: float) -> float:
+    """Error bound of scores up to ``largest`` with an error of ``error``, once they and it are stored in float32."""
+    return 1.0001 * (1.001 * error + _STORED * largest + _FAINT)
+
+
+@njit(cache=True, nogil=True)
+def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int) -> None:
+    """Scores of the current labels and their error bound, in float32."""
+    m, n = fill.scores.shape
+    if fill.linear:
+        # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
+        error = 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
+    else:
+        error, _ = bound(fill.machine, w.svm, w.y)
+        combine(fill.scores, w.svm.v[Z], w.p)
+    largest = 0.0
+    for t in range(n):
+        v = w.p[t] * fill.shrink
+        largest = max(largest, abs(v))
+        P[row, t] = v
+    error = storage_error(error * fill.shrink, largest)
+    if largest < 1e30 and error < 1e30:
+        tau[row] = error
+        return
+    tau[row] = np.inf
+    for t in range(n):
+        P[row, t] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def fill_children(
+    fill: Any, rules: Any, tree: Any, w: Any, P: Float32, tau: Float32, offset: int, start: int, end: int, stop: Any
+) -> bool:
+    """Train on all children of sets ``start..end``; their rows are their slots minus ``offset``.
+
+    Returns whether it was finished; ``stop[0] != 0`` ends it early.
+    """
+    w.here[CLASS] = -1
+    for s in range(start, end):
+        if tree.base[s] == LEAF:
+            continue
+        c = tree.owner[s]
+        if w.here[CLASS] != c:
+            _start(fill, w, c)
+        # From the last set to this one: out with what it has not, in with what is new.
+        size = 0
+        up = s
+        while tree.last[up] >= 0:
+            w.path[NOW, size] = tree.last[up]
+            size += 1
+            up = tree.parent[up]
+        for way in range(2):
+            for a in range(w.here[SIZE] if way == 0 else size):
+                common = False
+                for b in range(size if way == 0 else w.here[SIZE]):
+                    common = common or w.path[way, a] == w.path[1 - way, b]
+                if not common:
+                    _toggle(fill, rules, w, c, w.path[way, a])
+        for a in range(size):
+            w.path[THERE, a] = w.path[NOW, a]
+        w.here[SIZE] = size
+        if not fill.linear:
+            _train(fill, w)
+        moves = w.here[MOVES]
+        if fill.linear:
+            for t in range(w.p.shape[0]):
+                w.p_parent[t] = w.p[t]
+        else:
+            copy_scratch(w.svm, w.parent)
+        for k in range(tree.last[s] + 1, rules.sizes[c]):
+            row = tree.base[s] + k
+            if tree.cost[row] == FORBIDDEN:
+                tau[row - offset] = np.inf
+                for t in range(w.p.shape[0]):
+                    P[row - offset, t] = 0.0
+                continue
+            _toggle(fill, rules, w, c, k)
+            if not fill.linear:
+                _train(fill, w)
+            _store(fill, w, P, tau, row - offset)
+            i = rules.labels[c, k]
+            w.y[i] = -w.y[i]
+            if fill.linear:
+                w.here[MOVES] = moves
+                for t in range(w.p.shape[0]):
+                    w.p[t] = w.p_parent[t]
+            else:
+                copy_scratch(w.parent, w.svm)
+            if stop[0] != 0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def subtree_extremes(tree: Any, rules: Any, P: Float32, tau: Float32, filled: int, low: Float32, high: Float32) -> None:
+    """Least and largest possible score of each set and all that descend from it, of ``filled`` slots.
+
+    For the first sets of the forest, those that ``low`` and ``high`` have rows for.
+    """
+    inner, n = low.shape
+    for s in range(inner - 1, -1, -1):
+        for t in range(n):
+            low[s, t] = P[s, t] - tau[s]
+            high[s, t] = P[s, t] + tau[s]
+        if tree.cost[s] == FORBIDDEN or tree.base[s] == LEAF:
+            continue
+        for k in range(tree.last[s] + 1, rules.sizes[tree.owner[s]]):
+            child = tree.base[s] + k
+            if child >= filled or tree.cost[child] == FORBIDDEN:
+                continue
+            if child < inner:
+                for t in range(n):
+                    low[s, t] = min(low[s, t], low[child, t])
+                    high[s, t] = max(high[s, t], high[child, t])
+            else:
+                for t in range(n):
+                    low[s, t] = min(low[s, t], P[child, t] - tau[child])
+                    high[s, t] = max(high[s, t], P[child, t] + tau[child])

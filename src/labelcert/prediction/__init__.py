@@ -1,0 +1,19 @@
+"""Who predicts what: the sign of one score for two classes, the highest of K scores for more.
+
+This is the only place, beside compiled code, that tells two classes from more.
+"""
+
+from labelcert.prediction.linearity import is_linear
+from labelcert.prediction.one_vs_rest import OneVsRest
+from labelcert.prediction.predictor import OPEN, TIED, Predictor
+from labelcert.prediction.sign import Sign
+from labelcert.problem import Problem
+
+
+def predictor_for(problem: Problem, *, linear: bool) -> Predictor:
+    """The predictor of a problem: one score decides between two classes, one score per class between more."""
+    kind = Sign if problem.n_classes == 2 else OneVsRest
+    return kind(problem, linear=linear)
+
+
+__all__ = ["OPEN", "TIED", "OneVsRest", "Predictor", "Sign", "is_linear", "predictor_for"]

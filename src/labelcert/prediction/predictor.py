@@ -1,0 +1,90 @@
+"""What every predictor offers: clean predictions, and which of them a relabelling provably changes."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.prediction.scoring import EXACT_LIMIT, HingeScorer, LinearScorer, Scorer
+from labelcert.problem import Problem
+
+TIED, OPEN = -1, -2
+"""Clean prediction of a node whose highest score is shared, and of one that cannot be decided."""
+
+
+class Predictor(ABC):
+    """The model that is certified, trained on any labels.
+
+    Parameters
+    ----------
+    problem : Problem
+    linear : bool
+        Scores are linear in the labels: the square loss, or every label of every model at its cap.
+
+    Attributes
+    ----------
+    scorer : Scorer
+    predicted : (n,) array
+        Clean prediction of each test node, as a position in ``classes``; ``TIED`` or ``OPEN`` where there is none.
+    shown : (n,) array
+        The class to show as the prediction, also where there is none.
+    decision : (n,) or (n, K) array
+        Clean scores, for information.
+    contrary : (n,) array or None
+        Nodes whose prediction was given and is not the model's own: see :meth:`with_predictions`.
+    """
+
+    tie_note: ClassVar[str]
+    """Who settled the radius of a node without a clean prediction, in a certificate's words."""
+
+    problem: Problem
+    linear: bool
+    scorer: Scorer
+    predicted: Int
+    shown: Int
+    decision: Float
+    contrary: Bool | None = None
+
+    def __init__(self, problem: Problem, *, linear: bool) -> None:
+        self.problem = problem
+        self.linear = linear
+        self.scorer = LinearScorer(problem) if linear else HingeScorer(problem)
+
+    @abstractmethod
+    def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """Nodes provably changed by labels ``codes``, and nodes provably unchanged (both False: undecided).
+
+        A node is changed where another class reaches the score of its predicted class.
+        """
+
+    @abstractmethod
+    def margins(self, codes: Int, nodes: Index) -> Float:
+        """(n,) score of the predicted class minus the highest other one under labels ``codes``, in float64.
+
+        In units of the scaled rows; good for finding attacks, not for proofs.
+        """
+
+    @abstractmethod
+    def becomes(self, codes: Int, node: int) -> int:
+        """The class other than the predicted one with the highest score under labels ``codes``."""
+
+    def retrained(self) -> Predictor:
+        """The same model without the shortcut of linear scores, where retraining can be decided exactly."""
+        if not self.linear or self.problem.loss != "hinge" or self.problem.m > EXACT_LIMIT:
+            return self
+        fresh = type(self)(self.problem, linear=False)
+        return fresh if self.contrary is None else fresh.with_predictions(self.predicted)
+
+    def with_predictions(self, predicted: Int) -> Predictor:
+        """The same model under the assumption that its clean predictions are these.
+
+        A node whose given prediction is not the model's own counts as changed by the clean labels already.
+        """
+        twin = copy.copy(self)
+        twin.predicted, twin.shown = predicted, np.where(predicted >= 0, predicted, self.shown)
+        twin.contrary = predicted != self.predicted
+        return twin

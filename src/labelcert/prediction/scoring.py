@@ -1,0 +1,293 @@
+"""Scores of test rows under any labels, with proved error bounds; rational arithmetic where these are not enough.
+
+Every sign that a certificate rests on is decided through a :class:`Scorer`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from labelcert.arrays import Float, Index, Signs
+from labelcert.problem import Problem
+from labelcert.svm.error_bound import bound
+from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
+from labelcert.svm.pivoting import UNIT_ROUNDOFF, Machine, Scratch, new_scratch, settle
+
+UNDECIDED = np.int8(2)
+"""Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
+
+EXACT_LIMIT = 300
+"""Largest m for which a linear system is solved in rational arithmetic."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One training in float64.
+
+    Attributes
+    ----------
+    y : (m,) array
+        The labels, ±1.
+    z : (m,) array
+        What multiplies the scaled rows: dual variables, or the labels themselves where scores are linear in them.
+    tau : float
+        Bound on the error of every score.
+    state : (m,) array or None
+        States of the labels that float64 found: where the exact solution starts.
+    """
+
+    y: Float
+    z: Float
+    tau: float
+    state: Signs | None = None
+
+
+class Scorer(ABC):
+    """Scores all test rows of one problem after training on any labels.
+
+    Attributes
+    ----------
+    problem : Problem
+    rows : (n, m) array
+        What is multiplied by ``Training.z``, scaled by powers of two to norms of at most 1.
+    scale : (n,) array
+        Multiplies the scores of the scaled rows back.
+    """
+
+    problem: Problem
+    rows: Float
+    scale: Float
+
+    def __init__(self) -> None:
+        self._integers: dict[int, list[int]] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether rational arithmetic is within reach."""
+        return self.problem.m <= EXACT_LIMIT
+
+    @abstractmethod
+    def train(self, y: Float) -> Training:
+        """Train on labels ``y`` (±1) in float64."""
+
+    @abstractmethod
+    def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
+        """``(Z, D)`` such that ``row·Z / D``, with the row in integers, is the score up to a positive factor.
+
+        The factor depends on the row alone, so that scores of one node under different labels can be compared. None
+        where rational arithmetic is out of reach.
+        """
+
+    @abstractmethod
+    def exact_signs(self, training: Training, nodes: Index) -> Signs:
+        """Signs of some nodes in rational arithmetic; ``UNDECIDED`` where that is out of reach."""
+
+    def scores(self, training: Training, nodes: Index | None = None) -> Float:
+        """Scores of the scaled rows: all of them, or those of some nodes."""
+        if nodes is None:
+            return self.rows @ training.z
+        if nodes.size <= 4:  # waking up the threads of a BLAS would cost more than the sum
+            return np.sum(self.rows[nodes] * training.z, axis=1)
+        return self.rows[nodes] @ training.z
+
+    def signs(self, training: Training, nodes: Index | None = None) -> Signs:
+        """Signs of the scores: -1, 0, 1, or ``UNDECIDED``."""
+        p = self.scores(training, nodes)
+        out = np.sign(p).astype(np.int8)
+        doubtful = np.flatnonzero(~(np.abs(p) > training.tau))
+        if doubtful.size:
+            out[doubtful] = self.exact_signs(training, doubtful if nodes is None else nodes[doubtful])
+        return out
+
+    def integer_row(self, t: int) -> list[int]:
+        """Test row ``t`` in integers, up to a power of two."""
+        if t not in self._integers:
+            self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
+        return self._integers[t]
+
+    def _exact_products(self, Z: list[Any], nodes: Index) -> Signs:
+        """Signs of the products of some test rows with exact numbers."""
+        products = (sum(k * v for k, v in zip(self.integer_row(int(t)), Z, strict=True)) for t in nodes)
+        return np.array([_sign(p) for p in products], dtype=np.int8)
+
+
+class HingeScorer(Scorer):
+    """The SVM, retrained."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__()
+        self.problem = problem
+        self.rows, self.scale = unit_rows(problem.K_test)
+        Q, C = problem.K_train, problem.C
+        largest = float(np.abs(Q).max())
+        diagonal = float(np.diag(Q).max())
+        well = problem.min_eig >= 1e-9 * largest
+        gap_ridge = 0.0 if well else 2.0**-46 * diagonal
+        self.machine = Machine(
+            Q=Q,
+            C=C,
+            ridge=0.0 if well else 2.0**-40 * diagonal,
+            min_eig=problem.min_eig,
+            entry_max=largest,
+            row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
+            gap_ridge=gap_ridge,
+            gap_factor=_gap_factor(Q, self.rows, gap_ridge, problem.min_eig),
+        )
+        self._threads = threading.local()
+        self._exact: ExactSVM | None = None
+
+    @property
+    def _scratch(self) -> Scratch:
+        """Memory to train in, one for each thread."""
+        if not hasattr(self._threads, "scratch"):
+            self._threads.scratch = new_scratch(self.problem.m)
+        return self._threads.scratch
+
+    def train(self, y: Float) -> Training:
+        """Retrain in float64."""
+        s = self._scratch
+        s.chill()
+        y = y.copy()  # always writable: compiled code knows read-only arrays as another type
+        settle(self.machine, s, y)
+        tau, _ = bound(self.machine, s, y)
+        return Training(y, s.z.copy(), tau, s.state.copy())
+
+    def exact_signs(self, training: Training, nodes: Index) -> Signs:
+        """Retrain in rational arithmetic, from the states that float64 found."""
+        found = self.exact_solution(training)
+        return np.full(nodes.size, UNDECIDED) if found is None else self._exact_products(found[0], nodes)
+
+    def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
+        """The same, as numerators and denominator of ``z``."""
+        if not self.exact:
+            return None
+        if self._exact is None:
+            self._exact = ExactSVM(self.problem.K_train, self.problem.C)
+        assert training.state is not None
+        return self._exact.solution(training.y, training.state, training.z)
+
+
+class LinearScorer(Scorer):
+    """Scores that are linear in the labels: kernel ridge regression, or an SVM with every label at its cap.
+
+    Attributes
+    ----------
+    row_errors : (n,) array
+        2-norm error of each scaled row (0 where the rows are exact).
+    slack : float
+        Largest error of a score that comes from the rows.
+    """
+
+    @property
+    def exact(self) -> bool:
+        """Sums are always within reach, linear systems up to a size."""
+        return self.problem.loss == "hinge" or super().exact
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__()
+        self.problem = problem
+        self._ridge: ExactRidge | None = None
+        if problem.loss == "square":
+            H, errors = ridge_rows(problem)
+            self.rows, self.scale = unit_rows(H)
+            self.row_errors = errors / self.scale
+        else:
+            self.rows, scale = unit_rows(problem.K_test)
+            self.row_errors = np.zeros(problem.n_test)
+            self.scale = scale * problem.C
+        self.slack = float(self.row_errors.max()) * math.sqrt(problem.m)
+        self._tau = 1.01 * (UNIT_ROUNDOFF * (problem.m + 3) * math.sqrt(problem.m) + self.slack)
+
+    def train(self, y: Float) -> Training:
+        """Nothing is trained: the labels multiply the rows."""
+        return Training(y, y, self._tau)
+
+    def exact_signs(self, training: Training, nodes: Index) -> Signs:
+        """Exact sums (at the cap), or one exact linear solve (ridge)."""
+        y = training.y
+        if self.problem.loss == "hinge":
+            return np.array([_sign(math.fsum(self.problem.K_test[t] * y)) for t in nodes], dtype=np.int8)
+        if not self.exact:
+            return np.full(nodes.size, UNDECIDED)
+        return self._exact_products(self._exact_ridge().solve([int(v) for v in y]), nodes)
+
+    def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
+        """The labels themselves (at the cap), or one exact linear solve (ridge)."""
+        whole = [int(v) for v in training.y]
+        if self.problem.loss == "hinge":
+            return whole, 1
+        return self._exact_ridge().solution(whole) if self.exact else None
+
+    def exact_row(self, t: int) -> list[Any] | None:
+        """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""
+        row = self.integer_row(t)
+        if self.problem.loss == "hinge":
+            return row
+        return self._exact_ridge().solve(row) if self.exact else None
+
+    def _exact_ridge(self) -> ExactRidge:
+        if self._ridge is None:
+            self._ridge = ExactRidge(self.problem.K_train, self.problem.C)
+        return self._ridge
+
+
+def unit_rows(K: Float) -> tuple[Float, Float]:
+    """Rows scaled by powers of two (exactly) to 2-norms at most 1, and what multiplies them back, (n,)."""
+    largest = np.abs(K).max(axis=1)
+    first = 2.0 ** np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
+    entries = K / first[:, None]
+    norms = np.linalg.norm(entries, axis=1) * (1 + 1e-9)
+    second = 2.0 ** np.ceil(np.log2(np.maximum(norms, 1.0)))
+    return np.ascontiguousarray(entries / second[:, None]), first * second
+
+
+def ridge_rows(problem: Problem) -> tuple[Float, Float]:
+    """Rows ``h_t = (Q + λI)⁻¹ k_t`` with ``λ = 1/(2C)``, and proved bounds on their 2-norm errors.
+
+    The error is at most the residual's norm over the smallest eigenvalue of ``Q + λI``, which is at least λ.
+    """
+    m = problem.m
+    lam = 1.0 / (2.0 * problem.C)
+    A = problem.K_train + lam * np.eye(m)
+    try:
+        factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+        H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
+    except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
+        H = np.linalg.lstsq(A, problem.K_test.T, rcond=None)[0].astype(np.float64)
+    residual = problem.K_test.T - A @ H
+    norm_a = float(np.linalg.norm(A))
+    rounding = 2.0 * UNIT_ROUNDOFF * (m + 4) * (norm_a * np.linalg.norm(H, axis=0) + 1e-290)
+    rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(problem.K_test, axis=1)
+    errors = 1.01 * (np.linalg.norm(residual, axis=0) + rounding) / (0.999999 * (lam + problem.min_eig))
+    return np.ascontiguousarray(H.T), errors
+
+
+def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
+    """Proved upper bound on ``k·(Q + ridge·I)⁻¹·k`` over all rows.
+
+    For any x, with r = k − Ax: ``k·A⁻¹k = 2k·x − x·Ax + r·A⁻¹r`` and ``r·A⁻¹r ≤ ‖r‖²/λ_min(A)``.
+    """
+    m = Q.shape[0]
+    floor = ridge + min_eig
+    if floor <= 0.0:
+        return 0.0  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
+    A = Q + ridge * np.eye(m)
+    X = np.linalg.lstsq(A, rows.T, rcond=None)[0]
+    AX = A @ X
+    u = 4.0 * UNIT_ROUNDOFF * (m + 4)
+    absolute = np.abs(A) @ np.abs(X)
+    residual = np.linalg.norm(np.abs(rows.T - AX) + u * (np.abs(rows.T) + absolute), axis=0)
+    quadratic = 2 * np.sum(rows.T * X, axis=0) - np.sum(X * AX, axis=0)
+    rounding = u * (2 * np.sum(np.abs(rows.T * X), axis=0) + np.sum(np.abs(X) * absolute, axis=0))
+    return 1.01 * float(np.max(quadratic + rounding + residual**2 / (0.999 * floor)))
+
+
+def _sign(value: Any) -> int:
+    return (value > 0) - (value < 0)

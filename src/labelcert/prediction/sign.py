@@ -1,0 +1,51 @@
+"""Two classes: the sign of one score decides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Index, Int, Signs
+from labelcert.prediction.predictor import OPEN, TIED, Predictor
+from labelcert.problem import Problem
+from labelcert.problem.problem import signs_of
+
+
+class Sign(Predictor):
+    """One model whose positive scores mean ``classes[1]``."""
+
+    tie_note = "clean score"
+
+    def __init__(self, problem: Problem, *, linear: bool) -> None:
+        super().__init__(problem, linear=linear)
+        training = self.scorer.train(problem.y)
+        clean = self.scorer.signs(training)
+        self.decision = self.scorer.scores(training) * self.scorer.scale
+        self.decision[clean == 0] = 0.0
+        decided = np.abs(clean) <= 1
+        self.shown = np.where(decided, clean >= 0, self.decision >= 0).astype(np.int64)
+        self.predicted = np.where(decided, np.where(clean == 0, TIED, self.shown), OPEN)
+
+    def signed_rows(self, nodes: Index) -> Float:
+        """(m, n) scaled rows of some nodes, transposed, times the sign of their clean prediction.
+
+        A node is changed where its signed score is at most 0.
+        """
+        return np.ascontiguousarray((self.scorer.rows[nodes] * self._sides(nodes)[:, None]).T)
+
+    def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """The sign is the other one, or the score is zero."""
+        signs: Signs = self.scorer.signs(self.scorer.train(signs_of(codes, 1)), nodes)
+        side = signs * self._sides(nodes)
+        decided = np.abs(signs) <= 1
+        return decided & (side <= 0), decided & (side > 0)
+
+    def margins(self, codes: Int, nodes: Index) -> Float:
+        """The signed score."""
+        return self.scorer.scores(self.scorer.train(signs_of(codes, 1)), nodes) * self._sides(nodes)
+
+    def becomes(self, codes: Int, node: int) -> int:
+        """The other class."""
+        return 1 - int(self.predicted[node])
+
+    def _sides(self, nodes: Index) -> Float:
+        return 2.0 * self.predicted[nodes] - 1.0

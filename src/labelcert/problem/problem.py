@@ -1,0 +1,170 @@
+"""The question that every engine answers: a validated, immutable certification problem."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Float, Int, Values
+from labelcert.errors import InvalidInput
+from labelcert.problem import validation
+from labelcert.problem.relabelling import Relabelling
+from labelcert.problem.threat import Adversary, Threat
+
+LOSSES = ("hinge", "square")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Kernel, labels, test rows and adversary of one certificate.
+
+    Build it with :meth:`build`, which validates. m labels, n test nodes.
+
+    Attributes
+    ----------
+    K_train : (m, m) array
+        The kernel that is certified, bit for bit: the given one plus ``shift`` on its diagonal.
+    K_test : (n, m) array
+    labels : (m,) array
+        In the user's own values; ``classes`` are the K distinct ones.
+    codes : (m,) array
+        Class of each label, as a position in ``classes``.
+    C : float
+    loss : {"hinge", "square"}
+    threat : Threat
+    adversary : Adversary
+    max_flips : int
+        Largest budget asked for, in cost units.
+    shift : float
+        0 unless the given kernel missed positive semidefiniteness by rounding.
+    min_eig : float
+        Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known).
+    """
+
+    K_train: Float
+    K_test: Float
+    labels: Values
+    classes: Values
+    codes: Int
+    C: float
+    loss: str
+    threat: Threat
+    adversary: Adversary
+    max_flips: int
+    shift: float
+    min_eig: float
+
+    @classmethod
+    def build(
+        cls,
+        K_train: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        K_test: npt.ArrayLike,
+        C: float,
+        *,
+        threat: Threat | None = None,
+        max_flips: int | None = None,
+        loss: str = "hinge",
+    ) -> Problem:
+        """Validate everything, before any work starts.
+
+        Examples
+        --------
+        >>> problem = Problem.build([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"], [[1.0, 0.2]], C=1.0)
+        >>> problem.codes, problem.max_flips
+        (array([0, 1]), 2)
+        """
+        if loss not in LOSSES:
+            raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+        values, classes, codes = validation.check_labels(labels)
+        Q = validation.check_train_kernel(K_train, codes.size)
+        rows = validation.check_test_kernel(K_test, codes.size)
+        cap = validation.check_cap(C)
+        threat = Threat() if threat is None else threat
+        if not isinstance(threat, Threat):
+            raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
+        adversary = threat.resolve(values, classes)
+        budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
+        Q, shift, min_eig = validation.settle_kernel(Q, rows)
+        for array in (Q, rows, values, classes, codes):
+            array.setflags(write=False)
+        return cls(
+            K_train=Q,
+            K_test=rows,
+            labels=values,
+            classes=classes,
+            codes=codes,
+            C=cap,
+            loss=loss,
+            threat=threat,
+            adversary=adversary,
+            max_flips=budget,
+            shift=shift,
+            min_eig=min_eig,
+        )
+
+    @property
+    def m(self) -> int:
+        """Number of labels."""
+        return int(self.codes.size)
+
+    @property
+    def n_test(self) -> int:
+        """Number of test nodes."""
+        return int(self.K_test.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """Number K of classes."""
+        return int(self.classes.size)
+
+    @property
+    def y(self) -> Float:
+        """(m,) labels of a two-class problem as signs: +1 for ``classes[1]``."""
+        return signs_of(self.codes, 1)
+
+    def relabelled(self, change: Relabelling) -> Int:
+        """(m,) class of each label after a change."""
+        codes = self.codes.copy()
+        codes[self.adversary.labels[change.positions]] = change.targets
+        return codes
+
+    def one_vs_rest(self, c: int) -> Problem:
+        """The two-class problem of class ``c`` (+1) against the rest (-1), under the same adversary.
+
+        Its flippable labels are those that a relabelling can toggle: labels of ``c``, and labels that may become it.
+
+        Examples
+        --------
+        >>> problem = Problem.build(np.eye(3), ["a", "b", "c"], np.eye(3), C=1.0)
+        >>> problem.one_vs_rest(2).y
+        array([-1., -1.,  1.])
+        """
+        member = self.codes == c
+        return replace(
+            self,
+            labels=member,
+            classes=np.array([False, True]),
+            codes=member.astype(np.int64),
+            adversary=self.adversary.toggling(self.codes, c),
+        )
+
+    def digest(self) -> str:
+        """SHA-256 over everything that decides the answer."""
+        h = hashlib.sha256()
+        for array in (self.K_train, self.K_test):
+            h.update(repr(array.shape).encode())
+            h.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        a = self.adversary
+        for whole in (self.codes, a.labels, a.costs, a.groups, a.group_caps, a.targets):
+            h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
+        h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
+        return h.hexdigest()
+
+
+def signs_of(codes: Int, c: int) -> Float:
+    """(m,) labels of class ``c`` against the rest: +1 and -1."""
+    return np.where(codes == c, 1.0, -1.0)

@@ -1,0 +1,64 @@
+"""A change of labels: the one form in which attacks are handled inside the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from labelcert.arrays import Int
+
+
+@dataclass(frozen=True, eq=False)
+class Relabelling:
+    """Which labels change, and what they become.
+
+    Attributes
+    ----------
+    positions : (k,) array
+        Positions among the labels that the adversary may change (``Adversary.labels``), ascending.
+    targets : (k,) array
+        The classes that they become, as positions in ``Problem.classes``.
+
+    Examples
+    --------
+    >>> change = Relabelling.of({4: 0, 1: 2})
+    >>> change.positions.tolist(), change.targets.tolist(), change == Relabelling.of({1: 2, 4: 0})
+    ([1, 4], [2, 0], True)
+    """
+
+    positions: Int
+    targets: Int
+
+    @classmethod
+    def of(cls, moves: Mapping[int, int]) -> Relabelling:
+        """From ``{position: new class}``."""
+        order = sorted(moves)
+        return cls(np.array(order, dtype=np.int64), np.array([moves[i] for i in order], dtype=np.int64))
+
+    @property
+    def moves(self) -> dict[int, int]:
+        """``{position: new class}``."""
+        return dict(zip(self.positions.tolist(), self.targets.tolist(), strict=True))
+
+    def plus(self, position: int, target: int) -> Relabelling:
+        """With one more label changed."""
+        return Relabelling.of({**self.moves, position: target})
+
+    def __len__(self) -> int:
+        return int(self.positions.size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Relabelling) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> bytes:
+        return self.positions.tobytes() + self.targets.tobytes()
+
+
+NOTHING = Relabelling.of({})
+"""The clean labels."""

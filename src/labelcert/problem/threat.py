@@ -1,0 +1,382 @@
+"""What the adversary may do to the labels.
+
+:class:`Threat` is what a user writes down; :class:`Adversary` is the same, resolved against one set of labels,
+as engines read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Bool, Float, Int, Values
+from labelcert.errors import InvalidInput
+from labelcert.problem.relabelling import Relabelling
+
+MAX_TOTAL_COST = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Threat:
+    """Which labels the adversary may change, at what price, and within which limits.
+
+    The default is the paper's adversary: any label, one unit each.
+
+    Parameters
+    ----------
+    trusted : (m,) boolean array, optional
+        True where a label is verified and cannot be changed.
+    costs : (m,) integer array, optional
+        Price of changing each label, at least 1. Budgets and radii are then in these units.
+    allowed_flips : mapping, optional
+        ``{label: labels it may become}``; a label that is not a key cannot be changed. ``{"spam": ["ham"]}`` lets
+        the adversary hide spam but not invent it.
+    allowed_targets : sequence of m entries, optional
+        The labels that each single label may become: a list for each, or None where nothing restricts it. Together
+        with ``allowed_flips``, both must allow a change.
+    groups : sequence of m hashable values, optional
+        Where each label comes from (its annotator, say). None: from nowhere in particular.
+    group_budgets : int or mapping from group to int, optional
+        Most that may be spent inside each group, in the same units; groups without an entry have no limit of
+        their own.
+
+    Examples
+    --------
+    >>> Threat(trusted=[True, False, False], costs=[1, 2, 2])
+    Threat(trusted=1 of 3, costs=1..2)
+    """
+
+    trusted: npt.ArrayLike | None = None
+    costs: npt.ArrayLike | None = None
+    allowed_flips: Mapping[Any, Collection[Any]] | None = None
+    groups: Sequence[Hashable] | None = None
+    group_budgets: int | Mapping[Any, int] | None = None
+    allowed_targets: Sequence[Collection[Any] | None] | None = None
+
+    def __repr__(self) -> str:
+        parts = []
+        if self.trusted is not None:
+            mask = np.asarray(self.trusted)
+            parts.append(f"trusted={int(np.count_nonzero(mask))} of {mask.size}")
+        if self.costs is not None:
+            costs = np.asarray(self.costs)
+            parts.append(f"costs={costs.min()}..{costs.max()}" if costs.size else "costs=[]")
+        if self.allowed_flips is not None:
+            parts.append(f"allowed_flips={dict(self.allowed_flips)!r}")
+        if self.groups is not None:
+            parts.append(f"groups={len(set(self.groups))}")
+        if self.group_budgets is not None:
+            parts.append(f"group_budgets={self.group_budgets!r}")
+        if self.allowed_targets is not None:
+            parts.append(f"allowed_targets={sum(t is not None for t in self.allowed_targets)} lists")
+        return f"Threat({', '.join(parts)})"
+
+    def resolve(self, labels: Values, classes: Values) -> Adversary:
+        """Check everything against the labels and turn it into arrays.
+
+        Parameters
+        ----------
+        labels : (m,) array
+            In the user's own values.
+        classes : (K,) array
+            The distinct values.
+        """
+        m = labels.size
+        targets = self._targets(labels, classes)
+        flippable = ~_mask("trusted", self.trusted, m) & targets.any(axis=1)
+        costs = _costs(self.costs, m)
+        if self.groups is None and self.group_budgets is not None:
+            raise InvalidInput("group_budgets needs groups: give the group of each label as groups=[...]")
+        group_of, names = _groups(self.groups, m)
+        caps = _caps(self.group_budgets, names)
+        limited = np.array([g for g, cap in enumerate(caps) if cap is not None], dtype=np.int64)
+        renumber = np.full(len(names) + 1, -1, dtype=np.int64)
+        renumber[limited] = np.arange(limited.size)
+        index = np.flatnonzero(flippable)
+        groups = renumber[group_of[index]]
+        return Adversary(
+            m=m,
+            labels=index,
+            costs=costs[index],
+            groups=groups,
+            group_caps=np.array([min(caps[g] or 0, MAX_TOTAL_COST) for g in limited], dtype=np.int64),
+            never=int(costs.sum()) + 1,
+            targets=targets[index],
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The threat in plain JSON values, as certificates record it."""
+        return {
+            "trusted": None if self.trusted is None else np.flatnonzero(np.asarray(self.trusted)).tolist(),
+            "costs": None if self.costs is None else np.asarray(self.costs).tolist(),
+            "allowed_flips": None
+            if self.allowed_flips is None
+            else [[str(a), [str(b) for b in bs]] for a, bs in self.allowed_flips.items()],
+            "allowed_targets": None
+            if self.allowed_targets is None
+            else [None if targets is None else [str(b) for b in _listed(targets)] for targets in self.allowed_targets],
+            "groups": None if self.groups is None else [str(g) for g in self.groups],
+            "group_budgets": {str(g): int(b) for g, b in self.group_budgets.items()}
+            if isinstance(self.group_budgets, Mapping)
+            else None
+            if self.group_budgets is None
+            else int(self.group_budgets),
+        }
+
+    def _targets(self, labels: Values, classes: Values) -> Bool:
+        """(m, K) which classes each label may become."""
+        may: Bool = labels[:, None] != classes[None, :]
+        if self.allowed_flips is not None:
+            may &= self._by_label(labels, classes)
+        if self.allowed_targets is not None:
+            may &= self._by_index(labels.size, classes)
+        return may
+
+    def _by_label(self, labels: Values, classes: Values) -> Bool:
+        if not isinstance(self.allowed_flips, Mapping):
+            raise InvalidInput(
+                "allowed_flips must be a mapping {label: [labels it may become]}, "
+                f"got {type(self.allowed_flips).__name__}"
+            )
+        may = np.zeros((labels.size, classes.size), dtype=bool)
+        for source, targets in self.allowed_flips.items():
+            columns = _classes_of("allowed_flips", [source, *_listed(targets)], classes)
+            may[np.ix_(labels == classes[columns[0]], columns[1:])] = True
+        return may
+
+    def _by_index(self, m: int, classes: Values) -> Bool:
+        lists = self.allowed_targets
+        assert lists is not None
+        if isinstance(lists, str | Mapping) or len(lists) != m:
+            raise InvalidInput(
+                f"allowed_targets must have one entry per label ({m}): a list of labels that it may become, or None; "
+                f"got {f'{len(lists)} entries' if not isinstance(lists, str | Mapping) else type(lists).__name__}"
+            )
+        may = np.zeros((m, classes.size), dtype=bool)
+        for i, targets in enumerate(lists):
+            if targets is None:
+                may[i] = True
+            else:
+                may[i, _classes_of("allowed_targets", _listed(targets), classes)] = True
+        return may
+
+
+@dataclass(frozen=True, eq=False)
+class Adversary:
+    """A threat resolved against m labels.
+
+    Attributes
+    ----------
+    m : int
+    labels : (ν,) array
+        Indices of the labels that may be flipped, ascending.
+    costs, groups : (ν,) arrays
+        Cost of each, and the index of its limited group (-1: none).
+    group_caps : (G,) array
+        Budgets of the limited groups.
+    targets : (ν, K) array
+        Which classes each of these labels may become.
+    never : int
+        The radius that means "no admissible change of labels does it": total cost of all m labels, plus one.
+    """
+
+    m: int
+    labels: Int
+    costs: Int
+    groups: Int
+    group_caps: Int
+    never: int
+    targets: Bool
+
+    def toggling(self, codes: Int, c: int) -> Adversary:
+        """The same adversary on the labels that can enter or leave class ``c``.
+
+        Parameters
+        ----------
+        codes : (m,) array
+            Class of each label.
+        c : int
+        """
+        part = self.only(np.flatnonzero((codes[self.labels] == c) | self.targets[:, c]).astype(np.int64))
+        return replace(part, targets=np.ones((part.labels.size, 2), dtype=bool))
+
+    def only(self, positions: Int) -> Adversary:
+        """The adversary who leaves all other labels alone."""
+        return replace(
+            self,
+            labels=self.labels[positions],
+            costs=self.costs[positions],
+            groups=self.groups[positions],
+            targets=self.targets[positions],
+        )
+
+    @property
+    def full_budget(self) -> int:
+        """The largest budget worth asking for: the total cost of all labels."""
+        return self.never - 1
+
+    @property
+    def group_totals(self) -> Int:
+        """(G,) cost of flipping all of each limited group."""
+        totals = np.zeros(self.group_caps.size, dtype=np.int64)
+        grouped = self.groups >= 0
+        np.add.at(totals, self.groups[grouped], self.costs[grouped])
+        return totals
+
+    def cost(self, change: Relabelling) -> int:
+        """What a relabelling costs."""
+        return int(self.costs[change.positions].sum())
+
+    def admits(self, change: Relabelling, budget: int) -> bool:
+        """Whether the threat allows a relabelling within a budget: each label once, its target, and every price."""
+        p = change.positions
+        if np.unique(p).size != p.size or not self.targets[p, change.targets].all():
+            return False
+        return self.affords(p, budget)
+
+    def affords(self, positions: Int, budget: int) -> bool:
+        """Whether a budget, and those of the groups, pay for changing some labels (by their positions)."""
+        costs, groups = self.costs[positions], self.groups[positions]
+        spent = np.zeros(self.group_caps.size, dtype=np.int64)
+        np.add.at(spent, groups[groups >= 0], costs[groups >= 0])
+        return bool(costs.sum() <= budget and np.all(spent <= self.group_caps))
+
+    def affordable(self, left: int, spent: Int | None = None) -> Bool:
+        """(ν,) which labels can be changed with so much of the budget left, one at a time.
+
+        Parameters
+        ----------
+        left : int
+        spent : position array, optional
+            Labels that are changed already: they use up the budgets of their groups, and cannot be changed again.
+        """
+        spent = np.zeros(0, dtype=np.int64) if spent is None else spent
+        caps = self.group_caps.copy()
+        groups = self.groups[spent]
+        np.subtract.at(caps, groups[groups >= 0], self.costs[spent][groups >= 0])
+        may = self.costs <= left
+        grouped = self.groups >= 0
+        may[grouped] &= self.costs[grouped] <= caps[self.groups[grouped]]
+        may[spent] = False
+        return may
+
+    def flipped(self, positions: Int) -> Relabelling:
+        """Some labels, each changed to the first class that it may become: the other one, where there are two."""
+        return Relabelling(positions, self.targets[positions].argmax(axis=1).astype(np.int64))
+
+    def payable(self, budget: int) -> Bool:
+        """(B + 1,) whether some labels cost exactly so much together; no attack becomes possible at other budgets."""
+        sums = np.zeros(budget + 1, dtype=bool)
+        sums[0] = True
+        for cost in self.costs.tolist():
+            if cost <= budget:
+                sums[cost:] |= sums[: budget + 1 - cost].copy()
+        return sums
+
+    def most_flips(self, budget: int) -> int:
+        """How many labels a budget can change at the most (group budgets are ignored: an upper bound)."""
+        return int(np.searchsorted(np.cumsum(np.sort(self.costs)), budget, side="right"))
+
+    def count_sets(self, budget: int, options: Int | None = None) -> float:
+        """Number of admissible sets of flips within ``budget`` (exact up to 2**53).
+
+        With ``options`` (ν,), the number of ways to change each label, the number of relabellings instead.
+        """
+        return float(self.count_by_budget(budget, options)[-1])
+
+    def count_by_budget(self, budget: int, options: Int | None = None) -> Float:
+        """(B + 1,) the same for every budget up to ``budget``."""
+        options = np.ones(self.labels.size, dtype=np.int64) if options is None else options
+        ways = self._count_group(-1, budget, options)
+        for group, cap in enumerate(self.group_caps.tolist()):
+            own = self._count_group(group, min(budget, cap), options)
+            ways = np.minimum(np.convolve(ways, np.trim_zeros(own, "b"))[: budget + 1], _COUNT_CEILING)
+        return np.cumsum(ways)
+
+    def _count_group(self, group: int, cap: int, options: Int) -> Float:
+        """(cap + 1,) number of sets inside one group (-1: labels without one) of each cost."""
+        ways = np.zeros(cap + 1)
+        ways[0] = 1.0
+        members = self.groups == group
+        for cost, choices in zip(self.costs[members].tolist(), options[members].tolist(), strict=True):
+            if cost <= cap:
+                more = ways.copy()
+                more[cost:] += choices * ways[: cap + 1 - cost]
+                ways = np.minimum(more, _COUNT_CEILING)
+        return ways
+
+
+_COUNT_CEILING = 1e150
+"""Beyond this nobody counts; low enough that products and sums stay finite."""
+
+
+def _listed(targets: Any) -> list[Any]:
+    return list(targets) if isinstance(targets, list | tuple | set | frozenset | np.ndarray) else [targets]
+
+
+def _classes_of(name: str, values: list[Any], classes: Values) -> list[int]:
+    """Positions of some labels among the classes."""
+    known = classes.tolist()
+    for value in values:
+        if value not in known:
+            raise InvalidInput(f"{name} names the label {value!r}, but the labels are {known}")
+    return [known.index(value) for value in values]
+
+
+def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> Bool:
+    if mask is None:
+        return np.zeros(m, dtype=bool)
+    array = np.asarray(mask)
+    if array.dtype != np.bool_:
+        raise InvalidInput(
+            f"{name} must be a boolean mask with one entry per label, got dtype {array.dtype}; "
+            f"from indices: mask = numpy.zeros({m}, bool); mask[indices] = True"
+        )
+    if array.shape != (m,):
+        raise InvalidInput(f"{name} must have one entry per label, shape ({m},), got shape {array.shape}")
+    return array
+
+
+def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
+    if costs is None:
+        return np.ones(m, dtype=np.int64)
+    array = np.asarray(costs)
+    if array.shape != (m,):
+        raise InvalidInput(f"costs must have one entry per label, shape ({m},), got shape {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"costs must be whole numbers, got dtype {array.dtype}; scale them to integers")
+    if array.min() < 1:
+        raise InvalidInput(f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted")
+    total = int(array.sum(dtype=object))
+    if total > MAX_TOTAL_COST:
+        raise InvalidInput(f"costs add up to {total}, more than {MAX_TOTAL_COST}; divide them by a common unit")
+    return array.astype(np.int64)
+
+
+def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashable]]:
+    """Index of each label's group (last index, one past the names: none) and the groups' names."""
+    if groups is None:
+        return np.zeros(m, dtype=np.int64), []
+    if len(groups) != m:
+        raise InvalidInput(f"groups must have one entry per label ({m}), got {len(groups)}")
+    values = [g.item() if isinstance(g, np.generic) else g for g in groups]
+    values = [None if g != g else g for g in values]  # NaN, as tables have it for "none"
+    names = list(dict.fromkeys(g for g in values if g is not None))
+    position = {g: k for k, g in enumerate(names)}
+    return np.array([len(names) if g is None else position[g] for g in values], dtype=np.int64), names
+
+
+def _caps(budgets: int | Mapping[Any, int] | None, names: list[Hashable]) -> list[int | None]:
+    if budgets is None:
+        return [None] * len(names)
+    mapping = dict(budgets) if isinstance(budgets, Mapping) else dict.fromkeys(names, budgets)
+    for group, cap in mapping.items():
+        if group not in names:
+            raise InvalidInput(f"group_budgets names the group {group!r}, but the groups are {names}")
+        if isinstance(cap, bool) or not isinstance(cap, int | np.integer) or cap < 0:
+            raise InvalidInput(f"the budget of group {group!r} must be a whole number ≥ 0, got {cap!r}")
+    return [None if g not in mapping else int(mapping[g]) for g in names]

@@ -1,0 +1,268 @@
+"""Every check of a user's arrays, in one place.
+
+Each function returns a clean float64 array (or raises :class:`~labelcert.errors.InvalidInput` with a message
+that says what was expected, what came, and what to do).
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from labelcert.arrays import Float, Int, Values
+from labelcert.errors import InvalidInput
+from labelcert.svm import exact
+
+SYMMETRY_TOLERANCE = 1e-10
+"""Largest asymmetry, relative to the largest entry, that counts as rounding."""
+
+PSD_TOLERANCE = 1e-10
+"""Most negative eigenvalue, relative to the largest, that counts as rounding."""
+
+RANGE_TOLERANCE = 1e-4
+"""How far a test row may leave the range of a nearly singular kernel, relative to its largest eigenvalue."""
+
+EXACT_PSD_LIMIT = 128
+"""Largest m for which a nearly singular kernel is examined in exact arithmetic."""
+
+LARGEST_FLOAT_CLASSES = 50
+"""More distinct labels than this, as real numbers, are no classes."""
+
+SMALLEST_C, LARGEST_C = 1e-12, 1e12
+
+LARGEST_ENTRY = 1e60
+"""Kernels whose largest entry is beyond this (or below its inverse) would overflow in error bounds."""
+
+
+def check_matrix(name: str, value: npt.ArrayLike) -> Float:
+    """A finite, two-dimensional, real array as float64."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be a matrix: rows of equal length ({error})") from None
+    if array.dtype == np.object_ or not (
+        np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
+    ):
+        raise InvalidInput(f"{name} must be a matrix of real numbers, got dtype {array.dtype}")
+    if array.ndim != 2:
+        raise InvalidInput(f"{name} must be a matrix (two dimensions), got shape {array.shape}")
+    array = array.astype(np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        i, j = np.argwhere(~finite)[0]
+        raise InvalidInput(
+            f"{name} must be finite, but entry ({i}, {j}) is {array[i, j]} "
+            f"({int((~finite).sum())} such entries); check the features and the kernel's parameters"
+        )
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest != 0.0 and not 1 / LARGEST_ENTRY <= largest <= LARGEST_ENTRY:
+        raise InvalidInput(
+            f"{name} has entries up to {largest:.3g}, outside of {1 / LARGEST_ENTRY:g} to {LARGEST_ENTRY:g}; "
+            "rescale the features: (K·s, C/s) is the same problem as (K, C)"
+        )
+    return array
+
+
+def check_train_kernel(value: npt.ArrayLike, m: int) -> Float:
+    """Shape and symmetry of the training kernel; an asymmetry within rounding is averaged away."""
+    K = check_matrix("K_train", value)
+    if K.shape[0] != K.shape[1]:
+        raise InvalidInput(f"K_train must be square (one row and column per label), got {K.shape[0]}x{K.shape[1]}")
+    if K.shape[0] != m:
+        raise InvalidInput(f"K_train must have one row per label: {m} labels, but K_train is {K.shape[0]}x{K.shape[1]}")
+    asymmetry = np.abs(K - K.T)
+    scale = np.abs(K).max()
+    if asymmetry.max() > SYMMETRY_TOLERANCE * scale:
+        i, j = np.unravel_index(int(asymmetry.argmax()), K.shape)
+        raise InvalidInput(
+            f"K_train must be symmetric, but entry ({i}, {j}) is {K[i, j]:.17g} and ({j}, {i}) is {K[j, i]:.17g}; "
+            "a kernel matrix is the same read either way: check how it was computed"
+        )
+    return np.ascontiguousarray((K + K.T) / 2)
+
+
+def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:
+    """Shape of the test rows."""
+    array = np.asarray(value)
+    if array.ndim == 2 and array.shape[0] == 0:
+        raise InvalidInput("K_test has no rows: there is no test node to certify")
+    K = check_matrix("K_test", value)
+    if K.shape[1] != m:
+        hint = "; it looks transposed: pass K_test.T" if K.shape[0] == m else ""
+        raise InvalidInput(
+            f"K_test must have one row per test node and one column per label ({m}), got shape {K.shape}{hint}"
+        )
+    return np.ascontiguousarray(K)
+
+
+def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
+    """The labels as an array, their K distinct values in order, and the class 0..K-1 of each label."""
+    labels = np.array(value)
+    if labels.ndim != 1:
+        raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
+    if labels.size == 0:
+        raise InvalidInput("labels is empty: at least two labelled points, one of each class, are needed")
+    if labels.dtype == np.object_:
+        values = labels.tolist()
+        if any(v is None for v in values):
+            raise InvalidInput(
+                f"labels must not be missing, but label {values.index(None)} is None; pass labelled points only"
+            )
+        kinds = {type(v).__name__ for v in values}
+        if len(kinds) > 1:
+            raise InvalidInput(f"labels must all be of one kind, got a mix of {', '.join(sorted(kinds))}")
+        labels = np.array(values)
+    if labels.dtype.kind == "T":
+        labels = labels.astype(np.str_)
+    if labels.dtype.kind not in "biufUS":
+        raise InvalidInput(
+            f"labels must be numbers, strings or booleans, got {type(labels.flat[0]).__name__} "
+            f"(dtype {labels.dtype}); pass their names instead"
+        )
+    if np.issubdtype(labels.dtype, np.floating) and not np.isfinite(labels).all():
+        bad = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise InvalidInput(f"labels must not be missing, but label {bad} is {labels[bad]}; pass labelled points only")
+    classes = np.unique(labels)
+    if classes.size == 1:
+        raise InvalidInput(
+            f"labels must hold at least two classes, but all {labels.size} are {classes[0]!r}; "
+            "with one class there is nothing to flip between"
+        )
+    if np.issubdtype(labels.dtype, np.floating) and classes.size > LARGEST_FLOAT_CLASSES:
+        raise InvalidInput(
+            f"labels must be classes, but they hold {classes.size} different real numbers, such as "
+            f"{classes[:3].tolist()}; these look like regression targets: round them, or pass names"
+        )
+    return labels, classes, np.searchsorted(classes, labels).astype(np.int64)
+
+
+def check_cap(C: float) -> float:
+    """A positive regularisation constant."""
+    if isinstance(C, bool) or not isinstance(C, numbers.Real):
+        raise InvalidInput(f"C must be a positive number, got {C!r}")
+    value = float(C)
+    if not value > 0 or not math.isfinite(value):
+        raise InvalidInput(f"C must be a positive finite number, got {C!r}; larger C means less regularisation")
+    if not SMALLEST_C <= value <= LARGEST_C:
+        raise InvalidInput(
+            f"C must be between {SMALLEST_C:g} and {LARGEST_C:g}, got {value:g}; "
+            "rescale the kernel instead: (K·s, C/s) is the same problem as (K, C)"
+        )
+    return value
+
+
+def check_budget(name: str, value: int | None, largest: int) -> int:
+    """A whole number of flips between 0 and ``largest``; None means ``largest``."""
+    if value is None:
+        return largest
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+    if not 0 <= value <= largest:
+        raise InvalidInput(f"{name} must be between 0 and {largest} (all labels), got {value}")
+    return int(value)
+
+
+def provably_positive_definite(A: Float, margin: float = 0.0) -> bool:
+    """Whether ``A − margin·I`` is positive definite, proved by a floating-point Cholesky factorisation.
+
+    If the factorisation of ``A − c·I`` runs through, with ``c ≥ γ_{m+1}/(1−γ_{m+1})·tr(A)``, then ``A`` is
+    positive definite (Rump 2006): ``c`` covers all rounding errors.
+    """
+    m = A.shape[0]
+    trace = float(np.abs(np.diag(A)).sum())
+    cover = 4.0 * (m + 3) * 2.0**-53 * (trace + m * abs(margin)) + 1e-290
+    try:
+        scipy.linalg.cholesky(A - (margin + cover) * np.eye(m), lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def settle_kernel(K: Float, K_test: Float) -> tuple[Float, float, float]:
+    """Make sure that every score is well defined: ``(kernel, shift, lower bound on its eigenvalues)``.
+
+    That needs a positive semidefinite kernel and, where it is singular, test rows in its range. Kernels for
+    which both can be shown are kept to the bit: by a factorisation where the kernel is definite, in exact
+    arithmetic where it is nearly singular and m ≤ ``EXACT_PSD_LIMIT``. Otherwise, if nothing is missed by more
+    than rounding, a small power of two is added to the diagonal, which makes the kernel positive definite;
+    what misses by more is refused.
+    """
+    m = K.shape[0]
+    diagonal = np.diag(K)
+    if diagonal.min() < 0:
+        i = int(diagonal.argmin())
+        raise InvalidInput(
+            f"K_train must be positive semidefinite, but its diagonal entry {i} is {diagonal[i]:.6g}; "
+            "a squared norm cannot be negative"
+        )
+    scale = float(np.abs(K).max())
+    if scale == 0.0:
+        return K, 0.0, 0.0
+    # A quick proof for well-conditioned kernels of any size; the eigenvalues are needed only where it fails.
+    floor = 1e-9 * scale
+    if m > EXACT_PSD_LIMIT and provably_positive_definite(K, floor):
+        return K, 0.0, floor
+    eigenvalues, vectors = scipy.linalg.eigh(K)
+    low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+    if low < -PSD_TOLERANCE * max(high, scale):
+        raise InvalidInput(
+            f"K_train must be positive semidefinite, but its smallest eigenvalue is {low:.6g} "
+            f"(the largest is {high:.6g}); this is no kernel matrix. If it should be one up to noise, "
+            f"add {2 * abs(low):.2g} to its diagonal"
+        )
+    for share in (0.9, 0.5, 0.1):
+        if low > 0 and provably_positive_definite(K, share * low):
+            return K, 0.0, share * low
+    _check_range(K_test, eigenvalues, vectors)
+    if m <= EXACT_PSD_LIMIT and exact.is_psd(K) and exact.in_range(K, K_test):
+        return K, 0.0, 0.0
+    shift = 2.0 ** math.ceil(math.log2(max(abs(low), 16 * (m + 3) * 2.0**-53 * float(diagonal.sum()))))
+    while True:
+        shifted = K + shift * np.eye(m)
+        if provably_positive_definite(shifted, shift / 4):
+            return shifted, shift, shift / 4
+        shift *= 2
+
+
+def _check_range(K_test: Float, eigenvalues: Float, vectors: Float) -> None:
+    """Refuse test rows that no kernel could have beside a (nearly) singular training kernel.
+
+    A joint kernel is positive semidefinite only if ``(v·k_t)² ≤ λ·K_tt`` for every eigenpair of ``K_train``.
+    """
+    high = float(eigenvalues[-1])
+    null = vectors[:, eigenvalues <= 1e-12 * high]
+    if null.shape[1] == 0:
+        return
+    outside = np.abs(K_test @ null).max(axis=1)
+    excess = outside - RANGE_TOLERANCE * (high + np.linalg.norm(K_test, axis=1))
+    if excess.max() > 0:
+        t = int(excess.argmax())
+        raise InvalidInput(
+            f"K_test row {t} does not fit K_train: K_train is singular, and the row sticks out of its range by "
+            f"{outside[t]:.3g}, so its score would depend on which of several optimal SVMs is found. "
+            "Compute both from the same kernel, or add a small constant to K_train's diagonal"
+        )
+
+
+def check_workers(workers: int | None) -> int:
+    """A number of threads; None means all cores that this process may use."""
+    if workers is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
+        raise InvalidInput(f"workers must be a whole number of at least 1, got {workers!r}")
+    return int(workers)
+
+
+def check_seconds(name: str, seconds: float | None) -> float | None:
+    """A positive number of seconds, or None."""
+    if seconds is None:
+        return None
+    number = not isinstance(seconds, bool) and isinstance(seconds, int | float | np.number)
+    if not number or not 0 < seconds < float("inf"):
+        raise InvalidInput(f"{name} must be a positive number of seconds, got {seconds!r}")
+    return float(seconds)

@@ -1,0 +1,430 @@
+"""Pictures of certificates: certified ratio over budget, histogram of radii, takeovers, and the attacked graph.
+
+Every function returns a matplotlib figure of its own, without pyplot's global state, so that it works without a
+display and in threads. Colours are Okabe and Ito's, which colour-blind readers can tell apart; shapes and line
+styles say the same a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.certificate import Certificate
+from labelcert.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from labelcert.workflow import Certified
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+    from labelcert.graphs import Graph
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+LABELED, UNLABELED, FLIPPED, CHANGED = "labelled", "unlabelled", "label flipped", "prediction changed"
+NODE_STYLE: dict[str, dict[str, Any]] = {
+    UNLABELED: {"marker": "o", "s": 70, "facecolor": "#FFFFFF", "edgecolor": "#555555", "linewidth": 1.2},
+    LABELED: {"marker": "s", "s": 95, "facecolor": "#56B4E9", "edgecolor": "#1F3B4D", "linewidth": 1.2},
+    CHANGED: {"marker": "^", "s": 105, "facecolor": "#D55E00", "edgecolor": "#5A2700", "linewidth": 1.0},
+    FLIPPED: {"marker": "X", "s": 190, "facecolor": "#000000", "edgecolor": "#FFFFFF", "linewidth": 1.0},
+}
+LARGEST_DRAWN_GRAPH = 400
+"""A drawing of more nodes than this shows nothing, and takes long to lay out."""
+
+LARGEST_STRESS_LAYOUT = 100
+LARGEST_NAMED_GRAPH = 40
+"""Up to here there is room for the nodes' names."""
+
+
+def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str | None = None) -> Figure:
+    """Certified ratio over budget, each node alone and all at once, for one or several models.
+
+    Where a certificate is not exact, a band spans what is proved and what is not excluded.
+
+    Parameters
+    ----------
+    certificates : sequence of (name, Certificate)
+        One line of each kind for each.
+    title : str, optional
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+    >>> [axes.get_title() for axes in ratio_figure([("identity", cert)]).axes]
+    ['Each node alone', 'All nodes at once']
+    """
+    _need(certificates)
+    figure = _figure(9.0, 3.8)
+    panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
+    for axes, collective, heading in zip(panels, (False, True), ("Each node alone", "All nodes at once"), strict=True):
+        for k, (name, cert) in enumerate(certificates):
+            budgets = np.arange(cert.max_flips + 1)
+            lower, upper = (
+                100.0
+                * np.array([cert.certified_ratio(flips=int(b), collective=collective, bound=bound) for b in budgets])
+                for bound in ("lower", "upper")
+            )
+            colour = PALETTE[k % len(PALETTE)]
+            axes.plot(
+                budgets,
+                lower,
+                color=colour,
+                marker=MARKERS[k % len(MARKERS)],
+                markersize=max(4.0, 7.0 - 1.5 * k),  # equal curves stay visible below each other
+                markevery=max(1, len(budgets) // 25),
+                label=name,
+                zorder=3,
+            )
+            if np.any(lower < upper):
+                axes.plot(budgets, upper, color=colour, linestyle="--", linewidth=1.0, zorder=2)
+                axes.fill_between(budgets, lower, upper, color=colour, alpha=0.2, linewidth=0, zorder=1)
+        axes.set_title(heading, fontsize=11)
+        axes.set_xlabel(_budget_label(certificates))
+        axes.set_ylim(-3, 103)
+        _tidy(axes)
+        _whole(axes.xaxis)
+    panels[0].set_ylabel("predictions that survive (%)")
+    panels[-1].legend(frameon=False)
+    if title:
+        figure.suptitle(title, fontsize=12)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A line of a study: means over seeds, as proved intervals, and their deviation; all in percent."""
+
+    name: str
+    x: npt.NDArray[np.float64]
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+    deviation: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves under one heading."""
+
+    heading: str
+    curves: tuple[Curve, ...]
+
+
+def curves_figure(panels: Sequence[Panel], *, xlabel: str, ylabel: str, title: str | None = None) -> Figure:
+    """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
+
+    Examples
+    --------
+    >>> x, y = np.array([0.1, 0.2]), np.array([80.0, 50.0])
+    >>> panel = Panel("CSBM", (Curve("GCN", x, y, y, 0 * y),))
+    >>> len(curves_figure([panel], xlabel="budget", ylabel="certified (%)").axes)
+    1
+    """
+    _need(panels)
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    # Panels may have lines of their own, so each has its legend, with room on the right.
+    figure = _figure(5.2 * columns, 3.8 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        for k, curve in enumerate(panel.curves):
+            colour, turn = PALETTE[k % len(PALETTE)], k // len(PALETTE)
+            exact = np.isclose(curve.lower, curve.upper, rtol=0, atol=1e-9)
+            axes.errorbar(
+                curve.x,
+                np.where(exact, curve.lower, np.nan),  # a line through bounds would look like an answer
+                yerr=curve.deviation,
+                color=colour,
+                marker=MARKERS[(k + turn) % len(MARKERS)],
+                linestyle=("-", "--", ":")[turn % 3],
+                markersize=4.5,
+                linewidth=1.4,
+                elinewidth=0.6,
+                capsize=1.5,
+                label=curve.name,
+                zorder=3,
+            )
+            if not exact.all():
+                axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
+                axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
+        axes.set_title(panel.heading, fontsize=10)
+        axes.set_xlabel(xlabel)
+        axes.set_ylim(-3, 103)
+        _tidy(axes)
+        axes.legend(frameon=False, fontsize=7)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_axis_off()
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
+    if title:
+        figure.suptitle(title, fontsize=12)
+    return figure
+
+
+def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str | None = None) -> Figure:
+    """How many nodes need how many flips: one bar per radius and model.
+
+    Nodes whose radius is not known exactly are hatched, at the number of flips that they are proved to need.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+    >>> len(radius_figure([("identity", cert)]).axes)
+    1
+    """
+    _need(certificates)
+    figure = _figure(7.0, 3.8)
+    axes = figure.subplots()
+    radii = sorted({int(r) for _, cert in certificates for r in cert.radius_lower})
+    place = {radius: k for k, radius in enumerate(radii)}
+    width = 0.8 / len(certificates)
+    for k, (name, cert) in enumerate(certificates):
+        exact = cert.radius_lower == cert.radius_upper
+        at = np.arange(len(radii)) + (k - (len(certificates) - 1) / 2) * width
+        known, open_ = (
+            np.bincount([place[int(r)] for r in cert.radius_lower[mask]], minlength=len(radii))
+            for mask in (exact, ~exact)
+        )
+        colour = PALETTE[k % len(PALETTE)]
+        axes.bar(at, known, width, color=colour, label=name, edgecolor="white", linewidth=0.5)
+        if open_.any():
+            axes.bar(
+                at,
+                open_,
+                width,
+                bottom=known,
+                facecolor="white",
+                edgecolor=colour,
+                hatch="///",
+                linewidth=0.8,
+                label=f"{name}: at least",
+            )
+    never = {cert.never for _, cert in certificates}
+    axes.set_xticks(np.arange(len(radii)), ["never" if never == {radius} else str(radius) for radius in radii])
+    axes.set_xlabel(f"radius: fewest {_budget_label(certificates)} that change the prediction")
+    axes.set_ylabel("nodes")
+    _whole(axes.yaxis)
+    _tidy(axes)
+    axes.legend(frameon=False)
+    if title:
+        axes.set_title(title, fontsize=12)
+    return figure
+
+
+def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str | None = None) -> Figure:
+    """Which class is taken over by which, as a map of counts: predicted class down, what it becomes across.
+
+    Parameters
+    ----------
+    cert : Certificate
+    flips : int, optional
+        Budget; the largest by default.
+    title : str, optional
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
+    >>> takeover_figure(cert, flips=1).axes[0].get_xlabel()
+    'becomes'
+    """
+    b = cert.max_flips if flips is None else flips
+    counts = cert.takeovers(flips=b)
+    values = counts.to_numpy()
+    K = len(values)
+    figure = _figure(2.6 + 0.6 * K, 2.0 + 0.6 * K)
+    axes = figure.subplots()
+    axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0, vmax=max(1, int(values.max())))
+    axes.set_facecolor("#F4F4F4")
+    for i in range(K):
+        for j in range(K):
+            if i == j:
+                axes.text(j, i, "–", ha="center", va="center", color="#999999")
+            elif values[i, j]:
+                dark = values[i, j] > 0.6 * values.max()
+                axes.text(j, i, str(values[i, j]), ha="center", va="center", color="white" if dark else "#222222")
+    names = [str(name) for name in counts.index]
+    of = [int(np.sum(cert.predictions == name)) for name in counts.index]
+    long = max(len(name) for name in names) > 6
+    axes.set_xticks(range(K), names, rotation=45 if long else 0, ha="right" if long else "center")
+    axes.set_yticks(range(K), [f"{name} ({count})" for name, count in zip(names, of, strict=True)])
+    axes.set_xlabel("becomes")
+    axes.set_ylabel("predicted (nodes)")
+    axes.set_title(title or f"Nodes changed by at most {b} {_budget_label([('', cert)])}", fontsize=11)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def graph_figure(results: Sequence[Certified], *, flips: int = 1, seed: int = 0) -> Figure:
+    """The graph before the attack, and beside it what the strongest attack does to each model's predictions.
+
+    Parameters
+    ----------
+    results : sequence of Certified
+        Of one graph and one set of labelled nodes; one panel for each.
+    flips : int
+        Budget of the attack.
+    seed : int
+        Of the layout (graphs of up to 100 nodes do not depend on it).
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> from labelcert.workflow import certify_targets, choose_model, choose_split, choose_targets
+    >>> graph = karate()
+    >>> split = choose_split(graph)
+    >>> targets = choose_targets(graph, split)
+    >>> choice = choose_model("sgc", graph, split.labeled)
+    >>> figure = graph_figure(certify_targets(choice, graph, split.labeled, targets, max_flips=1))
+    >>> len(figure.axes)
+    2
+    """
+    if not results:
+        raise InvalidInput("there is nothing to draw: give at least one result")
+    graph = results[0].graph
+    if graph.n_nodes > LARGEST_DRAWN_GRAPH:
+        raise InvalidInput(
+            f"a picture of {graph.n_nodes} nodes would show nothing; graphs of up to {LARGEST_DRAWN_GRAPH} are drawn"
+        )
+    positions = _layout(graph, seed)
+    figure = _figure(4.1 * (len(results) + 1), 4.6)
+    panels: Sequence[Axes] = figure.subplots(1, len(results) + 1)
+    clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
+    clean[results[0].labeled] = LABELED
+    _draw(panels[0], graph, positions, clean)
+    panels[0].set_title(f"{graph.name}: {len(results[0].labeled)} of {graph.n_nodes} nodes labelled", fontsize=11)
+    for axes, result in zip(panels[1:], results, strict=True):
+        b = min(flips, result.certificate.max_flips)
+        changed = result.changed(b)
+        kinds = clean.copy()
+        kinds[result.targets.nodes[changed]] = CHANGED
+        kinds[result.flipped(b)] = FLIPPED
+        _draw(axes, graph, positions, kinds)
+        axes.set_title(f"{result.choice.label}\n{_attack_text(result, b, int(changed.sum()))}", fontsize=11)
+    handles = [panels[-1].scatter([], [], label=kind, **style) for kind, style in NODE_STYLE.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    return figure
+
+
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as PNG and as SVG, and return both paths."""
+    import matplotlib as mpl
+
+    paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
+    figure.savefig(paths[0], dpi=150)
+    # A fixed salt and no date: the same certificate gives the same file.
+    with mpl.rc_context({"svg.hashsalt": "labelcert"}):
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
+def _whole(axis: Axis) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+
+def _budget_label(certificates: Sequence[tuple[str, Certificate]]) -> str:
+    costly = any(cert.settings["threat"]["costs"] is not None for _, cert in certificates)
+    return "cost units" if costly else "flipped labels"
+
+
+def _need(drawn: Sequence[object]) -> None:
+    if not drawn:
+        raise InvalidInput("there is nothing to draw: give at least one certificate")
+
+
+def _attack_text(result: Certified, b: int, changed: int) -> str:
+    text = f"{b} flip{'' if b == 1 else 's'}: {changed} of {result.certificate.n_test} predictions change"
+    if result.correct is None:
+        return text
+    before, after = float(np.mean(result.correct)), result.accuracy_after(b)
+    return f"{text}\ncorrect before {before:.0%}, still correct {after:.0%}"
+
+
+def _layout(graph: Graph, seed: int) -> npt.NDArray[np.float64]:
+    """(n, 2) positions in the square of side 2: the largest component, and the others in rows below it."""
+    import networkx as nx
+
+    rows, columns = graph.adjacency.nonzero()
+    drawn = nx.Graph()
+    drawn.add_nodes_from(range(graph.n_nodes))
+    drawn.add_edges_from((int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i != j)
+    components = sorted(nx.connected_components(drawn), key=lambda c: (-len(c), min(c)))
+    positions = np.empty((graph.n_nodes, 2))
+    for k, component in enumerate(components):
+        part = drawn.subgraph(component)
+        # Stress minimisation looks best but needs all distances; springs are good enough beyond.
+        if len(component) <= LARGEST_STRESS_LAYOUT:
+            placed = nx.kamada_kawai_layout(part)
+        else:
+            placed = nx.spring_layout(part, seed=seed, iterations=150)
+        members = sorted(component)
+        positions[members] = _fill_square(np.array([placed[v] for v in members]))
+        if k > 0:
+            positions[members] *= 0.03 if len(component) > 1 else 0.0
+            positions[members] += (-0.95 + 0.1 * ((k - 1) % 20), -1.15 - 0.1 * ((k - 1) // 20))
+    return positions
+
+
+def _fill_square(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Turn the longest direction of a drawing to the horizontal and stretch it to [-1, 1] both ways."""
+    centred = points - points.mean(axis=0)
+    if len(points) < 3:
+        return np.array([[-1.0, 0.0], [1.0, 0.0]])[: len(points)]
+    turned = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
+    low, high = turned.min(axis=0), turned.max(axis=0)
+    return np.asarray(2.0 * (turned - low) / np.where(high > low, high - low, 1.0) - 1.0)
+
+
+def _draw(axes: Axes, graph: Graph, positions: npt.NDArray[np.float64], kinds: npt.NDArray[Any]) -> None:
+    from labelcert.workflow import node_names
+    from matplotlib.collections import LineCollection
+
+    rows, columns = graph.adjacency.nonzero()
+    once = rows < columns if not graph.directed else rows != columns
+    segments = np.stack([positions[rows[once]], positions[columns[once]]], axis=1)
+    # Marks shrink as graphs grow, so that nodes do not cover each other.
+    scale = min(1.0, 60.0 / graph.n_nodes) ** 0.8
+    axes.add_collection(LineCollection(list(segments), colors="#BBBBBB", linewidths=0.8 * scale**0.5, zorder=1))
+    for layer, (kind, style) in enumerate(NODE_STYLE.items()):
+        at = positions[kinds == kind]
+        if len(at):
+            axes.scatter(at[:, 0], at[:, 1], zorder=2 + layer, **{**style, "s": style["s"] * scale})
+    if graph.n_nodes <= LARGEST_NAMED_GRAPH:
+        for at, name in zip(positions, node_names(graph, range(graph.n_nodes)), strict=True):
+            axes.annotate(
+                name,
+                (float(at[0]), float(at[1])),
+                xytext=(5.5, 5.5),
+                textcoords="offset points",
+                fontsize=7,
+                color="#333333",
+                zorder=9,
+            )
+    axes.margins(0.06)
+    axes.set_axis_off()
