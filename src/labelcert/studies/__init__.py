@@ -6,8 +6,9 @@ numbers (`published`, `compare`).
 """
 
 from labelcert.studies.cells import Graphs, Plan, expand
+from labelcert.studies.reading import parse_study, read_study
 from labelcert.studies.runner import Outcome, run_plan
-from labelcert.studies.schema import Study, parse_study, read_study
+from labelcert.studies.schema import Study
 from labelcert.studies.store import Store
 
 __all__ = ["Graphs", "Outcome", "Plan", "Store", "Study", "expand", "parse_study", "read_study", "run_plan"]

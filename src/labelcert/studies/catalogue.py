@@ -8,7 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from labelcert.errors import InvalidInput
-from labelcert.studies.schema import Study, parse_study, read_study
+from labelcert.studies.reading import parse_study, read_study
+from labelcert.studies.schema import Study
 
 ORDER = (
     "fig1-karate",

@@ -8,7 +8,7 @@ job.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -171,7 +171,8 @@ class Graphs:
             return load_dataset(spec.name, data_dir=self._data_dir, seed=seed, **parameters)
         main = spec.files.get("edges", spec.files.get("features"))
         tables: dict[str, Any] = {**spec.files, **spec.columns}
-        return graph_from_files(tables.pop("edges", None), directed=spec.directed, name=Path(str(main)).name, **tables)
+        edges = tables.pop("edges", None)
+        return graph_from_files(edges, directed=bool(spec.directed), name=Path(str(main)).name, **tables)
 
 
 def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
@@ -179,7 +180,7 @@ def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
 
     Examples
     --------
-    >>> from labelcert.studies.schema import parse_study
+    >>> from labelcert.studies.reading import parse_study
     >>> text = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1'
     >>> plan = expand(parse_study(text, name="mine"))
     >>> len(plan.places), len(plan.jobs), plan.jobs[0].cells[0].max_flips
@@ -396,9 +397,9 @@ def _digest(nodes: IntArray) -> str:
     return hashlib.sha256(np.ascontiguousarray(nodes, dtype="<i8").tobytes()).hexdigest()[:32]
 
 
-def _nodes(graph: Graph, names: tuple[str, ...], what: str) -> IntArray:
+def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> IntArray:
     position = {name: k for k, name in enumerate(node_names(graph, range(graph.n_nodes)))}
-    for name in names:
+    for name in map(str, names):
         if name not in position:
             raise InvalidInput(f"{what} names the node {name!r}, but {graph.name!r} has no such node")
-    return np.array([position[name] for name in names], dtype=np.int64)
+    return np.array([position[str(name)] for name in names], dtype=np.int64)
