@@ -19,7 +19,7 @@ from labelcert.models.base import VARIANTS
 from labelcert.studies import Graphs, Outcome, Plan, Store, Study, expand, run_plan
 from labelcert.studies.catalogue import ORDER, find_study, paper_study
 from labelcert.studies.published import HOURS_PER_COLLECTIVE_CERTIFICATE
-from labelcert.studies.report import Report, Sheet, make_report
+from labelcert.studies.report import Sheet, StudyReport, make_report
 from labelcert.studies.results import has_parquet
 from labelcert.studies.schema import HYPERPARAMETERS
 
@@ -184,7 +184,7 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
 class _Ran:
     plan: Plan
     outcome: Outcome
-    report: Report
+    report: StudyReport
 
 
 def _changed(study: Study, given: dict[str, Any]) -> Study:
@@ -234,7 +234,7 @@ def _show(ran: _Ran) -> None:
     click.echo(_time(ran) + "\n")
 
 
-def _print_report(plan: Plan, report: Report) -> None:
+def _print_report(plan: Plan, report: StudyReport) -> None:
     where = f" ({plan.study.where} of the paper)" if plan.study.where else ""
     click.echo(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
     for sheet in report.sheets:

@@ -1,8 +1,7 @@
-"""From a study to cells: one certificate each, named by a hash of everything that decides its answer.
+"""Expands a study into cells. A cell is one certificate, named by a hash of everything that decides its answer.
 
-A certificate answers all budgets at once, and on some graphs the sample-wise and the collective question together,
-so that many places of a study, and of other studies, may read off the same cell. Cells that share a kernel form a
-job.
+A certificate answers all budgets at once, and often both the sample-wise and the collective question. Several places
+of a study, or of several studies, may therefore read the same cell. Cells that share a kernel form a job.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Int
 from labelcert.budget import flips_for_fraction
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset, multiclass_targets
@@ -24,14 +23,15 @@ from labelcert.graphs.datasets import dataset_info
 from labelcert.models import model_from_name
 from labelcert.models.selection import C_GRID
 from labelcert.paper_settings import paper_rule, paper_setting
-from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, ModelSpec, Study
+from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study
 from labelcert.studies.store import canonical
 from labelcert.workflow import FOLDS, choose_split, choose_targets, node_names
 
-IntArray = npt.NDArray[np.int64]
+Budgets = tuple[tuple[float | None, int], ...]
+"""Pairs of a fraction ε (None where flips are given) and its number of flips."""
 
 RESULT_SCHEMA = 1
-"""Part of every content hash: raised when the meaning of a stored result changes."""
+"""Part of every content hash. Raise it when the meaning of a stored result changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +43,16 @@ class Cell:
     key : str
         Content hash.
     C : float or None
-        None: by cross-validation.
-    rule : str
-        Of the cross-validation.
+        None if cross-validation chooses it by `rule`.
     test : (n,) array of node indices
-    max_flips : int
-    engine : str
-    time_limit : float or None
     about : mapping
-        What it is, in plain values, for the record.
+        Description in plain values, for the record.
     """
 
     key: str
     C: float | None
     rule: str
-    test: IntArray
+    test: Int
     max_flips: int
     engine: str
     time_limit: float | None
@@ -66,10 +61,10 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Cells that share graph, labelled nodes and kernel."""
+    """Cells that share the graph, the labelled nodes and the kernel."""
 
     graph: Graph
-    labeled: IntArray
+    labeled: Int
     seed: int
     model: str
     options: Mapping[str, Any]
@@ -77,7 +72,7 @@ class Job:
     cells: tuple[Cell, ...] = ()
 
     def only(self, wanted: set[str]) -> Job | None:
-        """The job with some of its cells, or None where none is wanted."""
+        """The job with the wanted cells, or None if there are none."""
         cells = tuple(cell for cell in self.cells if cell.key in wanted)
         return replace(self, cells=cells) if cells else None
 
@@ -92,11 +87,8 @@ class Place:
         Labels.
     dataset_name, model_name : str
         Names, as in published tables.
-    seed : int
-    kind : str
     cell : str
         Content hash.
-    budgets : tuple of (ε or None, flips)
     """
 
     dataset: str
@@ -104,23 +96,20 @@ class Place:
     model: str
     model_name: str
     certificate: str
-    kind: str
+    kind: Kind
     seed: int
     cell: str
-    budgets: tuple[tuple[float | None, int], ...]
+    budgets: Budgets
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A study, expanded.
+    """A study with all its cells.
 
     Attributes
     ----------
-    study : Study
-    places : tuple of Place
-    jobs : tuple of Job
     unavailable : mapping
-        Content hash of cells that cannot be computed here: what they are, and why.
+        For the hash of each cell that cannot be computed here: its description, and the reason.
     notes : tuple of str
         What a reader of the results should know.
     """
@@ -133,12 +122,12 @@ class Plan:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """All cells, each once, in the order of the study."""
+        """Hashes of all cells, each once, in the order of the study."""
         return tuple(dict.fromkeys(place.cell for place in self.places))
 
 
 class Graphs:
-    """Loads each graph once, whatever the number of seeds and studies that use it."""
+    """Loads each graph once, however many seeds and studies use it."""
 
     def __init__(self, data_dir: Path | None = None) -> None:
         self._data_dir = data_dir
@@ -146,7 +135,7 @@ class Graphs:
         self._fingerprints: dict[int, str] = {}
 
     def load(self, spec: DatasetSpec, seed: int, parameters: Mapping[str, Any]) -> Graph:
-        """The graph of one seed; raises again what was raised before."""
+        """The graph of one seed. A dataset that was unavailable before is so again."""
         random = spec.name is not None and dataset_info(spec.name).source == "random"
         files = {**spec.files, **spec.columns, "directed": spec.directed}
         key = canonical([spec.name, files, dict(parameters), seed if random else None])
@@ -155,8 +144,7 @@ class Graphs:
                 self._known[key] = self._load(spec, seed if random else None, parameters)
             except DataUnavailable as error:
                 self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, DataUnavailable):
+        if isinstance(found := self._known[key], DataUnavailable):
             raise found
         return found
 
@@ -176,7 +164,7 @@ class Graphs:
 
 
 def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
-    r"""All cells of a study, with every choice made that does not need a kernel.
+    r"""Find all cells of a study. Only choices that need a kernel are left open.
 
     Examples
     --------
@@ -213,10 +201,10 @@ class _Builder:
             split = self._split(dataset, graph, seed)
             tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
             for certificate, test in tests.items():
-                if certificate.kind == "accuracy" and np.any(graph.labels[test] == UNLABELED):
+                if certificate.kind is Kind.ACCURACY and np.any(graph.labels[test] == UNLABELED):
                     raise InvalidInput(
                         "certified accuracy needs the true label of every test node, but some have none; ask for "
-                        "'ratio' instead, or name test nodes that have labels"
+                        "'ratio' instead, or choose test nodes with labels"
                     )
         except DataUnavailable as error:
             for model, certificate in self._combinations(dataset):
@@ -248,10 +236,10 @@ class _Builder:
             try:
                 return self._graphs.load(dataset, seed, parameters)
             except DataUnavailable:
-                # Node order decides the splits alone, so the study goes on with others than the paper's.
+                # The node order only decides the splits, so the study can go on with other ones.
                 self._notes.setdefault(
-                    f"{dataset.label}: the paper's node order is not at hand (random_graph_orders.npz in the data "
-                    "folder), so the splits are not the paper's",
+                    f"{dataset.label}: the paper's node order is missing (random_graph_orders.npz in the data "
+                    "folder), so the splits differ from the paper's",
                 )
                 parameters["order"] = "stable"
         return self._graphs.load(dataset, seed, parameters)
@@ -260,7 +248,7 @@ class _Builder:
         labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
         return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
 
-    def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> IntArray:
+    def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> Int:
         if dataset.test is not None:
             [own] = choose_targets(graph, split, test=_nodes(graph, dataset.test, "test"), seed=seed)
             return own.nodes
@@ -270,7 +258,7 @@ class _Builder:
             if published and graph.n_classes > 2:
                 test = "multi-class"
             else:
-                test = "collective" if published and spec.kind == "collective" else "all"
+                test = "collective" if published and spec.kind is Kind.COLLECTIVE else "all"
         if test == "multi-class":
             return multiclass_targets(graph, split, seed=seed)
         [targets] = choose_targets(graph, split, test=test, seed=seed)
@@ -280,21 +268,18 @@ class _Builder:
         self,
         dataset: DatasetSpec,
         graph: Graph,
-        labeled: IntArray,
+        labeled: Int,
         spec: ModelSpec,
         certificate: CertificateSpec,
-        test: IntArray,
+        test: Int,
         seed: int,
     ) -> None:
         study = self._study
         options, C, source = self._resolve(spec, graph.name)
         rule = study.rule if study.rule is not None else paper_rule(graph.name)
         m = len(labeled)
-        budgets = self._budgets(m)
-        reach = 0 if study.up_to is None else flips_for_fraction(study.up_to, m)
-        max_flips = min(m, max(reach, *(flips for _, flips in budgets)))
-        if spec.max_flips is not None:
-            max_flips = min(max_flips, spec.max_flips)
+        wanted = max(flips_for_fraction(study.up_to or 0.0, m), *(flips for _, flips in self._budgets(m)))
+        max_flips = min(m, wanted, m if spec.max_flips is None else spec.max_flips)
         kernel = {
             "schema": RESULT_SCHEMA,
             "graph": self._graphs.fingerprint(graph),
@@ -315,13 +300,13 @@ class _Builder:
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
         cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about)
-        # Cross-validation shuffles by the seed, so the seed is part of what a job shares.
+        # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
-        self._place(dataset, spec, certificate, seed, key, budgets)
+        self._place(dataset, spec, certificate, seed, key, m)
 
     def _resolve(self, spec: ModelSpec, dataset: str) -> tuple[dict[str, Any], float | None, str]:
-        """All options but C, then C (None: by cross-validation), and where it comes from."""
+        """All options but C, then C (None for cross-validation), and where C comes from."""
         given = dict(spec.options)
         known = {f.name for f in fields(model_from_name(spec.name))}
         if "variant" in known:
@@ -337,19 +322,13 @@ class _Builder:
             return options, None, "cross-validation"
         return options, setting.C, setting.source
 
-    def _budgets(self, m: int) -> tuple[tuple[float | None, int], ...]:
+    def _budgets(self, m: int) -> Budgets:
         if self._study.flips:
             return tuple((None, flips) for flips in self._study.flips)
         return tuple((epsilon, flips_for_fraction(epsilon, m)) for epsilon in self._study.budgets)
 
     def _place(
-        self,
-        dataset: DatasetSpec,
-        model: ModelSpec,
-        certificate: CertificateSpec,
-        seed: int,
-        key: str,
-        budgets: tuple[tuple[float | None, int], ...],
+        self, dataset: DatasetSpec, model: ModelSpec, certificate: CertificateSpec, seed: int, cell: str, m: int
     ) -> None:
         place = Place(
             dataset=dataset.label,
@@ -359,8 +338,8 @@ class _Builder:
             certificate=certificate.label,
             kind=certificate.kind,
             seed=seed,
-            cell=key,
-            budgets=budgets,
+            cell=cell,
+            budgets=self._budgets(m),
         )
         self._places.append(place)
 
@@ -379,11 +358,11 @@ class _Builder:
         }
         key = content_hash(about)
         self._unavailable[key] = (about, reason)
-        self._place(dataset, model, certificate, seed, key, self._budgets(0))
+        self._place(dataset, model, certificate, seed, key, 0)
 
 
 def content_hash(value: Any) -> str:
-    """32 hex digits that name a value.
+    """Name a value by 32 hex digits.
 
     Examples
     --------
@@ -393,13 +372,13 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
 
 
-def _digest(nodes: IntArray) -> str:
+def _digest(nodes: Int) -> str:
     return hashlib.sha256(np.ascontiguousarray(nodes, dtype="<i8").tobytes()).hexdigest()[:32]
 
 
-def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> IntArray:
+def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> Int:
     position = {name: k for k, name in enumerate(node_names(graph, range(graph.n_nodes)))}
     for name in map(str, names):
         if name not in position:
-            raise InvalidInput(f"{what} names the node {name!r}, but {graph.name!r} has no such node")
+            raise InvalidInput(f"{what} names the node {name!r}, which {graph.name!r} does not have")
     return np.array([position[str(name)] for name in names], dtype=np.int64)

@@ -88,47 +88,60 @@ def _completed(study: Study, folder: Path) -> Study:
         raise _wrong("budgets", "either budgets (fractions) or flips (whole numbers), not both", "both")
     for key in ("seeds", "budgets", "flips", "compare"):
         _distinct(key, getattr(study, key))
-    datasets = tuple(_dataset(spec, f"datasets[{k}]", folder) for k, spec in enumerate(study.datasets))
-    the_models = tuple(_model(spec, f"models[{k}]") for k, spec in enumerate(study.models))
-    for what, specs in (("datasets", datasets), ("models", the_models), ("certificates", study.certificates)):
-        labels = [spec.label for spec in specs]
-        twice = next((label for label in labels if labels.count(label) > 1), None)
-        if twice is not None:
-            raise _wrong(what, "distinct labels; give each a `label` of its own", f"{twice!r} twice")
-    known = {name for model in the_models for name in (model.name, model.label)}
-    for k, dataset in enumerate(datasets):
-        for name in dataset.models:
-            if name not in known:
-                expected = f"a model of this study ({', '.join(model.label for model in the_models)})"
-                raise _wrong(f"datasets[{k}].models.{name}", expected, repr(name))
-    budgets = tuple(sorted(study.budgets)) or (() if study.flips else PAPER_BUDGETS)
-    return replace(study, datasets=datasets, models=the_models, budgets=budgets, flips=tuple(sorted(study.flips)))
+    study = replace(
+        study,
+        datasets=tuple(_dataset(spec, f"datasets[{k}]", folder) for k, spec in enumerate(study.datasets)),
+        models=tuple(_model(spec, f"models[{k}]") for k, spec in enumerate(study.models)),
+        budgets=tuple(sorted(study.budgets)) or (() if study.flips else PAPER_BUDGETS),
+        flips=tuple(sorted(study.flips)),
+    )
+    for key in ("datasets", "models", "certificates"):
+        labels = [spec.label for spec in getattr(study, key)]
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise _wrong(key, "distinct labels; give each a `label` of its own", f"{twice[0]!r} twice")
+    _check_overrides(study)
+    return study
+
+
+def _check_overrides(study: Study) -> None:
+    known = {name for model in study.models for name in (model.name, model.label)}
+    for k, dataset in enumerate(study.datasets):
+        if unknown := [name for name in dataset.models if name not in known]:
+            expected = f"a model of this study ({', '.join(model.label for model in study.models)})"
+            raise _wrong(f"datasets[{k}].models.{unknown[0]}", expected, repr(unknown[0]))
 
 
 def _dataset(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
-    files = {key: str(folder / path) for key, path in spec.files.items()}
-    if (spec.name is None) == (not files):
-        raise _wrong(at, "a `name`, or your own `edges`, `features` and `labels`", "both" if files else "neither")
-    if files.keys() == {"labels"}:
-        raise _wrong(at, "an edge list or a feature table beside `labels`", "labels alone")
-    for key, path in files.items():
-        if not Path(path).is_file():
-            raise _wrong(f"{at}.{key}", "the path of a table, relative to the study file", f"no file {path}")
-    name = spec.name
-    if name is not None:
-        for key in ("directed", *COLUMNS):
-            if getattr(spec, key) is not None:
-                raise _wrong(f"{at}.{key}", "this key only beside your own tables", repr(getattr(spec, key)))
-        try:
-            name = dataset_info(name).name
-        except InvalidInput as error:
-            raise InvalidInput(f"{at}.name: {error}") from None
+    if (spec.name is None) == (not spec.files):
+        got = "neither" if spec.name is None else "both"
+        raise _wrong(at, "a `name`, or your own `edges`, `features` and `labels`", got)
     if spec.labeled is not None and spec.per_class is not None:
         raise _wrong(f"{at}.labeled", "either labeled or per_class, not both", "both")
     for key in ("labeled", "test"):
         _distinct(f"{at}.{key}", [str(name) for name in getattr(spec, key) or ()])
-    label = spec.label or name or Path(files.get("edges", files.get("features", ""))).name
-    return replace(spec, label=label, name=name, **files)
+    return _own_tables(spec, at, folder) if spec.name is None else _named(spec, spec.name, at)
+
+
+def _own_tables(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
+    files = {key: str(folder / path) for key, path in spec.files.items()}
+    main = files.get("edges", files.get("features"))
+    if main is None:
+        raise _wrong(at, "an edge list or a feature table beside `labels`", "labels alone")
+    for key, path in files.items():
+        if not Path(path).is_file():
+            raise _wrong(f"{at}.{key}", "the path of a table, relative to the study file", f"no file {path}")
+    return replace(spec, label=spec.label or Path(main).name, **files)
+
+
+def _named(spec: DatasetSpec, name: str, at: str) -> DatasetSpec:
+    for key in ("directed", *COLUMNS):
+        if getattr(spec, key) is not None:
+            raise _wrong(f"{at}.{key}", "this key only beside your own tables", repr(getattr(spec, key)))
+    try:
+        name = dataset_info(name).name
+    except InvalidInput as error:
+        raise InvalidInput(f"{at}.name: {error}") from None
+    return replace(spec, label=spec.label or name, name=name)
 
 
 def _model(spec: ModelSpec, at: str) -> ModelSpec:

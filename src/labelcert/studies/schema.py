@@ -24,7 +24,7 @@ Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
 Engine = Literal["auto", "closed-form", "enumerate", "milp", "milp-paper", "relaxed"]
 Test = Literal["auto", "all", "collective", "multi-class"]
-Report = Literal["certified", "attack", "ranks", "plateau"]
+ReportKind = Literal["certified", "attack", "ranks", "plateau"]
 
 Whole = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
 Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
@@ -37,7 +37,6 @@ Column = Annotated[str | int, Meta(description="the name of a column")]
 Published = Annotated[str, Meta(min_length=1, description="the name of a published table")]
 Node = Annotated[str | int, Meta(description="the name of a node")]
 Nodes = Annotated[tuple[Node, ...], Meta(min_length=1)]
-
 
 FILES = ("edges", "features", "labels")
 COLUMNS = ("source", "target", "weight", "node", "label_column")
@@ -182,7 +181,7 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     variant: Variant = "exact"
     inductive: bool = False
     time_limit: Seconds | None = None
-    report: Report = "certified"
+    report: ReportKind = "certified"
     compare: Annotated[tuple[Published, ...], Meta(min_length=1)] = ()
     where: str = ""
     note: str = ""
