@@ -7,11 +7,11 @@ of a study, or of several studies, may therefore read the same cell. Cells that 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -181,6 +181,15 @@ def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
     return builder.plan()
 
 
+class _Spot(NamedTuple):
+    """One combination of a study."""
+
+    dataset: DatasetSpec
+    seed: int
+    model: ModelSpec
+    certificate: CertificateSpec
+
+
 class _Builder:
     def __init__(self, study: Study, graphs: Graphs) -> None:
         self._study = study
@@ -195,37 +204,27 @@ class _Builder:
         return Plan(self._study, tuple(self._places), jobs, self._unavailable, tuple(self._notes))
 
     def add(self, dataset: DatasetSpec, seed: int) -> None:
-        """All models and certificates on one graph."""
+        """Add all models and certificates on one graph."""
+        models = [own for model in self._study.models if not (own := model.on(dataset)).skip]
+        spots = [
+            _Spot(dataset, seed, model, certificate) for model in models for certificate in self._study.certificates
+        ]
+        at = f"study {self._study.name!r}, dataset {dataset.label!r}"
         try:
             graph = self._load(dataset, seed)
             split = self._split(dataset, graph, seed)
             tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
-            for certificate, test in tests.items():
-                if certificate.kind is Kind.ACCURACY and np.any(graph.labels[test] == UNLABELED):
-                    raise InvalidInput(
-                        "certified accuracy needs the true label of every test node, but some have none; ask for "
-                        "'ratio' instead, or choose test nodes with labels"
-                    )
         except DataUnavailable as error:
-            for model, certificate in self._combinations(dataset):
-                self._miss(dataset, model, certificate, seed, f"not available offline: {error}")
+            for spot in spots:
+                self._miss(spot, f"not available offline: {error}")
             return
         except InvalidInput as error:
-            raise InvalidInput(f"study {self._study.name!r}, dataset {dataset.label!r}, seed {seed}: {error}") from None
-        for model, certificate in self._combinations(dataset):
+            raise InvalidInput(f"{at}, seed {seed}: {error}") from None
+        for spot in spots:
             try:
-                self._one(dataset, graph, split.labeled, model, certificate, tests[certificate], seed)
+                self._one(spot, graph, split.labeled, tests[spot.certificate])
             except InvalidInput as error:
-                raise InvalidInput(
-                    f"study {self._study.name!r}, dataset {dataset.label!r}, model {model.label!r}: {error}"
-                ) from None
-
-    def _combinations(self, dataset: DatasetSpec) -> Iterator[tuple[ModelSpec, CertificateSpec]]:
-        for model in self._study.models:
-            own = model.on(dataset)
-            if not own.skip:
-                for certificate in self._study.certificates:
-                    yield own, certificate
+                raise InvalidInput(f"{at}, model {spot.model.label!r}: {error}") from None
 
     def _load(self, dataset: DatasetSpec, seed: int) -> Graph:
         parameters = dict(dataset.parameters)
@@ -249,31 +248,28 @@ class _Builder:
         return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
 
     def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> Int:
+        published = dataset.name is not None and dataset_info(dataset.name).source != "built in"
+        test: Any = spec.test
         if dataset.test is not None:
-            [own] = choose_targets(graph, split, test=_nodes(graph, dataset.test, "test"), seed=seed)
-            return own.nodes
-        test = spec.test
-        if test == "auto":
-            published = dataset.name is not None and dataset_info(dataset.name).source != "built in"
-            if published and graph.n_classes > 2:
-                test = "multi-class"
-            else:
-                test = "collective" if published and spec.kind is Kind.COLLECTIVE else "all"
-        if test == "multi-class":
-            return multiclass_targets(graph, split, seed=seed)
-        [targets] = choose_targets(graph, split, test=test, seed=seed)
-        return targets.nodes
+            test = _nodes(graph, dataset.test, "test")
+        elif test == "auto" and published and graph.n_classes > 2:
+            test = "multi-class"
+        elif test == "auto":
+            test = "collective" if published and spec.kind is Kind.COLLECTIVE else "all"
+        if isinstance(test, str) and test == "multi-class":
+            nodes = multiclass_targets(graph, split, seed=seed)
+        else:
+            [targets] = choose_targets(graph, split, test=test, seed=seed)
+            nodes = targets.nodes
+        if spec.kind is Kind.ACCURACY and np.any(graph.labels[nodes] == UNLABELED):
+            raise InvalidInput(
+                "certified accuracy needs the true label of every test node, but some have none; ask for 'ratio' "
+                "instead, or choose test nodes with labels"
+            )
+        return nodes
 
-    def _one(
-        self,
-        dataset: DatasetSpec,
-        graph: Graph,
-        labeled: Int,
-        spec: ModelSpec,
-        certificate: CertificateSpec,
-        test: Int,
-        seed: int,
-    ) -> None:
+    def _one(self, spot: _Spot, graph: Graph, labeled: Int, test: Int) -> None:
+        _, seed, spec, certificate = spot
         study = self._study
         options, C, source = self._resolve(spec, graph.name)
         rule = study.rule if study.rule is not None else paper_rule(graph.name)
@@ -303,17 +299,16 @@ class _Builder:
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
-        self._place(dataset, spec, certificate, seed, key, m)
+        self._place(spot, key, m)
 
     def _resolve(self, spec: ModelSpec, dataset: str) -> tuple[dict[str, Any], float | None, str]:
         """All options but C, then C (None for cross-validation), and where C comes from."""
         given = dict(spec.options)
-        known = {f.name for f in fields(model_from_name(spec.name))}
-        if "variant" in known:
+        if any(f.name == "variant" for f in fields(model_from_name(spec.name))):
             given["variant"] = self._study.variant
         setting = paper_setting(dataset, spec.name, given)
         if setting is not None:
-            given = {**dict(setting.options), **given}
+            given = {**setting.options, **given}
         model = model_from_name(spec.name, **given)
         options = {f.name: getattr(model, f.name) for f in fields(model) if f.name != "C"}
         if isinstance(spec.C, int | float):
@@ -327,38 +322,26 @@ class _Builder:
             return tuple((None, flips) for flips in self._study.flips)
         return tuple((epsilon, flips_for_fraction(epsilon, m)) for epsilon in self._study.budgets)
 
-    def _place(
-        self, dataset: DatasetSpec, model: ModelSpec, certificate: CertificateSpec, seed: int, cell: str, m: int
-    ) -> None:
-        place = Place(
-            dataset=dataset.label,
-            dataset_name=dataset.name or dataset.label,
-            model=model.label,
-            model_name=model.name,
-            certificate=certificate.label,
-            kind=certificate.kind,
-            seed=seed,
-            cell=cell,
-            budgets=self._budgets(m),
-        )
-        self._places.append(place)
+    def _place(self, spot: _Spot, cell: str, m: int) -> None:
+        dataset, seed, model, certificate = spot
+        name = dataset.name or dataset.label
+        labels = (dataset.label, name, model.label, model.name, certificate.label)
+        self._places.append(Place(*labels, certificate.kind, seed, cell, self._budgets(m)))
 
-    def _miss(
-        self, dataset: DatasetSpec, model: ModelSpec, certificate: CertificateSpec, seed: int, reason: str
-    ) -> None:
+    def _miss(self, spot: _Spot, reason: str) -> None:
         about = {
             "schema": RESULT_SCHEMA,
-            "dataset": dataset.name,
-            "parameters": dict(dataset.parameters),
-            "model": model.name,
-            "options": dict(model.options),
-            "certificate": certificate.label,
-            "seed": seed,
+            "dataset": spot.dataset.name,
+            "parameters": spot.dataset.parameters,
+            "model": spot.model.name,
+            "options": spot.model.options,
+            "certificate": spot.certificate.label,
+            "seed": spot.seed,
             "variant": self._study.variant,
         }
         key = content_hash(about)
         self._unavailable[key] = (about, reason)
-        self._place(dataset, model, certificate, seed, key, 0)
+        self._place(spot, key, 0)
 
 
 def content_hash(value: Any) -> str:

@@ -67,18 +67,16 @@ def parse_study(text: str, *, name: str, file: str = "study", folder: Path = Pat
 def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
     """Spell out what a file may abbreviate: a certificate by its kind alone, options of a model beside its name."""
 
-    def certificate(entry: Any) -> Any:
-        return {"kind": entry} if isinstance(entry, str) else entry
+    def expand(entry: Any) -> Any:
+        if isinstance(entry, dict):
+            options = {key: entry.pop(key) for key in list(entry) if key not in MODEL_KEYS}
+            return {"options": options, **entry}
+        return entry
 
-    def model(entry: Any) -> Any:
-        if not isinstance(entry, dict):
-            return entry
-        options = {key: value for key, value in entry.items() if key not in MODEL_KEYS}
-        return {"options": options, **{key: value for key, value in entry.items() if key in MODEL_KEYS}}
-
-    for key, expand in (("certificates", certificate), ("models", model)):
-        if isinstance(raw.get(key), list):
-            raw[key] = [expand(entry) for entry in raw[key]]
+    if isinstance(given := raw.get("certificates"), list):
+        raw["certificates"] = [{"kind": entry} if isinstance(entry, str) else entry for entry in given]
+    if isinstance(given := raw.get("models"), list):
+        raw["models"] = [expand(entry) for entry in given]
     return raw
 
 

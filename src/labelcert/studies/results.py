@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelcert.studies.cells import Place, Plan
+from labelcert.studies.cells import Plan
 from labelcert.studies.schema import Kind
-from labelcert.studies.store import Record, Store
+from labelcert.studies.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,27 +83,33 @@ def has_parquet() -> bool:
 
 def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
     for place in plan.places:
-        record = store.records.get(place.cell)
-        result = None if record is None else record.get("result")
+        record = store.records.get(place.cell, {"status": MISSING, "reason": MISSING})
+        what = {key: value for key, value in asdict(place).items() if key not in ("cell", "budgets")}
         for epsilon, flips in place.budgets:
-            row: dict[str, Any] = {
+            result, (lower, upper) = record.get("result", {}), (math.nan, math.nan)
+            if result:
+                lower, upper = bounds(result, place.kind, flips)
+            run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
+            yield {
                 "study": plan.study.name,
                 "variant": plan.study.variant,
-                "dataset": place.dataset,
-                "dataset_name": place.dataset_name,
-                "model": place.model,
-                "model_name": place.model_name,
-                "certificate": place.certificate,
+                **what,
                 "kind": place.kind.value,
-                "seed": place.seed,
                 "epsilon": math.nan if epsilon is None else epsilon,
                 "flips": flips,
-                "lower": math.nan,
-                "upper": math.nan,
+                "lower": lower,
+                "upper": upper,
+                "n_test": result.get("n_test", math.nan),
+                "labels": result.get("labels", math.nan),
+                "C": result.get("C", math.nan),
+                "engine": result.get("engine", ""),
+                "exact": result.get("exact", False) and flips <= result["max_flips"],
+                "status": str(record["status"]),
+                "reason": record.get("reason", ""),
+                "seconds": run["seconds"],
+                "labelcert": run["versions"]["labelcert"],
+                "cell": place.cell,
             }
-            if result is not None:
-                row["lower"], row["upper"] = bounds(result, place.kind, flips)
-            yield {**row, **_about(record, place, flips)}
 
 
 def bounds(result: dict[str, Any], kind: Kind, flips: int) -> tuple[float, float]:
@@ -123,22 +130,3 @@ def bounds(result: dict[str, Any], kind: Kind, flips: int) -> tuple[float, float
         what = "correct" if kind is Kind.ACCURACY else "survive"
         lower, upper = result[f"{what}_lower"][at] / n, result[f"{what}_upper"][at] / n
     return (lower if at == flips else 0.0), upper
-
-
-def _about(record: Record | None, place: Place, flips: int) -> dict[str, Any]:
-    if record is None:
-        record = {"status": MISSING, "reason": MISSING}
-    result = record.get("result", {})
-    run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
-    return {
-        "n_test": result.get("n_test", math.nan),
-        "labels": result.get("labels", math.nan),
-        "C": result.get("C", math.nan),
-        "engine": result.get("engine", ""),
-        "exact": result.get("exact", False) and flips <= result["max_flips"],
-        "status": record["status"],
-        "reason": record.get("reason", ""),
-        "seconds": run["seconds"],
-        "labelcert": run["versions"]["labelcert"],
-        "cell": place.cell,
-    }

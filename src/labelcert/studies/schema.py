@@ -141,16 +141,10 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
-    name, title, note : str
-    datasets, models, certificates : tuples
-    seeds : tuple of int
-    budgets : tuple of float
-        Fractions ε of the labels, ascending; empty if `flips` is given.
-    flips : tuple of int
-        Numbers of flips, ascending.
+    budgets, flips : tuples
+        Fractions ε of the labels or numbers of flips, ascending. One of them is empty.
     up_to : float or None
         Certify up to this fraction even if the budgets are smaller. Studies with the same value share certificates.
-    hyperparameters : {"paper", "cross-validate"}
     rule : {"best", "smallest"} or None
         How cross-validation chooses; None for the paper's rule.
     variant : {"exact", "published"}
@@ -159,12 +153,8 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
         Whether test nodes join after training.
     time_limit : float or None
         Seconds for each certificate. Answers that are still open then are intervals.
-    report : {"certified", "attack", "ranks", "plateau"}
-        How results are shown.
-    compare : tuple of str
-        Published tables to compare with.
-    where : str
-        The place in the paper.
+    compare, where : tuple of str, str
+        Published tables to compare with, and the place in the paper.
     """
 
     name: str
