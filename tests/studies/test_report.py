@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from labelcert.studies import Plan, Store, expand, parse_study
@@ -44,7 +45,7 @@ def reported(plan: Plan, folder: Path, *results: dict[str, Any]) -> tuple[StudyR
         for key, each in zip(plan.keys, results, strict=False):
             run = {"seconds": 0.0, "versions": {"labelcert": "0"}}
             store.append({"cell": key, "status": Status.DONE, "result": each, "run": run})
-        return make_report(plan, store), store
+        return make_report(plan, store, folder / "out", pictures=False), store
 
 
 def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None:
@@ -56,6 +57,7 @@ def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None
     assert (title, graph.name, flipped, changed) == ("GCN", "karate", [0], [1, 2, 3])
     assert labeled.size + test.size == graph.n_nodes
     assert OLDER not in report.notes
+    assert pd.read_csv(tmp_path / "out" / "comparison.csv")["verdict"].tolist() == ["equal"]
 
 
 def test_panels_show_one_graph_and_one_set_of_labels(plan: Plan, tmp_path: Path) -> None:
@@ -77,3 +79,9 @@ def test_without_flips_there_is_no_attack(plan: Plan, tmp_path: Path) -> None:
     assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", *3 * "–")
     assert OLDER not in report.notes
     assert not _attack_panels(plan, store)
+
+
+def test_verdicts_are_text_in_parquet_too(plan: Plan, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    reported(plan, tmp_path, result())
+    assert pd.read_parquet(tmp_path / "out" / "comparison.parquet")["verdict"].tolist() == ["no result"]
