@@ -255,7 +255,8 @@ def _time(ran: _Ran) -> str:
     )
     study = ran.plan.study
     if study.where and any(certificate.kind is Kind.COLLECTIVE for certificate in study.certificates):
-        text += f"; the paper reports {HOURS_PER_COLLECTIVE_CERTIFICATE} hours for one of them at one budget"
+        hours = HOURS_PER_COLLECTIVE_CERTIFICATE
+        text += f"; the paper reports {hours} hours for one collective certificate at one budget"
     return text
 
 

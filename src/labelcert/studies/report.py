@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from labelcert.arrays import Int
 from labelcert.graphs import Graph
 from labelcert.studies import published
@@ -218,25 +220,20 @@ def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Par
     """Show what the worst single flip does, seed by seed."""
     rows, comparison, older = [], [], False
     for place, job, _ in _attacked(plan):
-        record = store.records.get(place.cell, {})
-        result: Mapping[str, Any] = record.get("result", {})
-        older = older or ("result" in record and "attack" not in result)
-        before = after = math.nan
-        changed = BLANK
-        if "attack" in result:
-            before = 100 * result["correct_after"][0] / result["n_test"]
-            if result["attack"] is not None:
-                after = 100 * result["correct_after"][1] / result["n_test"]
-                changed = f"{len(result['attack']['changed'])} of {result['n_test']}"
+        result: Mapping[str, Any] = store.records.get(place.cell, {}).get("result", {})
+        correct, attack, n = result.get("correct_after"), result.get("attack"), result.get("n_test", math.nan)
+        older = older or (bool(result) and correct is None)
+        before = math.nan if correct is None else 100 * correct[0] / n
+        after, changed = math.nan, BLANK
+        if correct is not None and attack is not None:
+            after, changed = 100 * correct[1] / n, f"{len(attack['changed'])} of {n}"
         points = (_interval(value, value) for value in (before, after, before - after))
         rows.append((place.model, str(place.seed), *points, changed))
         if place.model_name == "gcn" and place.seed == 0:
             lost = (before - after, before - after)
             spot = ("text", job.graph.name, "gcn", "accuracy lost", "1 flip")
-            one_node = 100 / result.get("n_test", math.nan)
-            comparison.append(
-                compared(*spot, ours=lost, printed=published.KARATE_GCN_DROP, rounding=0.5, one_node=one_node)
-            )
+            printed = published.KARATE_GCN_DROP
+            comparison.append(compared(*spot, ours=lost, printed=printed, rounding=0.5, one_node=100 / n))
     headings = ("model", "seed", "accuracy", "after the worst flip", "points lost", "predictions changed")
     sheets = [Sheet("One flipped label (paper: it costs the GCN 50 points)", headings, tuple(rows))]
     figures = dict(_curves(plan, summary, draw))
@@ -261,7 +258,7 @@ def _attack_panels(plan: Plan, store: Store) -> list[_Panel]:
     panels: list[_Panel] = []
     for place, job, cell in _attacked(plan):
         attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
-        if attack and (not panels or (job.graph is panels[0][1] and (job.labeled == panels[0][2]).all())):
+        if attack and (not panels or (job.graph is panels[0][1] and np.array_equal(job.labeled, panels[0][2]))):
             panels.append((place.model, job.graph, job.labeled, cell.test, attack["labels"], attack["changed"]))
     return panels
 

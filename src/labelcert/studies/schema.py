@@ -58,9 +58,9 @@ class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
     label : str
         Heading in tables.
     name, parameters : str or None, mapping
-        As in `load_dataset`; or the user's own tables:
+        As in `load_dataset`; None for the user's own tables.
     edges, features, labels, source, target, weight, node, label_column : str or None
-        Their paths, and the names of their columns.
+        Paths of the user's own tables, and names of their columns.
     per_class : int or None
         Training nodes per class of the paper's split.
     labeled, test : tuple of str or int, or None
@@ -184,5 +184,9 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
         hyperparameters: str | None = None,
     ) -> Study:
         """The study with what the command line overrides."""
-        given = {"seeds": seeds and tuple(seeds), "variant": variant, "hyperparameters": hyperparameters}
+        given = {
+            "seeds": None if seeds is None else tuple(seeds),
+            "variant": variant,
+            "hyperparameters": hyperparameters,
+        }
         return replace(self, **{key: value for key, value in given.items() if value is not None})
