@@ -1,8 +1,7 @@
 """The paper's options and C for each dataset and model, as data.
 
-From the lists and tables in the paper's appendix on hyperparameters and from the configurations that its authors
-published. The karate club has no published values: its rows are what 4-fold cross-validation chooses (the same C
-for the seeds 0 to 4).
+They come from the paper's appendix on hyperparameters and from the configurations that its authors published. For the
+karate club nothing is published: its C is what 4-fold cross-validation chooses, for each of the seeds 0 to 4.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Setting:
         Their names.
     C : float
     options : mapping
-        All other options, by name; those that are not in it have the model's defaults.
+        All other options that differ from the model's defaults.
     source : {"paper", "default"}
-        Whether the paper has it, or it is a default of this package.
+        Whether the setting is the paper's or a default of this package.
     """
 
     dataset: str
@@ -41,21 +40,21 @@ class Setting:
     source: str = "paper"
 
     def complete(self) -> dict[str, Any]:
-        """All options of the model but C and the variant, defaults included."""
+        """All options of the model except C and the variant, with defaults."""
         info = next(info for info in models() if info.name == self.model)
         defaults = {f.name: f.default for f in fields(info.model) if f.name not in FREE_OPTIONS}
         return {**defaults, **self.options}
 
 
 def paper_setting(dataset: str, model: str, given: Mapping[str, Any] | None = None) -> Setting | None:
-    """The paper's setting that agrees with the options given, or None where there is none.
+    """The paper's setting that agrees with the given options, or None.
 
     Parameters
     ----------
     dataset, model : str
         Names.
     given : mapping, optional
-        Options that are fixed already.
+        Options that are already fixed.
 
     Examples
     --------
@@ -89,7 +88,7 @@ def _row(dataset: str, model: str, C: float, **options: Any) -> Setting:
 
 
 def _real_graphs() -> Iterator[Setting]:
-    """Depth 1, each model's usual normalisation, and then what else was studied."""
+    """First depth 1 with each model's usual normalisation, then the other settings that were studied."""
     columns = ("cora-ml-b", "citeseer-b", "cora-ml", "citeseer", "wiki-cs-b", "polblogs", "cora-b", "chameleon-b")
     table: dict[str, tuple[float | None, ...]] = {
         "gcn": (0.075, 0.75, 0.004, 0.0001, 1.0, 10.0, 0.25, 10.0),
@@ -148,14 +147,14 @@ def _random_graphs() -> Iterator[Setting]:
             yield _row(dataset, "sgc", 0.001, depth=depth, normalization=S)
             yield _row(dataset, "gcn-skip-pc", 0.001, depth=depth, normalization=S)
             if (dataset, depth) == ("csbm", 1):
-                # The text has row normalisation, but the published table is that of the symmetric one, in all cells.
+                # The text says row normalisation, but every cell of the published table comes from the symmetric one.
                 yield _row(dataset, "gcn-skip-alpha", skip, depth=depth, normalization="symmetric", skip_alpha=alpha)
             yield _row(dataset, "gcn-skip-alpha", skip, depth=depth, normalization=S, skip_alpha=alpha)
             yield _row(dataset, "graphsage", sage, depth=depth)
             yield _row(dataset, "gin", 0.001, depth=depth)
         yield _row(dataset, "mlp", 0.001)
-    # The first row of each is the model of the main comparison, the others belong to the study of alpha. The
-    # paper's text has C = 0.001 for CBA's main one, its configurations 0.25, which is what stands here.
+    # The first row of each is the model of the main comparison. The others belong to the study of alpha. For CBA's
+    # main model, the paper's text says C = 0.001 but its configurations say 0.25, which is used here.
     for alpha, C in ((0.1, 0.5), (0.0, 5.0), (0.2, 0.25), (0.3, 0.1), (0.5, 0.001)):
         yield _row("csbm", "appnp", C, alpha=alpha)
     for alpha, C in ((0.3, 0.25), (0.0, 5.0), (0.1, 0.5), (0.2, 0.25), (0.5, 0.001)):

@@ -1,7 +1,7 @@
 """The numbers that the paper prints, read from its LaTeX source.
 
-``python tests/studies/read_paper.py paper.tex src/labelcert/studies/published`` writes the package's data files;
-a test reads the paper again, where it is at hand, and compares.
+``python tests/studies/read_paper.py paper.tex src/labelcert/studies/published`` writes the package's data files. If
+the paper's source is available, a test reads it again and compares.
 """
 
 from __future__ import annotations

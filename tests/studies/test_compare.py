@@ -8,8 +8,7 @@ import pytest
 from labelcert.studies import published
 from labelcert.studies.catalogue import paper_study
 from labelcert.studies.compare import (
-    EQUAL,
-    NONE,
+    Verdict,
     average_ranks,
     compare_certified,
     compare_drops,
@@ -50,7 +49,7 @@ def as_published(*datasets: str) -> pd.DataFrame:
 def test_the_paper_agrees_with_itself() -> None:
     found = compare_certified(paper_study("cora-ml-b"), as_published("cora-ml-b"))
     assert len(found) == 56
-    assert {number.verdict for number in found} == {EQUAL}
+    assert {number.verdict for number in found} == {Verdict.EQUAL}
     assert count_text(found) == "56 of 56 cells equal, 0 within one node, 0 further off"
 
 
@@ -58,7 +57,7 @@ def test_a_missing_seed_is_no_result() -> None:
     summary = as_published("cora-ml-b")
     summary.loc[0, "seeds_missing"] = 1
     found = compare_certified(paper_study("cora-ml-b"), summary)
-    assert [number.verdict for number in found].count(NONE) == 1
+    assert [number.verdict for number in found].count(Verdict.NONE) == 1
 
 
 def test_ranks_of_the_published_tables_are_close_to_the_published_ranks() -> None:
@@ -66,7 +65,7 @@ def test_ranks_of_the_published_tables_are_close_to_the_published_ranks() -> Non
     ranks = average_ranks(as_published("cora-ml-b", "citeseer-b", "csbm"))
     found = compare_ranks(ranks)
     assert len(found) == 96
-    assert sum(number.verdict == EQUAL for number in found) >= 80
+    assert sum(number.verdict == Verdict.EQUAL for number in found) >= 80
     assert all(abs(number.difference) <= 1.0 for number in found)
 
 
@@ -74,11 +73,11 @@ def test_drops_of_the_published_tables_are_those_of_the_text() -> None:
     steps = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
     found = compare_drops(drops(as_published("cora-ml-b", "citeseer-b"), steps))
     assert len(found) == 9
-    assert {number.verdict for number in found} == {EQUAL}
+    assert {number.verdict for number in found} == {Verdict.EQUAL}
 
 
-@pytest.mark.parametrize(("zero_from", "verdict"), [(0.2, EQUAL), (0.15, "further off")])
-def test_thresholds(zero_from: float, verdict: str) -> None:
+@pytest.mark.parametrize(("zero_from", "verdict"), [(0.2, Verdict.EQUAL), (0.15, Verdict.OFF)])
+def test_thresholds(zero_from: float, verdict: Verdict) -> None:
     rows = [
         {
             "dataset_name": "cora-ml-b",

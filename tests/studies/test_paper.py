@@ -9,7 +9,7 @@ import pytest
 
 from labelcert.studies import Graphs, Store, expand, run_plan
 from labelcert.studies.catalogue import paper_study
-from labelcert.studies.compare import EQUAL, OFF, Compared
+from labelcert.studies.compare import Compared, Verdict
 from labelcert.studies.report import make_report
 
 
@@ -33,12 +33,12 @@ def reproduced(name: str, folder: Path, out: Path) -> list[Compared]:
 def test_cora_ml_b_within_one_node(folder: Path, tmp_path: Path) -> None:
     numbers = reproduced("cora-ml-b", folder, tmp_path)
     assert len(numbers) == 56
-    assert not [number for number in numbers if number.verdict == OFF]
-    assert sum(number.verdict == EQUAL for number in numbers if float(number.at) <= 0.3) >= 42
+    assert not [number for number in numbers if number.verdict == Verdict.OFF]
+    assert sum(number.verdict == Verdict.EQUAL for number in numbers if float(number.at) <= 0.3) >= 42
 
 
 @pytest.mark.long
 def test_csbm_is_equal(folder: Path, tmp_path: Path) -> None:
     numbers = reproduced("csbm", folder, tmp_path)
     assert len(numbers) == 56
-    assert all(number.verdict == EQUAL for number in numbers)
+    assert all(number.verdict == Verdict.EQUAL for number in numbers)

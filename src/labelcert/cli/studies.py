@@ -1,4 +1,4 @@
-"""``labelcert study`` and ``labelcert reproduce``: many certificates from one file, the paper's among them."""
+"""The commands ``labelcert study`` and ``labelcert reproduce``."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from labelcert.models.base import VARIANTS
 from labelcert.studies import Graphs, Outcome, Plan, Store, Study, expand, run_plan
 from labelcert.studies.catalogue import ORDER, find_study, paper_study
 from labelcert.studies.published import HOURS_PER_COLLECTIVE_CERTIFICATE
-from labelcert.studies.report import Report, Sheet, make_report
+from labelcert.studies.report import Sheet, StudyReport, make_report
 from labelcert.studies.results import has_parquet
-from labelcert.studies.schema import HYPERPARAMETERS
+from labelcert.studies.schema import HYPERPARAMETERS, Kind
 
 DEFAULT_FOLDER = Path("labelcert-studies")
-PARQUET_HINT = "Parquet files are left out; they need: pip install 'labelcert[parquet]'"
+PARQUET_HINT = "No Parquet files were written; for these: pip install 'labelcert[parquet]'"
 
 EXAMPLES = """\b
 Examples:
   labelcert reproduce --list
   labelcert reproduce cora-ml-b --out results
-      The paper's Cora-MLb table, ours beside the published numbers.
+      The paper's Cora-MLb table, with our numbers beside the published ones.
   labelcert reproduce all --out results
-      Everything; what is there already is not computed again.
+      All studies. Results in the folder are reused.
   labelcert reproduce csbm --variant published
-      With the kernels of the published code, for comparison."""
+      Use the kernels of the published code, for comparison."""
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -49,10 +49,12 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 _study_options = _options(
-    click.option("--seeds", metavar="LIST", help="Seeds, with commas, instead of the study's own."),
-    click.option("--variant", type=click.Choice(VARIANTS), help="Exact kernels, or those of the published code."),
+    click.option("--seeds", metavar="LIST", help="Comma-separated seeds, instead of the study's own."),
+    click.option("--variant", type=click.Choice(VARIANTS), help="Use exact kernels, or those of the published code."),
     click.option(
-        "--hyperparameters", type=click.Choice(HYPERPARAMETERS), help="The paper's, or chosen afresh on each split."
+        "--hyperparameters",
+        type=click.Choice(HYPERPARAMETERS),
+        help="Use the paper's values, or cross-validate each split.",
     ),
     click.option("--data-dir", type=_FOLDER, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
 )
@@ -62,20 +64,24 @@ _out_option = click.option(
     default=DEFAULT_FOLDER,
     show_default=True,
     metavar="FOLDER",
-    help="Where results are kept; several studies may share it.",
+    help="Folder for results. Studies can share it.",
 )
 _run_options = _options(
-    click.option("--workers", type=int, help="Local processes. [default: all cores; 1: in this process]"),
-    click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler."),
+    click.option(
+        "--workers",
+        type=int,
+        help="Number of local processes; 1 runs everything in this process. [default: one per core]",
+    ),
+    click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
     click.option("--retry-failed", is_flag=True, help="Try failed cells again."),
     click.option("--pictures/--no-pictures", default=True, show_default=True),
-    click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
+    click.option("--quiet", "-q", is_flag=True, help="Show results only, no progress."),
 )
 
 
 @click.group("study")
 def study_group() -> None:
-    """Check, run and export studies: datasets x models x seeds x certificates, from one TOML file.
+    """Check, run and export studies: datasets x models x seeds x certificates from one TOML file.
 
     FILE is a study file, or the name of a study of the paper.
     """
@@ -85,7 +91,7 @@ def study_group() -> None:
 @click.argument("file")
 @_study_options
 def check_command(file: str, **given: Any) -> None:
-    """Say what a study would compute, without computing it; mistakes in the file are reported."""
+    """Check a study file and list what it would compute."""
     plan = _plan(find_study(file), given)
     study = plan.study
     rows = [
@@ -114,10 +120,9 @@ def check_command(file: str, **given: Any) -> None:
 def run_command(file: str, out: Path, **given: Any) -> None:
     """Compute what is missing, then write tables, data and a picture.
 
-    Results are kept as they finish: after a crash or Ctrl-C the same command goes on where it stopped.
+    Each result is saved as it finishes. After a crash or Ctrl-C, run the same command again to continue.
     """
-    plan = _plan(find_study(file), given)
-    ran = _run(plan, out, given)
+    ran = _run(_plan(find_study(file), given), out, given)
     _show(ran)
     if _failed(ran):
         sys.exit(EXIT_FAILED)
@@ -128,7 +133,7 @@ def run_command(file: str, out: Path, **given: Any) -> None:
 @_out_option
 @_study_options
 def status_command(file: str, out: Path, **given: Any) -> None:
-    """Say how much of a study is done, and what failed and why."""
+    """Show how much of a study is done, and why certificates failed."""
     plan = _plan(find_study(file), given)
     store = Store(out)
     done = sum(store.done(key) for key in plan.keys)
@@ -136,7 +141,7 @@ def status_command(file: str, out: Path, **given: Any) -> None:
     left = len(plan.keys) - done - len(failed)
     click.echo(f"{plan.study.name}: {done} of {len(plan.keys)} certificates done, {len(failed)} failed, {left} to do")
     if store.dropped:
-        click.echo(f"{store.dropped} damaged records in {out} are ignored; their cells count as not computed")
+        click.echo(f"{store.dropped} damaged records in {out} are ignored; run the study to compute them again")
     for reason in dict.fromkeys(record["reason"] for record in failed):
         click.echo(f"failed: {reason}")
 
@@ -147,7 +152,7 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 @_study_options
 @click.option("--pictures/--no-pictures", default=True, show_default=True)
 def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
-    """Write tables, tidy data (CSV and Parquet) and a picture of what is done so far."""
+    """Write tables, tidy data (CSV and Parquet) and a picture of the results so far."""
     plan = _plan(find_study(file), given)
     report = make_report(plan, Store(out), out / plan.study.name, pictures=pictures)
     _print_report(plan, report)
@@ -160,14 +165,13 @@ def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
 @_study_options
 @_run_options
 def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -> None:
-    """Recompute an experiment of the paper and put our numbers beside the published ones."""
+    """Recompute an experiment of the paper and compare our numbers with the published ones."""
     if listed or name is None:
         rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
         print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
         return
-    names = ORDER if name == "all" else (name,)
-    studies = [paper_study(known) for known in names]
-    graphs = _graphs(given)
+    studies = [paper_study(known) for known in (ORDER if name == "all" else (name,))]
+    graphs = Graphs(given["data_dir"])
     started = time.perf_counter()
     finished = []
     for study in studies:
@@ -184,7 +188,7 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
 class _Ran:
     plan: Plan
     outcome: Outcome
-    report: Report
+    report: StudyReport
 
 
 def _changed(study: Study, given: dict[str, Any]) -> Study:
@@ -193,21 +197,15 @@ def _changed(study: Study, given: dict[str, Any]) -> Study:
     )
 
 
-def _graphs(given: dict[str, Any]) -> Graphs:
-    return Graphs(given["data_dir"])
-
-
 def _plan(study: Study, given: dict[str, Any]) -> Plan:
-    return expand(_changed(study, given), graphs=_graphs(given))
+    return expand(_changed(study, given), graphs=Graphs(given["data_dir"]))
 
 
 def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
     quiet = given["quiet"]
     with Store(out, write=True) as store:
         if store.dropped and not quiet:
-            click.echo(
-                f"{store.dropped} damaged records in {out} are ignored; their cells are computed again", err=True
-            )
+            click.echo(f"{store.dropped} damaged records in {out} are ignored and computed again", err=True)
         try:
             outcome = run_plan(
                 plan,
@@ -220,8 +218,8 @@ def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
         except KeyboardInterrupt:
             done = sum(store.done(key) for key in plan.keys)
             click.echo(
-                f"interrupted: {done} of {len(plan.keys)} certificates of {plan.study.name} are kept in {out}; the "
-                "same command goes on from there",
+                f"interrupted: {done} of {len(plan.keys)} certificates of {plan.study.name} are saved in {out}; "
+                "run the same command again to continue",
                 err=True,
             )
             sys.exit(EXIT_INTERRUPTED)
@@ -234,13 +232,13 @@ def _show(ran: _Ran) -> None:
     click.echo(_time(ran) + "\n")
 
 
-def _print_report(plan: Plan, report: Report) -> None:
+def _print_report(plan: Plan, report: StudyReport) -> None:
     where = f" ({plan.study.where} of the paper)" if plan.study.where else ""
     click.echo(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
     for sheet in report.sheets:
         print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     if plan.study.where:
-        click.echo(f"beside the paper: {report.counts}")
+        click.echo(f"compared with the paper: {report.counts}")
     for note in report.notes:
         click.echo(f"note: {note}")
     if not has_parquet():
@@ -253,18 +251,17 @@ def _time(ran: _Ran) -> str:
     outcome = ran.outcome
     text = (
         f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once "
-        f"({outcome.reused} more were there already; all together are {outcome.certificate_seconds:.1f} s of work)"
+        f"({outcome.reused} more were reused; all together took {outcome.certificate_seconds:.1f} s of work)"
     )
     study = ran.plan.study
-    if study.where and any(certificate.kind == "collective" for certificate in study.certificates):
-        text += (
-            f"; the paper reports {HOURS_PER_COLLECTIVE_CERTIFICATE} hours for one collective certificate at one budget"
-        )
+    if study.where and any(certificate.kind is Kind.COLLECTIVE for certificate in study.certificates):
+        hours = HOURS_PER_COLLECTIVE_CERTIFICATE
+        text += f"; the paper reports {hours} hours for one collective certificate at one budget"
     return text
 
 
 def _overview(finished: Sequence[_Ran], out: Path, seconds: float) -> None:
-    headings = ("study", "certificates", "failed", "seconds", "seconds of work", "beside the paper")
+    headings = ("study", "certificates", "failed", "seconds", "seconds of work", "compared with the paper")
     rows = [
         (
             ran.plan.study.name,
@@ -276,9 +273,9 @@ def _overview(finished: Sequence[_Ran], out: Path, seconds: float) -> None:
         )
         for ran in finished
     ]
-    print_table(tables.listing(f"All studies, {seconds:.0f} s", headings, rows))
-    text = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows)).markdown()
-    (out / "overview.md").write_text(text, encoding="utf-8")
+    sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
+    print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
+    (out / "overview.md").write_text(sheet.markdown(), encoding="utf-8")
 
 
 def _failed(ran: _Ran) -> bool:
@@ -290,5 +287,5 @@ def _seeds(text: str | None) -> list[int] | None:
         return None
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdigit() for part in parts) or len(set(parts)) < len(parts):
-        raise InvalidInput(f"--seeds must be distinct whole numbers with commas, such as 0,1,2, got {text!r}")
+        raise InvalidInput(f"--seeds must be distinct whole numbers separated by commas, such as 0,1,2, got {text!r}")
     return [int(part) for part in parts]

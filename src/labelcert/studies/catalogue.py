@@ -1,4 +1,4 @@
-"""The paper's studies, shipped with the package, by name."""
+"""The paper's studies, which come with the package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from labelcert.errors import InvalidInput
-from labelcert.studies.schema import Study, parse_study, read_study
+from labelcert.studies.reading import parse_study, read_study
+from labelcert.studies.schema import Study
 
 ORDER = (
     "fig1-karate",
@@ -25,7 +26,7 @@ ORDER = (
 
 @cache
 def paper_study(name: str) -> Study:
-    """A study of the paper.
+    """Read a study of the paper.
 
     Examples
     --------
@@ -36,15 +37,15 @@ def paper_study(name: str) -> Study:
         close = difflib.get_close_matches(name, ORDER, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise InvalidInput(
-            f"expected the name of a study of the paper or 'all', got {name!r}; {hint}"
-            "`labelcert reproduce --list` shows all names"
+            f"expected the name of a study of the paper, or 'all', got {name!r}; {hint}"
+            "`labelcert reproduce --list` lists all names"
         )
     text = files("labelcert.studies").joinpath("paper", f"{name}.toml").read_text(encoding="utf-8")
     return parse_study(text, name=name, file=f"{name}.toml")
 
 
 def find_study(file: str) -> Study:
-    """A study from a file, or of the paper by its name."""
+    """Read a study from a file, or a study of the paper by its name."""
     path = Path(file)
     if file in ORDER and not path.is_file():
         return paper_study(file)

@@ -1,22 +1,21 @@
-"""From a study to cells: one certificate each, named by a hash of everything that decides its answer.
+"""Expands a study into cells. A cell is one certificate, named by a hash of everything that decides its answer.
 
-A certificate answers all budgets at once, and on some graphs the sample-wise and the collective question together,
-so that many places of a study, and of other studies, may read off the same cell. Cells that share a kernel form a
-job.
+A certificate answers all budgets at once, and often both the sample-wise and the collective question. Several places
+of a study, or of several studies, may therefore read the same cell. Cells that share a kernel form a job.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Int
 from labelcert.budget import flips_for_fraction
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset, multiclass_targets
@@ -24,14 +23,15 @@ from labelcert.graphs.datasets import dataset_info
 from labelcert.models import model_from_name
 from labelcert.models.selection import C_GRID
 from labelcert.paper_settings import paper_rule, paper_setting
-from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, ModelSpec, Study
+from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study
 from labelcert.studies.store import canonical
 from labelcert.workflow import FOLDS, choose_split, choose_targets, node_names
 
-IntArray = npt.NDArray[np.int64]
+Budgets = tuple[tuple[float | None, int], ...]
+"""Pairs of a fraction ε (None where flips are given) and its number of flips."""
 
 RESULT_SCHEMA = 1
-"""Part of every content hash: raised when the meaning of a stored result changes."""
+"""Part of every content hash. Raise it when the meaning of a stored result changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +43,16 @@ class Cell:
     key : str
         Content hash.
     C : float or None
-        None: by cross-validation.
-    rule : str
-        Of the cross-validation.
+        None if cross-validation chooses it by `rule`.
     test : (n,) array of node indices
-    max_flips : int
-    engine : str
-    time_limit : float or None
     about : mapping
-        What it is, in plain values, for the record.
+        Description in plain values, for the record.
     """
 
     key: str
     C: float | None
     rule: str
-    test: IntArray
+    test: Int
     max_flips: int
     engine: str
     time_limit: float | None
@@ -66,10 +61,10 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Cells that share graph, labelled nodes and kernel."""
+    """Cells that share the graph, the labelled nodes and the kernel."""
 
     graph: Graph
-    labeled: IntArray
+    labeled: Int
     seed: int
     model: str
     options: Mapping[str, Any]
@@ -77,7 +72,7 @@ class Job:
     cells: tuple[Cell, ...] = ()
 
     def only(self, wanted: set[str]) -> Job | None:
-        """The job with some of its cells, or None where none is wanted."""
+        """The job with the wanted cells, or None if there are none."""
         cells = tuple(cell for cell in self.cells if cell.key in wanted)
         return replace(self, cells=cells) if cells else None
 
@@ -92,11 +87,8 @@ class Place:
         Labels.
     dataset_name, model_name : str
         Names, as in published tables.
-    seed : int
-    kind : str
     cell : str
         Content hash.
-    budgets : tuple of (ε or None, flips)
     """
 
     dataset: str
@@ -104,23 +96,20 @@ class Place:
     model: str
     model_name: str
     certificate: str
-    kind: str
+    kind: Kind
     seed: int
     cell: str
-    budgets: tuple[tuple[float | None, int], ...]
+    budgets: Budgets
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A study, expanded.
+    """A study with all its cells.
 
     Attributes
     ----------
-    study : Study
-    places : tuple of Place
-    jobs : tuple of Job
     unavailable : mapping
-        Content hash of cells that cannot be computed here: what they are, and why.
+        For the hash of each cell that cannot be computed here: its description, and the reason.
     notes : tuple of str
         What a reader of the results should know.
     """
@@ -133,12 +122,12 @@ class Plan:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """All cells, each once, in the order of the study."""
+        """Hashes of all cells, each once, in the order of the study."""
         return tuple(dict.fromkeys(place.cell for place in self.places))
 
 
 class Graphs:
-    """Loads each graph once, whatever the number of seeds and studies that use it."""
+    """Loads each graph once, however many seeds and studies use it."""
 
     def __init__(self, data_dir: Path | None = None) -> None:
         self._data_dir = data_dir
@@ -146,7 +135,7 @@ class Graphs:
         self._fingerprints: dict[int, str] = {}
 
     def load(self, spec: DatasetSpec, seed: int, parameters: Mapping[str, Any]) -> Graph:
-        """The graph of one seed; raises again what was raised before."""
+        """The graph of one seed. A dataset that was unavailable before is so again."""
         random = spec.name is not None and dataset_info(spec.name).source == "random"
         files = {**spec.files, **spec.columns, "directed": spec.directed}
         key = canonical([spec.name, files, dict(parameters), seed if random else None])
@@ -155,8 +144,7 @@ class Graphs:
                 self._known[key] = self._load(spec, seed if random else None, parameters)
             except DataUnavailable as error:
                 self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, DataUnavailable):
+        if isinstance(found := self._known[key], DataUnavailable):
             raise found
         return found
 
@@ -171,15 +159,16 @@ class Graphs:
             return load_dataset(spec.name, data_dir=self._data_dir, seed=seed, **parameters)
         main = spec.files.get("edges", spec.files.get("features"))
         tables: dict[str, Any] = {**spec.files, **spec.columns}
-        return graph_from_files(tables.pop("edges", None), directed=spec.directed, name=Path(str(main)).name, **tables)
+        edges = tables.pop("edges", None)
+        return graph_from_files(edges, directed=bool(spec.directed), name=Path(str(main)).name, **tables)
 
 
 def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
-    r"""All cells of a study, with every choice made that does not need a kernel.
+    r"""Find all cells of a study. Only choices that need a kernel are left open.
 
     Examples
     --------
-    >>> from labelcert.studies.schema import parse_study
+    >>> from labelcert.studies.reading import parse_study
     >>> text = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1'
     >>> plan = expand(parse_study(text, name="mine"))
     >>> len(plan.places), len(plan.jobs), plan.jobs[0].cells[0].max_flips
@@ -190,6 +179,15 @@ def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
         for seed in study.seeds:
             builder.add(dataset, seed)
     return builder.plan()
+
+
+class _Spot(NamedTuple):
+    """One combination of a study."""
+
+    dataset: DatasetSpec
+    seed: int
+    model: ModelSpec
+    certificate: CertificateSpec
 
 
 class _Builder:
@@ -206,37 +204,27 @@ class _Builder:
         return Plan(self._study, tuple(self._places), jobs, self._unavailable, tuple(self._notes))
 
     def add(self, dataset: DatasetSpec, seed: int) -> None:
-        """All models and certificates on one graph."""
+        """Add all models and certificates on one graph."""
+        models = [own for model in self._study.models if not (own := model.on(dataset)).skip]
+        spots = [
+            _Spot(dataset, seed, model, certificate) for model in models for certificate in self._study.certificates
+        ]
+        at = f"study {self._study.name!r}, dataset {dataset.label!r}"
         try:
             graph = self._load(dataset, seed)
             split = self._split(dataset, graph, seed)
             tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
-            for certificate, test in tests.items():
-                if certificate.kind == "accuracy" and np.any(graph.labels[test] == UNLABELED):
-                    raise InvalidInput(
-                        "certified accuracy needs the true label of every test node, but some have none; ask for "
-                        "'ratio' instead, or name test nodes that have labels"
-                    )
         except DataUnavailable as error:
-            for model, certificate in self._combinations(dataset):
-                self._miss(dataset, model, certificate, seed, f"not available offline: {error}")
+            for spot in spots:
+                self._miss(spot, f"not available offline: {error}")
             return
         except InvalidInput as error:
-            raise InvalidInput(f"study {self._study.name!r}, dataset {dataset.label!r}, seed {seed}: {error}") from None
-        for model, certificate in self._combinations(dataset):
+            raise InvalidInput(f"{at}, seed {seed}: {error}") from None
+        for spot in spots:
             try:
-                self._one(dataset, graph, split.labeled, model, certificate, tests[certificate], seed)
+                self._one(spot, graph, split.labeled, tests[spot.certificate])
             except InvalidInput as error:
-                raise InvalidInput(
-                    f"study {self._study.name!r}, dataset {dataset.label!r}, model {model.label!r}: {error}"
-                ) from None
-
-    def _combinations(self, dataset: DatasetSpec) -> Iterator[tuple[ModelSpec, CertificateSpec]]:
-        for model in self._study.models:
-            own = model.on(dataset)
-            if not own.skip:
-                for certificate in self._study.certificates:
-                    yield own, certificate
+                raise InvalidInput(f"{at}, model {spot.model.label!r}: {error}") from None
 
     def _load(self, dataset: DatasetSpec, seed: int) -> Graph:
         parameters = dict(dataset.parameters)
@@ -247,10 +235,10 @@ class _Builder:
             try:
                 return self._graphs.load(dataset, seed, parameters)
             except DataUnavailable:
-                # Node order decides the splits alone, so the study goes on with others than the paper's.
+                # The node order only decides the splits, so the study can go on with other ones.
                 self._notes.setdefault(
-                    f"{dataset.label}: the paper's node order is not at hand (random_graph_orders.npz in the data "
-                    "folder), so the splits are not the paper's",
+                    f"{dataset.label}: the paper's node order is missing (random_graph_orders.npz in the data "
+                    "folder), so the splits differ from the paper's",
                 )
                 parameters["order"] = "stable"
         return self._graphs.load(dataset, seed, parameters)
@@ -259,41 +247,35 @@ class _Builder:
         labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
         return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
 
-    def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> IntArray:
+    def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> Int:
+        published = dataset.name is not None and dataset_info(dataset.name).source != "built in"
+        test: Any = spec.test
         if dataset.test is not None:
-            [own] = choose_targets(graph, split, test=_nodes(graph, dataset.test, "test"), seed=seed)
-            return own.nodes
-        test = spec.test
-        if test == "auto":
-            published = dataset.name is not None and dataset_info(dataset.name).source != "built in"
-            if published and graph.n_classes > 2:
-                test = "multi-class"
-            else:
-                test = "collective" if published and spec.kind == "collective" else "all"
-        if test == "multi-class":
-            return multiclass_targets(graph, split, seed=seed)
-        [targets] = choose_targets(graph, split, test=test, seed=seed)
-        return targets.nodes
+            test = _nodes(graph, dataset.test, "test")
+        elif test == "auto" and published and graph.n_classes > 2:
+            test = "multi-class"
+        elif test == "auto":
+            test = "collective" if published and spec.kind is Kind.COLLECTIVE else "all"
+        if isinstance(test, str) and test == "multi-class":
+            nodes = multiclass_targets(graph, split, seed=seed)
+        else:
+            [targets] = choose_targets(graph, split, test=test, seed=seed)
+            nodes = targets.nodes
+        if spec.kind is Kind.ACCURACY and np.any(graph.labels[nodes] == UNLABELED):
+            raise InvalidInput(
+                "certified accuracy needs the true label of every test node, but some have none; ask for 'ratio' "
+                "instead, or choose test nodes with labels"
+            )
+        return nodes
 
-    def _one(
-        self,
-        dataset: DatasetSpec,
-        graph: Graph,
-        labeled: IntArray,
-        spec: ModelSpec,
-        certificate: CertificateSpec,
-        test: IntArray,
-        seed: int,
-    ) -> None:
+    def _one(self, spot: _Spot, graph: Graph, labeled: Int, test: Int) -> None:
+        _, seed, spec, certificate = spot
         study = self._study
         options, C, source = self._resolve(spec, graph.name)
         rule = study.rule if study.rule is not None else paper_rule(graph.name)
         m = len(labeled)
-        budgets = self._budgets(m)
-        reach = 0 if study.up_to is None else flips_for_fraction(study.up_to, m)
-        max_flips = min(m, max(reach, *(flips for _, flips in budgets)))
-        if spec.max_flips is not None:
-            max_flips = min(max_flips, spec.max_flips)
+        wanted = max(flips_for_fraction(study.up_to or 0.0, m), *(flips for _, flips in self._budgets(m)))
+        max_flips = min(m, wanted, m if spec.max_flips is None else spec.max_flips)
         kernel = {
             "schema": RESULT_SCHEMA,
             "graph": self._graphs.fingerprint(graph),
@@ -314,20 +296,19 @@ class _Builder:
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
         cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about)
-        # Cross-validation shuffles by the seed, so the seed is part of what a job shares.
+        # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
-        self._place(dataset, spec, certificate, seed, key, budgets)
+        self._place(spot, key, m)
 
     def _resolve(self, spec: ModelSpec, dataset: str) -> tuple[dict[str, Any], float | None, str]:
-        """All options but C, then C (None: by cross-validation), and where it comes from."""
+        """All options but C, then C (None for cross-validation), and where C comes from."""
         given = dict(spec.options)
-        known = {f.name for f in fields(model_from_name(spec.name))}
-        if "variant" in known:
+        if any(f.name == "variant" for f in fields(model_from_name(spec.name))):
             given["variant"] = self._study.variant
         setting = paper_setting(dataset, spec.name, given)
         if setting is not None:
-            given = {**dict(setting.options), **given}
+            given = {**setting.options, **given}
         model = model_from_name(spec.name, **given)
         options = {f.name: getattr(model, f.name) for f in fields(model) if f.name != "C"}
         if isinstance(spec.C, int | float):
@@ -336,53 +317,35 @@ class _Builder:
             return options, None, "cross-validation"
         return options, setting.C, setting.source
 
-    def _budgets(self, m: int) -> tuple[tuple[float | None, int], ...]:
+    def _budgets(self, m: int) -> Budgets:
         if self._study.flips:
             return tuple((None, flips) for flips in self._study.flips)
         return tuple((epsilon, flips_for_fraction(epsilon, m)) for epsilon in self._study.budgets)
 
-    def _place(
-        self,
-        dataset: DatasetSpec,
-        model: ModelSpec,
-        certificate: CertificateSpec,
-        seed: int,
-        key: str,
-        budgets: tuple[tuple[float | None, int], ...],
-    ) -> None:
-        place = Place(
-            dataset=dataset.label,
-            dataset_name=dataset.name or dataset.label,
-            model=model.label,
-            model_name=model.name,
-            certificate=certificate.label,
-            kind=certificate.kind,
-            seed=seed,
-            cell=key,
-            budgets=budgets,
-        )
-        self._places.append(place)
+    def _place(self, spot: _Spot, cell: str, m: int) -> None:
+        dataset, seed, model, certificate = spot
+        name = dataset.name or dataset.label
+        labels = (dataset.label, name, model.label, model.name, certificate.label)
+        self._places.append(Place(*labels, certificate.kind, seed, cell, self._budgets(m)))
 
-    def _miss(
-        self, dataset: DatasetSpec, model: ModelSpec, certificate: CertificateSpec, seed: int, reason: str
-    ) -> None:
+    def _miss(self, spot: _Spot, reason: str) -> None:
         about = {
             "schema": RESULT_SCHEMA,
-            "dataset": dataset.name,
-            "parameters": dict(dataset.parameters),
-            "model": model.name,
-            "options": dict(model.options),
-            "certificate": certificate.label,
-            "seed": seed,
+            "dataset": spot.dataset.name,
+            "parameters": spot.dataset.parameters,
+            "model": spot.model.name,
+            "options": spot.model.options,
+            "certificate": spot.certificate.label,
+            "seed": spot.seed,
             "variant": self._study.variant,
         }
         key = content_hash(about)
         self._unavailable[key] = (about, reason)
-        self._place(dataset, model, certificate, seed, key, self._budgets(0))
+        self._place(spot, key, 0)
 
 
 def content_hash(value: Any) -> str:
-    """32 hex digits that name a value.
+    """Name a value by 32 hex digits.
 
     Examples
     --------
@@ -392,13 +355,13 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
 
 
-def _digest(nodes: IntArray) -> str:
+def _digest(nodes: Int) -> str:
     return hashlib.sha256(np.ascontiguousarray(nodes, dtype="<i8").tobytes()).hexdigest()[:32]
 
 
-def _nodes(graph: Graph, names: tuple[str, ...], what: str) -> IntArray:
+def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> Int:
     position = {name: k for k, name in enumerate(node_names(graph, range(graph.n_nodes)))}
-    for name in names:
+    for name in map(str, names):
         if name not in position:
-            raise InvalidInput(f"{what} names the node {name!r}, but {graph.name!r} has no such node")
-    return np.array([position[name] for name in names], dtype=np.int64)
+            raise InvalidInput(f"{what} names the node {name!r}, which {graph.name!r} does not have")
+    return np.array([position[str(name)] for name in names], dtype=np.int64)

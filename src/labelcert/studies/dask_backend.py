@@ -1,8 +1,7 @@
-"""Studies on a Dask cluster: a job per task, and large certificates split into chunks.
+"""Runs studies on a Dask cluster. Each job is a task, and large certificates are split into chunks.
 
-The answers are those of a local run, bit for bit: a job is the same work wherever it runs, and the chunks of a large
-certificate are merged here in their fixed order. A worker that is lost takes no result with it, because the scheduler
-runs its tasks again elsewhere.
+The answers equal those of a local run, bit for bit: a job does the same work wherever it runs, and the chunks of a
+large certificate are merged here in a fixed order. If a worker is lost, its tasks run again elsewhere.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SPLIT_ABOVE = 5e6
-"""Labellings of one certificate above which it is split: half a minute or so on one core."""
+"""Certificates with more labellings are split. That many take about half a minute on one core."""
 
 BATCH = 64
 """Chunks per task, about a second of work."""
 
 ATTEMPTS = 5
-"""How often a task is started whose result is lost with a worker."""
+"""How often a task is started if its result keeps getting lost with a worker."""
 
 CONNECT_SECONDS = 20
 
@@ -44,7 +43,7 @@ def on_cluster(address: str, *, split_above: float = SPLIT_ABOVE, batch: int = B
     address : str
         Such as ``tcp://10.0.0.1:8786``.
     split_above : float
-        Certificates of more labellings than this are split.
+        Certificates with more labellings than this are split.
     batch : int
         Chunks per task of a split certificate.
     """
@@ -58,8 +57,8 @@ def on_cluster(address: str, *, split_above: float = SPLIT_ABOVE, batch: int = B
             client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise DataUnavailable(
-                f"the Dask scheduler {address!r} cannot be reached ({error}); check the address, or leave out "
-                "--scheduler to run here"
+                f"the Dask scheduler {address!r} cannot be reached ({error}); check the address, or run here by "
+                "leaving out --scheduler"
             ) from None
         with client:
             _check_versions(client)
@@ -94,12 +93,12 @@ class _ClusterChunks:
         self.ahead = max(4, 3 * sum(client.nthreads().values()))
 
     def submit(self, task: Task, chunks: Sequence[Chunk]) -> _Batch:
-        """Start walking a batch; the task travels along, so that no worker holds what others need."""
+        """Start to walk a batch. The task travels with it, so no worker depends on another."""
         return _Batch(self._client, (task, read_only_arrays(task), list(chunks)))
 
 
 class _Batch:
-    """A batch under way; started again when its result is lost with a worker."""
+    """A batch under way. It is started again if its result is lost with a worker."""
 
     def __init__(self, client: Client, arguments: tuple[Any, ...]) -> None:
         self._client = client
@@ -108,7 +107,7 @@ class _Batch:
         self._start()
 
     def result(self, timeout: float | None = None) -> Walked:
-        """Wait for it; raises TimeoutError when it takes longer."""
+        """Wait for the result; raises TimeoutError if it takes longer."""
         try:
             walked: Walked = self._future.result(timeout=timeout)
         except TimeoutError:
@@ -126,12 +125,12 @@ class _Batch:
 
 
 def _final(future: Any, attempt: int) -> bool:
-    """Whether an error is the task's own, or has come too often; otherwise a worker was lost with the result."""
+    """Whether to give up: the task itself failed, or its result was lost with a worker too often."""
     return future.status == "error" or attempt >= ATTEMPTS
 
 
 def labellings(cell: Cell) -> float:
-    """How many labellings an enumeration for this cell would visit, at the most."""
+    """The largest number of labellings that an enumeration for this cell visits."""
     m = int(cell.about["labels"])
     sets = sum(math.comb(m, size) for size in range(cell.max_flips + 1))
     return float(min(sets, 2 ** (m - 1) if 2 * cell.max_flips >= m else 2**m))
@@ -146,7 +145,7 @@ def _whole_job(job: Job) -> list[Record]:
 
 
 def _check_versions(client: Client) -> None:
-    """Other versions may compute other last digits, or not understand the jobs at all."""
+    """Refuse workers with other versions: their last digits may differ, or they may not understand the jobs."""
     here = versions()
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import certify, versions
 from labelcert.errors import LabelcertError
@@ -21,9 +21,6 @@ from labelcert.studies.store import DONE, FAILED, Record
 from labelcert.workflow import choose_model
 
 INTERRUPTED = "interrupted"
-
-Float = npt.NDArray[np.float64]
-Int = npt.NDArray[np.int64]
 
 
 def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
@@ -117,7 +114,7 @@ def unavailable(key: str, about: Any, reason: str) -> Record:
     return {"cell": key, "status": FAILED, "about": dict(about), "reason": reason, "run": _run(0.0)}
 
 
-def summary(certificate: Certificate, truth: npt.NDArray[np.int64], C: float) -> dict[str, Any]:
+def summary(certificate: Certificate, truth: Int, C: float) -> dict[str, Any]:
     """All that studies read off a certificate, in plain values: counts of nodes for every budget 0..B.
 
     The same problem gives the same summary, bit for bit, wherever and however often it is computed.
@@ -126,7 +123,7 @@ def summary(certificate: Certificate, truth: npt.NDArray[np.int64], C: float) ->
     correct = (truth == c.predictions) & (c.radius_upper > 0)
     budgets = np.arange(c.max_flips + 1)
 
-    def survive(radius: npt.NDArray[np.int64]) -> list[int]:
+    def survive(radius: Int) -> list[int]:
         return [int(v) for v in (radius[:, None] > budgets[None, :]).sum(axis=0)]
 
     return {

@@ -8,16 +8,14 @@ prediction that is not the model's.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import check_witnesses, compose
 from labelcert.engines import Control, Findings, Question
 from labelcert.engines.enumerate import Enumerate
 from labelcert.problem import Problem
 from labelcert.svm import train
-
-Float = npt.NDArray[np.float64]
 
 DROPPED_BELOW = 1e-4
 """Dual variables up to here do not count in a published prediction."""
@@ -37,7 +35,7 @@ def diagonal_shift(K_train: Float) -> float:
     return 0.0 if lowest >= -rounding else -lowest + rounding
 
 
-def contrary_nodes(K_train: Float, labels: npt.NDArray[np.int64], K_test: Float, C: float) -> npt.NDArray[np.bool_]:
+def contrary_nodes(K_train: Float, labels: Int, K_test: Float, C: float) -> Bool:
     """(n,) which nodes the published code predicts otherwise than the model that it certifies (two classes)."""
     classes = np.unique(labels)
     if classes.size != 2:
@@ -49,10 +47,10 @@ def contrary_nodes(K_train: Float, labels: npt.NDArray[np.int64], K_test: Float,
 
 def certify_as_published(
     K_train: Float,
-    labels: npt.NDArray[np.int64],
+    labels: Int,
     K_test: Float,
     C: float,
-    contrary: npt.NDArray[np.bool_],
+    contrary: Bool,
     *,
     max_flips: int,
     workers: int | None,

@@ -1,22 +1,26 @@
-"""What a study leaves in its folder: tidy data, tables, a picture, and ours beside the published numbers."""
+"""Writes what a study found: tidy data, tables, pictures, and our numbers beside the published ones.
+
+Reports only read stored records. They never train or certify.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from labelcert.arrays import Int
+from labelcert.graphs import Graph
 from labelcert.studies import published
-from labelcert.studies.cells import Plan
+from labelcert.studies.cells import Cell, Job, Place, Plan
 from labelcert.studies.compare import (
-    CLOSE,
-    EQUAL,
-    OFF,
-    OPEN,
     RANGES,
     Compared,
+    Verdict,
     average_ranks,
     compare_certified,
     compare_drops,
@@ -27,22 +31,23 @@ from labelcert.studies.compare import (
     drops,
 )
 from labelcert.studies.results import MISSING, each_row, means, tidy, write_frame
+from labelcert.studies.schema import Kind
 from labelcert.studies.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-MARKS = {EQUAL: "=", OPEN: "?"}
-KIND_TITLES = {
-    "collective": "collective certified ratio",
-    "accuracy": "sample-wise certified accuracy",
-    "ratio": "sample-wise certified ratio",
+KIND_TITLES: Mapping[str, str] = {
+    Kind.COLLECTIVE: "collective certified ratio",
+    Kind.ACCURACY: "sample-wise certified accuracy",
+    Kind.RATIO: "sample-wise certified ratio",
 }
 STEPS = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
-"""Pairs of budgets whose difference the paper speaks of."""
+"""Pairs of budgets whose difference the paper discusses."""
 
-DPI = 150
+BLANK = "–"
+OLDER = "computed by an older version: run again in a new folder to see the attack"
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """As Markdown.
+        """Format the table as Markdown.
 
         Examples
         --------
@@ -71,7 +76,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Report:
+class StudyReport:
     """A study's results, ready to show.
 
     Attributes
@@ -79,7 +84,7 @@ class Report:
     sheets : tuple of Sheet
     comparison : tuple of Compared
     counts : str
-        How many cells are equal to the published ones, in one line.
+        How many numbers equal the published ones, in one line.
     notes : tuple of str
     files : tuple of Path
     """
@@ -91,157 +96,179 @@ class Report:
     files: tuple[Path, ...] = ()
 
 
-def make_report(plan: Plan, store: Store, folder: Path | None = None, *, pictures: bool = True) -> Report:
-    """Tables and comparison of what is in the store; with a folder, written into it.
+@dataclass(frozen=True)
+class _Parts:
+    """What each kind of report makes; figures by the stem of their files."""
+
+    sheets: Sequence[Sheet]
+    comparison: Sequence[Compared] = ()
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def make_report(plan: Plan, store: Store, folder: Path | None = None, *, pictures: bool = True) -> StudyReport:
+    """Make tables and the comparison from what is in the store, and write them to a folder if one is given.
 
     Files: ``results`` (one row per seed and budget) and ``means`` as CSV and Parquet, ``table.md``, ``comparison.csv``
-    where the paper prints numbers, and ``picture`` as PNG and SVG.
+    if the paper prints numbers, and ``picture`` as PNG and SVG.
     """
-    frame = tidy(plan, store)
+    study, frame = plan.study, tidy(plan, store)
     summary = means(frame)
-    sheets, comparison, figures = _REPORTS[plan.study.report](plan, store, summary, pictures and folder is not None)
-    notes = [*([plan.study.note] if plan.study.note else []), *plan.notes]
+    parts = _REPORTS[study.report](plan, store, summary, pictures and folder is not None)
     reasons = dict.fromkeys(reason for reason in frame["reason"][frame["lower"].isna()] if reason)
-    notes += [f"left out: {reason}" for reason in reasons]
-    if folder is None:
-        return Report(sheets, comparison, _counts(plan, comparison), tuple(notes))
-    written = [*write_frame(frame, folder / "results"), *write_frame(summary, folder / "means")]
-    if comparison:
-        import pandas as pd
+    notes = [study.note] if study.note else []
+    notes += [*plan.notes, *parts.notes, *(f"left out: {reason}" for reason in reasons)]
+    counts = count_text(parts.comparison, unit="rank" if study.report == "ranks" else "node")
+    files: list[Path] = []
+    if folder is not None:
+        files += [*write_frame(frame, folder / "results"), *write_frame(summary, folder / "means")]
+        files += _write(plan, parts, counts, notes, folder)
+    return StudyReport(tuple(parts.sheets), tuple(parts.comparison), counts, tuple(notes), tuple(files))
 
-        written += write_frame(pd.DataFrame([asdict(c) for c in comparison]), folder / "comparison")
-    text = "\n".join(
-        [f"# {plan.study.title}", "", *([f"{plan.study.where}.", ""] if plan.study.where else [])]
-        + [sheet.markdown() for sheet in sheets]
-        + ([f"Beside the paper: {_counts(plan, comparison)}.", ""] if plan.study.where else [])
-        + [*(f"- {note}" for note in notes), ""]
-    )
-    (folder / "table.md").write_text(text, encoding="utf-8")
+
+def _write(plan: Plan, parts: _Parts, counts: str, notes: Sequence[str], folder: Path) -> list[Path]:
+    import pandas as pd
+
+    from labelcert.pictures import save_figure
+
+    written = []
+    if parts.comparison:
+        written += write_frame(pd.DataFrame([asdict(number) for number in parts.comparison]), folder / "comparison")
+    lines = [f"# {plan.study.title}", "", *([f"{plan.study.where}.", ""] if plan.study.where else [])]
+    lines += [sheet.markdown() for sheet in parts.sheets]
+    lines += [f"Compared with the paper: {counts}.", ""] if plan.study.where else []
+    lines += [*(f"- {note}" for note in notes), ""]
     written.append(folder / "table.md")
-    for stem, figure in figures.items():
-        for suffix in (".png", ".svg"):
-            path = folder / f"{stem}{suffix}"
-            figure.savefig(path, dpi=DPI)
-            written.append(path)
-    return Report(sheets, comparison, _counts(plan, comparison), tuple(notes), tuple(written))
+    written[-1].write_text("\n".join(lines), encoding="utf-8")
+    for stem, figure in parts.figures.items():
+        written += save_figure(figure, folder / stem)
+    return written
 
 
-Parts = tuple[tuple[Sheet, ...], tuple[Compared, ...], dict[str, "Figure"]]
-
-
-def _certified(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> Parts:
+def _certified(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
     comparison = compare_certified(plan.study, summary)
-    sheets = _certified_sheets(plan, summary, comparison)
-    if "thresholds" in plan.study.compare:
-        limits = compare_thresholds(summary)
-        comparison += limits
+    sheets = _certified_sheets(summary, comparison)
+    limits = compare_thresholds(summary) if "thresholds" in plan.study.compare else []
+    if limits:
         rows = tuple((c.dataset, c.model, _with_paper(f"{c.ours_lower:g}", c, "{:g}")) for c in limits)
         title = "Smallest budget ε at which no prediction is certified on its own / paper"
-        sheets += (Sheet(title, ("dataset", "models", "ε"), rows),) if limits else ()
-    figures = {"picture": _curves(plan, summary)} if draw and summary["mean_lower"].notna().any() else {}
-    return sheets, tuple(comparison), figures
+        sheets.append(Sheet(title, ("dataset", "models", "ε"), rows))
+    return _Parts(sheets, comparison + limits, _curves(plan, summary, draw))
 
 
-def _certified_sheets(plan: Plan, summary: pd.DataFrame, comparison: Sequence[Compared]) -> tuple[Sheet, ...]:
+def _certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> list[Sheet]:
     beside = {(c.dataset, c.model, c.certificate, c.at): c for c in comparison}
+
+    def number(row: Any) -> Compared | None:
+        return beside.get((row.dataset_name, row.model_name, row.certificate, _at(row).removeprefix("ε = ")))
+
     sheets = []
     for (dataset, certificate), part in summary.groupby(["dataset", "certificate"], sort=False):
         kind = part["kind"].iloc[0]
-        prefix = str(certificate).partition(kind)[0]
-        paper = any(_number(beside, row) is not None for row in each_row(part))
         at = list(dict.fromkeys(_at(row) for row in each_row(part)))
         rows = []
         for model, own in part.groupby("model", sort=False):
-            cells = {_at(row): _cell(row, _number(beside, row)) for row in each_row(own)}
-            rows.append((str(model), *(cells.get(a, "–") for a in at)))
+            cells = {_at(row): _cell(row, number(row)) for row in each_row(own)}
+            rows.append((str(model), *(cells.get(a, BLANK) for a in at)))
         seeds = int(part["seeds"].max())
-        title = f"{dataset}: {prefix}{KIND_TITLES[kind]} in %"
+        title = f"{dataset}: {str(certificate).partition(kind)[0]}{KIND_TITLES[kind]} in %"
         title += f", mean ± deviation over {seeds} seeds" if seeds > 1 else ""
-        sheets.append(Sheet(title + (" / paper" if paper else ""), ("model", *at), tuple(rows)))
-    return tuple(sheets)
+        title += " / paper" if any(number(row) for row in each_row(part)) else ""
+        sheets.append(Sheet(title, ("model", *at), tuple(rows)))
+    return sheets
 
 
-def _ranks(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> Parts:
+def _ranks(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
     ranks = average_ranks(summary)
     comparison = compare_ranks(ranks)
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
-    sheets = []
-    for dataset, part in ranks.groupby("dataset", sort=False):
-        rows = []
-        for model, own in part.groupby("model", sort=False):
-            cells = []
-            for row in each_row(own):
-                text = "–" if math.isnan(row.rank) else f"{row.rank:.2f}"
-                cells.append(_with_paper(text, beside.get((row.dataset_name, row.model_name, row.epsilons)), "{:.2f}"))
-            rows.append((str(model), *cells))
-        title = f"{dataset}: average rank by the collective certified ratio / paper"
-        sheets.append(Sheet(title, ("model", *(f"ε in {r}" if r != "total" else r for r in RANGES)), tuple(rows)))
-    return tuple(sheets), tuple(comparison), {"picture": _curves(plan, summary)} if draw else {}
+
+    def cell(row: Any) -> str:
+        text = BLANK if math.isnan(row.rank) else f"{row.rank:.2f}"
+        return _with_paper(text, beside.get((row.dataset_name, row.model_name, row.epsilons)), "{:.2f}")
+
+    headings = tuple(epsilons if epsilons == "total" else f"ε in {epsilons}" for epsilons in RANGES)
+    sheets = _sheets(ranks, "average rank by the collective certified ratio / paper", headings, cell)
+    return _Parts(sheets, comparison, _curves(plan, summary, draw))
 
 
-def _plateau(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> Parts:
+def _plateau(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
     found = drops(summary, STEPS)
     comparison = compare_drops(found)
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
+
+    def cell(row: Any) -> str:
+        at = f"{row.from_epsilon:g} to {row.to_epsilon:g}"
+        text = _interval(row.drop_lower, row.drop_upper)
+        return _with_paper(text, beside.get((row.dataset_name, row.model_name, at)), "{:.1f}")
+
+    headings = tuple(f"ε {first:g} → {last:g}" for first, last in STEPS)
+    sheets = _sheets(found, "drop of the mean collective ratio in points / paper", headings, cell)
+    return _Parts(sheets, comparison, _curves(plan, summary, draw))
+
+
+def _sheets(frame: pd.DataFrame, title: str, headings: tuple[str, ...], cell: Callable[[Any], str]) -> list[Sheet]:
+    """One table per dataset and one row per model."""
     sheets = []
-    for dataset, part in found.groupby("dataset", sort=False):
-        rows = []
-        for model, own in part.groupby("model", sort=False):
-            cells = []
-            for row in each_row(own):
-                at = f"{row.from_epsilon:g} to {row.to_epsilon:g}"
-                text = _interval(row.drop_lower, row.drop_upper)
-                cells.append(_with_paper(text, beside.get((row.dataset_name, row.model_name, at)), "{:.1f}"))
-            rows.append((str(model), *cells))
-        headings = ("model", *(f"ε {first:g} → {last:g}" for first, last in STEPS))
-        sheets.append(Sheet(f"{dataset}: fall of the mean collective ratio in points / paper", headings, tuple(rows)))
-    return tuple(sheets), tuple(comparison), {"picture": _curves(plan, summary)} if draw else {}
+    for dataset, part in frame.groupby("dataset", sort=False):
+        rows = tuple((str(model), *map(cell, each_row(own))) for model, own in part.groupby("model", sort=False))
+        sheets.append(Sheet(f"{dataset}: {title}", ("model", *headings), rows))
+    return sheets
 
 
-def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> Parts:
-    """What the worst single flip does, seed by seed; small graphs alone, so that it is computed on the spot."""
-    from labelcert.pictures import graph_figure
-    from labelcert.workflow import ALL, Certified, Targets, certify_targets, choose_model
-
-    results: list[tuple[int, Certified]] = []
-    for job in plan.jobs:
-        [cell] = job.cells
-        C = "cv" if cell.C is None else cell.C
-        choice = choose_model(job.model, job.graph, job.labeled, C=C, seed=job.seed, **job.options)
-        results += [
-            (job.seed, result)
-            for result in certify_targets(
-                choice, job.graph, job.labeled, [Targets(ALL, cell.test)], max_flips=cell.max_flips
-            )
-        ]
-    rows, comparison = [], []
-    for seed, result in results:
-        before, after = 100 * (result.accuracy_after(0) or 0.0), 100 * (result.accuracy_after(1) or 0.0)
-        n = result.certificate.n_test
-        changed = f"{int(result.changed(1).sum())} of {n}"
-        rows.append((result.choice.name, str(seed), f"{before:.1f}", f"{after:.1f}", f"{before - after:.1f}", changed))
-        if result.choice.name == "gcn" and seed == 0:
-            number = compared(
-                "text",
-                result.graph.name,
-                "gcn",
-                "accuracy lost",
-                "1 flip",
-                ours=(before - after, before - after),
-                printed=published.KARATE_GCN_DROP,
-                rounding=0.5,
-                one_node=100 / n,
-            )
-            comparison.append(number)
+def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
+    """Show what the worst single flip does, seed by seed."""
+    rows, comparison, older = [], [], False
+    for place, job, _ in _attacked(plan):
+        result: Mapping[str, Any] = store.records.get(place.cell, {}).get("result", {})
+        correct, attack, n = result.get("correct_after"), result.get("attack"), result.get("n_test", math.nan)
+        older = older or (bool(result) and correct is None)
+        before = math.nan if correct is None else 100 * correct[0] / n
+        after, changed = math.nan, BLANK
+        if correct is not None and attack is not None:
+            after, changed = 100 * correct[1] / n, f"{len(attack['changed'])} of {n}"
+        points = (_interval(value, value) for value in (before, after, before - after))
+        rows.append((place.model, str(place.seed), *points, changed))
+        if place.model_name == "gcn" and place.seed == 0:
+            lost = (before - after, before - after)
+            spot = ("text", job.graph.name, "gcn", "accuracy lost", "1 flip")
+            printed = published.KARATE_GCN_DROP
+            comparison.append(compared(*spot, ours=lost, printed=printed, rounding=0.5, one_node=100 / n))
     headings = ("model", "seed", "accuracy", "after the worst flip", "points lost", "predictions changed")
-    sheets = (Sheet("One flipped label (paper: it costs the GCN 50 points)", headings, tuple(rows)),)
-    figures = {"picture": _curves(plan, summary)} if draw else {}
-    if draw:
-        figures["graph"] = graph_figure([result for seed, result in results if seed == results[0][0]])
-    return sheets + _certified_sheets(plan, summary, []), tuple(comparison), figures
+    sheets = [Sheet("One flipped label (paper: it costs the GCN 50 points)", headings, tuple(rows))]
+    figures = dict(_curves(plan, summary, draw))
+    panels = _attack_panels(plan, store)
+    if draw and panels:
+        figures["graph"] = _draw_attack(panels)
+    return _Parts(sheets + _certified_sheets(summary, []), comparison, figures, [OLDER] if older else [])
 
 
-_REPORTS: dict[str, Callable[[Plan, Store, Any, bool], Parts]] = {
+def _attacked(plan: Plan) -> list[tuple[Place, Job, Cell]]:
+    """Each cell that can be computed here with its job, and the first place that shows it."""
+    places = {place.cell: place for place in reversed(plan.places)}
+    return [(places[cell.key], job, cell) for job in plan.jobs for cell in job.cells]
+
+
+_Panel = tuple[str, Graph, Int, Int, Sequence[int], Sequence[int]]
+"""Title, graph, labelled nodes, test nodes, nodes whose label is flipped, nodes whose prediction changes."""
+
+
+def _attack_panels(plan: Plan, store: Store) -> list[_Panel]:
+    """The worst single flip for each model, on the first graph and seed that has one."""
+    panels: list[_Panel] = []
+    for place, job, cell in _attacked(plan):
+        attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
+        if attack and (not panels or (job.graph is panels[0][1] and np.array_equal(job.labeled, panels[0][2]))):
+            panels.append((place.model, job.graph, job.labeled, cell.test, attack["labels"], attack["changed"]))
+    return panels
+
+
+def _draw_attack(panels: Sequence[_Panel]) -> Figure:
+    # TO COMPLETE when merging: return graph_figure([GraphPanel(...) for each panel]) from labelcert.pictures.
+    raise NotImplementedError
+
+
+_REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {
     "certified": _certified,
     "ranks": _ranks,
     "plateau": _plateau,
@@ -249,42 +276,28 @@ _REPORTS: dict[str, Callable[[Plan, Store, Any, bool], Parts]] = {
 }
 
 
-def _curves(plan: Plan, summary: pd.DataFrame) -> Figure:
+def _curves(plan: Plan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
     from labelcert.pictures import Curve, Panel, curves_figure
 
+    known = summary[summary["mean_lower"].notna()]
+    if not draw or known.empty:
+        return {}
+    share = not plan.study.flips
     panels = []
-    share = bool(plan.study.budgets) and not plan.study.flips
-    for (dataset, certificate), part in summary.groupby(["dataset", "certificate"], sort=False):
+    for (dataset, certificate), part in known.groupby(["dataset", "certificate"], sort=False):
         curves = []
         for model, own in part.groupby("model", sort=False):
-            known = own[own["mean_lower"].notna()]
-            if len(known):
-                x = known["epsilon"] if share else known["flips"]
-                curves.append(
-                    Curve(
-                        str(model),
-                        *(c.to_numpy(dtype=float) for c in (x, known["mean_lower"], known["mean_upper"], known["std"])),
-                    )
-                )
-        if curves:
-            panels.append(Panel(f"{dataset}, {certificate}", tuple(curves)))
+            columns = ("epsilon" if share else "flips", "mean_lower", "mean_upper", "std")
+            curves.append(Curve(str(model), *(own[column].to_numpy(dtype=float) for column in columns)))
+        panels.append(Panel(f"{dataset}, {certificate}", tuple(curves)))
     xlabel = "budget ε (share of the labels)" if share else "flips"
-    return curves_figure(panels, xlabel=xlabel, ylabel="certified (%)", title=plan.study.title)
-
-
-def _counts(plan: Plan, comparison: Sequence[Compared]) -> str:
-    return count_text(comparison, unit="rank" if plan.study.report == "ranks" else "node")
-
-
-def _number(beside: dict[tuple[str, str, str, str], Compared], row: Any) -> Compared | None:
-    return beside.get((row.dataset_name, row.model_name, row.certificate, _at(row).removeprefix("ε = ")))
+    return {"picture": curves_figure(panels, xlabel=xlabel, ylabel="certified (%)", title=plan.study.title)}
 
 
 def _cell(row: Any, number: Compared | None) -> str:
     if math.isnan(row.mean_lower):
         text = "not available" if row.reason.startswith("not available") else "failed"
-        text = "–" if row.reason == MISSING else text
-        return _with_paper(text, number, "{:.1f}")
+        return _with_paper(BLANK if row.reason == MISSING else text, number, "{:.1f}")
     text = _interval(row.mean_lower, row.mean_upper)
     if row.seeds > 1 and row.mean_upper - row.mean_lower < 1e-9:
         text += f" ± {row.std:.1f}"
@@ -296,15 +309,17 @@ def _cell(row: Any, number: Compared | None) -> str:
 def _with_paper(text: str, number: Compared | None, form: str) -> str:
     if number is None:
         return text
-    mark = MARKS.get(number.verdict, "")
-    if number.verdict in (CLOSE, OFF):
+    mark = {Verdict.EQUAL: "=", Verdict.OPEN: "?"}.get(number.verdict, "")
+    if number.verdict in (Verdict.CLOSE, Verdict.OFF):
         digits = 2 if number.certificate in ("rank", "threshold") else 1
         mark = f"({number.difference:+.{digits}f})"
     return f"{text} / {form.format(number.published)} {mark}".rstrip()
 
 
 def _interval(lower: float, upper: float) -> str:
-    lower, upper = lower + 0.0, upper + 0.0
+    if math.isnan(lower):
+        return BLANK
+    lower, upper = lower + 0.0, upper + 0.0  # no "-0.0"
     return f"{lower:.1f}" if upper - lower < 1e-9 else f"{lower:.1f} to {upper:.1f}"
 
 

@@ -1,27 +1,28 @@
-"""Results of a study as tidy tables: one row per place and budget, and the means over seeds."""
+"""A study's results as tidy tables: one row per place and budget, and means over seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelcert.studies.cells import Place, Plan
-from labelcert.studies.store import Record, Store
+from labelcert.studies.cells import Plan
+from labelcert.studies.schema import Kind
+from labelcert.studies.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PLACE = ["dataset", "model", "certificate", "epsilon", "flips"]
 MISSING = "not computed"
 
 
 def tidy(plan: Plan, store: Store) -> pd.DataFrame:
     """One row per dataset, model, certificate, seed and budget.
 
-    ``lower`` and ``upper`` bound the certified ratio or accuracy (between 0 and 1; equal where it is exact). Rows
-    without a result say in ``status`` and ``reason`` why.
+    ``lower`` and ``upper`` bound the certified ratio or accuracy, between 0 and 1. They are equal where it is exact.
+    ``status`` and ``reason`` explain rows without a result.
     """
     import pandas as pd
 
@@ -29,9 +30,9 @@ def tidy(plan: Plan, store: Store) -> pd.DataFrame:
 
 
 def means(frame: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds in percent, with the standard deviation over seeds (of the lower bound) and their number.
+    """Means over seeds in percent, the standard deviation of the lower bound, and the number of seeds.
 
-    ``nodes`` counts the test nodes of all seeds together: one of them is ``100 / nodes`` points.
+    ``nodes`` counts the test nodes of all seeds, so one node is worth ``100 / nodes`` points.
     """
     import pandas as pd
 
@@ -63,7 +64,7 @@ def each_row(frame: pd.DataFrame) -> Iterator[Any]:
 
 
 def write_frame(frame: pd.DataFrame, stem: Path) -> list[Path]:
-    """Write CSV, and Parquet where pyarrow is installed."""
+    """Write CSV, and Parquet if pyarrow is installed."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = [stem.with_suffix(".csv")]
     frame.to_csv(written[0], index=False)
@@ -82,63 +83,50 @@ def has_parquet() -> bool:
 
 def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
     for place in plan.places:
-        record = store.records.get(place.cell)
-        result = None if record is None else record.get("result")
+        record = store.records.get(place.cell, {"status": MISSING, "reason": MISSING})
+        what = {key: value for key, value in asdict(place).items() if key not in ("cell", "budgets")}
         for epsilon, flips in place.budgets:
-            row: dict[str, Any] = {
+            result, (lower, upper) = record.get("result", {}), (math.nan, math.nan)
+            if result:
+                lower, upper = bounds(result, place.kind, flips)
+            run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
+            yield {
                 "study": plan.study.name,
                 "variant": plan.study.variant,
-                "dataset": place.dataset,
-                "dataset_name": place.dataset_name,
-                "model": place.model,
-                "model_name": place.model_name,
-                "certificate": place.certificate,
-                "kind": place.kind,
-                "seed": place.seed,
+                **what,
+                "kind": place.kind.value,
                 "epsilon": math.nan if epsilon is None else epsilon,
                 "flips": flips,
-                "lower": math.nan,
-                "upper": math.nan,
+                "lower": lower,
+                "upper": upper,
+                "n_test": result.get("n_test", math.nan),
+                "labels": result.get("labels", math.nan),
+                "C": result.get("C", math.nan),
+                "engine": result.get("engine", ""),
+                "exact": result.get("exact", False) and flips <= result["max_flips"],
+                "status": str(record["status"]),
+                "reason": record.get("reason", ""),
+                "seconds": run["seconds"],
+                "labelcert": run["versions"]["labelcert"],
+                "cell": place.cell,
             }
-            if result is not None:
-                row["lower"], row["upper"] = bounds(result, place.kind, flips)
-            yield {**row, **_about(record, place, flips)}
 
 
-def bounds(result: dict[str, Any], kind: str, flips: int) -> tuple[float, float]:
+def bounds(result: dict[str, Any], kind: Kind, flips: int) -> tuple[float, float]:
     """Certified ratio or accuracy at one budget, as an interval.
 
-    Beyond the largest certified budget nothing is proved to survive, and no more than up to it.
+    Beyond the largest certified budget, the lower bound is 0 and the upper bound stays as it was there.
 
     Examples
     --------
     >>> result = {"n_test": 4, "max_flips": 1, "changed_lower": [0, 1], "changed_upper": [0, 2]}
-    >>> bounds(result, "collective", 1), bounds(result, "collective", 2)
+    >>> bounds(result, Kind.COLLECTIVE, 1), bounds(result, Kind.COLLECTIVE, 2)
     ((0.5, 0.75), (0.0, 0.75))
     """
     n, at = result["n_test"], min(flips, result["max_flips"])
-    if kind == "collective":
+    if kind is Kind.COLLECTIVE:
         lower, upper = 1 - result["changed_upper"][at] / n, 1 - result["changed_lower"][at] / n
     else:
-        what = "correct" if kind == "accuracy" else "survive"
+        what = "correct" if kind is Kind.ACCURACY else "survive"
         lower, upper = result[f"{what}_lower"][at] / n, result[f"{what}_upper"][at] / n
     return (lower if at == flips else 0.0), upper
-
-
-def _about(record: Record | None, place: Place, flips: int) -> dict[str, Any]:
-    if record is None:
-        record = {"status": MISSING, "reason": MISSING}
-    result = record.get("result", {})
-    run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
-    return {
-        "n_test": result.get("n_test", math.nan),
-        "labels": result.get("labels", math.nan),
-        "C": result.get("C", math.nan),
-        "engine": result.get("engine", ""),
-        "exact": result.get("exact", False) and flips <= result["max_flips"],
-        "status": record["status"],
-        "reason": record.get("reason", ""),
-        "seconds": run["seconds"],
-        "labelcert": run["versions"]["labelcert"],
-        "cell": place.cell,
-    }

@@ -1,6 +1,6 @@
-"""Runs the cells of a study that have no result yet: in this process, on local processes or on a cluster.
+"""Computes the cells of a study that have no result yet: in this process, in local processes or on a cluster.
 
-Results are stored as they arrive, by this process alone. Whatever ends the run, what has arrived is kept.
+Only this process writes to the store. It writes each result as it arrives, so every result that arrived is kept.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from labelcert.errors import InvalidInput
 from labelcert.progress import progress_report
 from labelcert.studies.cells import Job, Plan
 from labelcert.studies.execution import failure, run_job, unavailable
-from labelcert.studies.store import FAILED, Record, Store
+from labelcert.studies.store import Record, Status, Store
 
 ATTEMPTS = 2
-"""How often a cell may take its process down before that counts as its failure."""
+"""How often a cell may kill its process before it counts as failed."""
 
 Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
@@ -34,11 +34,11 @@ class Outcome:
     Attributes
     ----------
     computed, reused, failed : int
-        Cells computed now, found in the store, and without a result.
+        Cells that were computed now, were in the store already, and have no result.
     seconds : float
         Wall-clock time.
     certificate_seconds : float
-        Time that the study's certificates took when they were computed, summed over processes.
+        Time that all certificates of the study took when they were computed, summed over processes.
     reasons : tuple of str
         Why cells failed, each reason once.
     """
@@ -61,7 +61,7 @@ def run_plan(
     progress: bool = False,
     backend: Backend | None = None,
 ) -> Outcome:
-    """Compute what is missing.
+    """Compute the cells that are missing in the store.
 
     Parameters
     ----------
@@ -69,54 +69,60 @@ def run_plan(
     store : Store
         Open for writing.
     workers : int, optional
-        Local processes; all cores by default, 1: in this process.
+        Number of local processes, by default one per core. With 1, jobs run in this process.
     scheduler : str, optional
-        Address of a Dask scheduler, instead.
+        Address of a Dask scheduler to use instead.
     retry_failed : bool
         Whether to try failed cells again.
     progress : bool
-        Show a bar with the remaining time on standard error.
+        Whether to show a bar with the remaining time on standard error.
     backend : callable, optional
-        Where jobs run, instead of the above.
+        Runs the jobs, instead of `workers` and `scheduler`.
     """
     started = time.perf_counter()
     reused = sum(store.done(key) for key in plan.keys)
-    for key, (about, reason) in plan.unavailable.items():
-        if not store.failed(key) or retry_failed:
-            store.append(unavailable(key, about, reason))
-    wanted = {
-        cell.key
-        for job in plan.jobs
-        for cell in job.cells
-        if not store.done(cell.key) and (retry_failed or not store.failed(cell.key))
-    }
-    jobs = [part for part in (job.only(wanted) for job in plan.jobs) if part is not None]
+    _record_unavailable(plan, store, retry_failed)
+    jobs = _pending(plan, store, retry_failed)
+    total = sum(len(job.cells) for job in jobs)
     run = choose_backend(workers, scheduler) if backend is None else backend
     computed = 0
-    with progress_report(plan.study.name, progress and bool(jobs)) as show:
-        show.report(0, len(wanted))
+    with progress_report(plan.study.name, progress and total > 0) as show:
+        show.report(0, total)
         for record in run(jobs) if jobs else ():
             store.append(record)
             computed += 1
-            show.report(computed, len(wanted))
-    lost = [store.records[key] for key in plan.keys if not store.done(key) and key in store.records]
+            show.report(computed, total)
+    records = [store.records[key] for key in plan.keys if key in store.records]
     return Outcome(
         computed=computed,
         reused=reused,
         failed=sum(not store.done(key) for key in plan.keys),
         seconds=time.perf_counter() - started,
-        certificate_seconds=sum(store.records[k]["run"]["seconds"] for k in plan.keys if k in store.records),
-        reasons=tuple(dict.fromkeys(record["reason"] for record in lost if record["status"] == FAILED)),
+        certificate_seconds=sum(record["run"]["seconds"] for record in records),
+        reasons=tuple(dict.fromkeys(record["reason"] for record in records if record["status"] == Status.FAILED)),
     )
 
 
+def _record_unavailable(plan: Plan, store: Store, retry_failed: bool) -> None:
+    for key, (about, reason) in plan.unavailable.items():
+        if not store.failed(key) or retry_failed:
+            store.append(unavailable(key, about, reason))
+
+
+def _pending(plan: Plan, store: Store, retry_failed: bool) -> list[Job]:
+    """Jobs with the cells that are to be computed."""
+    skipped = {key for key in plan.keys if store.done(key) or (store.failed(key) and not retry_failed)}
+    wanted = set(plan.keys) - skipped
+    return [part for job in plan.jobs if (part := job.only(wanted)) is not None]
+
+
 def choose_backend(workers: int | None, scheduler: str | None) -> Backend:
-    """Where jobs run."""
+    """Choose where jobs run."""
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise InvalidInput(f"workers must be a whole number of at least 1, got {workers!r}")
     if scheduler is not None:
         if workers is not None:
-            raise InvalidInput("give the number of local processes or the address of a scheduler, not both")
+            raise InvalidInput("choose either a number of local processes or the address of a scheduler, not both")
         from labelcert.studies.dask_backend import on_cluster
 
         return on_cluster(scheduler)
@@ -125,13 +131,13 @@ def choose_backend(workers: int | None, scheduler: str | None) -> Backend:
 
 
 def in_process(jobs: Sequence[Job]) -> Iterator[Record]:
-    """One job after the other, on one core."""
+    """Run one job after the other on one core."""
     for job in jobs:
         yield from run_job(job, workers=1)
 
 
 def on_processes(count: int) -> Backend:
-    """Several jobs at a time, each in a process of its own on one core."""
+    """Run several jobs at a time, each in its own process on one core."""
 
     def run(jobs: Sequence[Job]) -> Iterator[Record]:
         pool = _Processes(min(count, len(jobs)), jobs)
@@ -144,7 +150,7 @@ def on_processes(count: int) -> Backend:
 
 
 class _Processes:
-    """Workers that take jobs and send each record when it is there; one that dies is replaced."""
+    """Worker processes that take jobs and send back records. A worker that dies is replaced."""
 
     def __init__(self, count: int, jobs: Sequence[Job]) -> None:
         self._context = multiprocessing.get_context("spawn")
@@ -180,7 +186,7 @@ class _Processes:
 
     def _give(self, pipe: Connection, process: multiprocessing.process.BaseProcess, job: Job) -> None:
         self._workers[pipe] = (process, job, {cell.key for cell in job.cells})
-        # One that has died is noticed where its end of the pipe is read.
+        # If the worker has died, reading from its pipe will show it.
         with contextlib.suppress(OSError):
             pipe.send(job)
 
@@ -204,10 +210,10 @@ class _Processes:
         left = None if job is None else job.only(missing)
         if left is None:
             return
-        first = left.cells[0]  # cells run in order, so this is the one that was running
+        first = left.cells[0]  # the one that was running, since cells run in order
         self._attempts[first.key] = self._attempts.get(first.key, 0) + 1
         if self._attempts[first.key] >= ATTEMPTS:
-            reason = RuntimeError(f"its process died {ATTEMPTS} times, last with exit code {process.exitcode}")
+            reason = RuntimeError(f"its process died {ATTEMPTS} times, the last time with exit code {process.exitcode}")
             yield failure(first, reason)
             left = left.only(missing - {first.key})
         if left is not None:
@@ -215,7 +221,7 @@ class _Processes:
 
 
 def _work(pipe: Connection) -> None:
-    """A worker process: the parent alone decides about Ctrl-C."""
+    """Run jobs in a worker process. Only the parent reacts to Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         while True:

@@ -1,7 +1,7 @@
-"""Results on disk: a journal of JSON lines that survives a kill at any moment, and tables made from it.
+"""Results on disk: a journal of JSON lines that survives a kill at any moment.
 
-Each finished cell is one line, written at once and synced to the disk. A line carries a checksum of its record, so
-that a torn or damaged one is recognised and dropped; its cell then counts as not computed.
+Each finished cell is one line, written and synced to the disk at once. A line carries a checksum of its record. A
+torn or damaged line is recognised and dropped, and its cell counts as not computed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -18,26 +19,35 @@ from labelcert.errors import InvalidInput
 
 JOURNAL = "results.jsonl"
 LOCK = "results.lock"
-DONE, FAILED = "done", "failed"
 
 Record = dict[str, Any]
 
 
+class Status(StrEnum):
+    """Whether a record holds a result, or the reason why there is none."""
+
+    DONE = "done"
+    FAILED = "failed"
+
+
+DONE, FAILED = Status
+
+
 class Store:
-    """The results in one folder; the last record of a cell counts.
+    """The results in one folder. The last record of a cell counts.
 
     Parameters
     ----------
     folder : Path
     write : bool
-        Whether to append; one process at a time can.
+        Whether to append. Only one process at a time can.
 
     Attributes
     ----------
     records : dict
-        By the cells' content hashes.
+        By content hash of the cells.
     dropped : int
-        Damaged lines that were left out.
+        Number of damaged lines.
 
     Examples
     --------
@@ -59,12 +69,12 @@ class Store:
         self.records, self.dropped, intact = _read(folder / JOURNAL)
         if write:
             self._stream = (folder / JOURNAL).open("ab")
-            # What a crash tore must not be glued to the next record.
+            # Half a line must not be glued to the next record.
             if self._stream.tell() > intact:
                 self._stream.truncate(intact)
 
     def append(self, record: Record) -> None:
-        """Write one record; when this returns, it is on the disk."""
+        """Write one record. It is on the disk when this returns."""
         if self._stream is None:
             raise InvalidInput("the store was opened for reading; open it with write=True")
         self._stream.write(_line(record))
@@ -74,14 +84,14 @@ class Store:
 
     def done(self, cell: str) -> bool:
         """Whether the cell has its result."""
-        return self.records.get(cell, {}).get("status") == DONE
+        return self.records.get(cell, {}).get("status") == Status.DONE
 
     def failed(self, cell: str) -> bool:
         """Whether the cell was tried and failed."""
-        return self.records.get(cell, {}).get("status") == FAILED
+        return self.records.get(cell, {}).get("status") == Status.FAILED
 
     def close(self) -> None:
-        """Let others write."""
+        """Close the files, so that others can write."""
         for stream in (self._stream, self._lock):
             if stream is not None:
                 stream.close()
@@ -95,7 +105,7 @@ class Store:
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of a value, for checksums and content hashes.
+    """The canonical JSON text of a value, for checksums and content hashes.
 
     Examples
     --------
@@ -115,7 +125,7 @@ def _check(body: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Record], int, int]:
-    """Records, damaged lines, and the length up to which the file ends in whole lines."""
+    """The records, the number of damaged lines, and the length of all whole lines."""
     records: dict[str, Record] = {}
     dropped = intact = 0
     if not path.is_file():
@@ -148,13 +158,13 @@ def _locked(path: Path) -> IO[bytes]:
     stream = path.open("ab")
     try:
         import fcntl
-    except ImportError:  # no such locks on this system
+    except ImportError:  # this system has no such locks
         return stream
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         stream.close()
         raise InvalidInput(
-            f"another labelcert is writing to {path.parent}; wait for it, or choose another folder"
+            f"another labelcert is writing to {path.parent}; wait until it is done, or choose another folder"
         ) from None
     return stream

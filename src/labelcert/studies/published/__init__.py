@@ -1,8 +1,8 @@
 """The numbers that the paper prints, as data.
 
-The tables beside this file were read from the paper's source, and a test reads them again where it is at hand. A
-certified ratio that the paper prints as a change against the GCN stands here as the sum of the two printed numbers,
-with twice the rounding.
+The tables in this folder were read from the paper's source. If the source is available, a test reads it again. The
+paper prints some certified ratios as a change against the GCN. Here they are sums of the two printed numbers, with
+twice the rounding.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+import msgspec
+
 HOURS_PER_COLLECTIVE_CERTIFICATE = 4.2
 """The paper's average for one collective certificate at one budget on Cora-MLb."""
 
 KARATE_GCN_DROP = 50.0
-"""Points of accuracy that one flip costs the GCN in the paper's Figure 1."""
+"""Points of accuracy that the GCN loses to one flip in the paper's Figure 1."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,10 @@ class Certified:
         Label of the certificate, as in `CertificateSpec.label`.
     epsilon : float
     printed : str
-        As it stands there, a change against the GCN for instance.
+        The text in the table, for example a change against the GCN.
     mean, std : float
     rounding : float
-        What rounding in print can make up, at most.
+        The largest error from rounding the printed numbers.
     """
 
     table: str
@@ -62,7 +64,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much the mean collective ratio falls between two budgets, in points."""
+    """How much the mean collective ratio drops between two budgets, in points."""
 
     where: str
     dataset: str
@@ -74,24 +76,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The smallest budget beyond which no prediction is certified: in (above, at_most]; model "": all others."""
+    """The smallest budget at which no prediction is certified, in (above, at_most]; model "" means all others."""
 
     where: str
     dataset: str
     model: str
     above: float
     at_most: float
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Size of a dataset as the paper's table has it."""
-
-    dataset: str
-    nodes: int
-    edges: int
-    edges_std: int | None
-    classes: int
 
 
 @cache
@@ -103,50 +94,25 @@ def certified() -> tuple[Certified, ...]:
     >>> next(n.mean for n in certified() if (n.dataset, n.model, n.epsilon) == ("cora-ml-b", "sgc", 0.1))
     63.2
     """
-    numbers = ("epsilon", "mean", "std", "rounding")
-    return tuple(
-        Certified(**{k: float(v) if k in numbers else v for k, v in row.items()})  # type: ignore[arg-type]
-        for row in _rows("certified.csv")
-    )
+    return msgspec.convert(_rows("certified.csv"), tuple[Certified, ...], strict=False)
 
 
 @cache
 def ranks() -> tuple[Rank, ...]:
     """The table of average ranks."""
-    return tuple(Rank(r["dataset"], r["model"], r["epsilons"], float(r["rank"])) for r in _rows("ranks.csv"))
+    return msgspec.convert(_rows("ranks.csv"), tuple[Rank, ...], strict=False)
 
 
 @cache
 def differences() -> tuple[Difference, ...]:
-    """Drops of the collective ratio that the text gives."""
-    return tuple(
-        Difference(r["where"], r["dataset"], r["model"], *(float(r[k]) for k in ("from_epsilon", "to_epsilon", "drop")))
-        for r in _rows("differences.csv")
-    )
+    """Drops of the collective ratio that the text mentions."""
+    return msgspec.convert(_rows("differences.csv"), tuple[Difference, ...], strict=False)
 
 
 @cache
 def thresholds() -> tuple[Threshold, ...]:
-    """Budgets beyond which nothing is certified, as the text gives them."""
-    return tuple(
-        Threshold(r["where"], r["dataset"], r["model"], float(r["above"]), float(r["at_most"]))
-        for r in _rows("thresholds.csv")
-    )
-
-
-@cache
-def statistics() -> tuple[Statistics, ...]:
-    """Sizes of the datasets."""
-    return tuple(
-        Statistics(
-            r["dataset"],
-            int(r["nodes"]),
-            int(r["edges"]),
-            int(r["edges_std"]) if r["edges_std"] else None,
-            int(r["classes"]),
-        )
-        for r in _rows("statistics.csv")
-    )
+    """Budgets at which nothing is certified, as the text has them."""
+    return msgspec.convert(_rows("thresholds.csv"), tuple[Threshold, ...], strict=False)
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -1,0 +1,221 @@
+"""Reads study files. Every mistake is reported with the file, the key, what was expected there and what came."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+from msgspec.structs import replace
+
+from labelcert.errors import InvalidInput
+from labelcert.graphs import dataset_info
+from labelcert.models import model_from_name, models
+from labelcert.studies.schema import COLUMNS, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
+
+MODEL_KEYS = ("name", "label", "C", "max_flips")
+"""Keys that every model has, beside its own options."""
+
+
+def read_study(path: Path) -> Study:
+    """Read a study from its file.
+
+    Raises
+    ------
+    InvalidInput
+        The message names the file, the key and what was expected.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"there is no study file {path}; `labelcert reproduce --list` names those of the paper"
+        ) from None
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from None
+    return parse_study(text, name=path.stem, file=str(path), folder=path.parent)
+
+
+def parse_study(text: str, *, name: str, file: str = "study", folder: Path = Path()) -> Study:
+    r"""Read a study from TOML text; relative paths of tables start at ``folder``.
+
+    Examples
+    --------
+    >>> study = parse_study(
+    ...     'seeds = [0]\nflips = [1, 2]\ncertificates = ["collective"]\n'
+    ...     '[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\n', name="mine"
+    ... )
+    >>> study.datasets[0].label, study.models[0].name, study.flips
+    ('karate', 'gcn', (1, 2))
+    """
+    try:
+        raw = _expanded({"name": name, "title": name, **tomllib.loads(text)})
+        return _completed(msgspec.convert(raw, Study), folder)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{file} is not TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{file}, {_explained(str(error), raw)}") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}, {error}") from None
+
+
+def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
+    """Spell out what a file may abbreviate: a certificate by its kind alone, options of a model beside its name."""
+
+    def expand(entry: Any) -> Any:
+        if isinstance(entry, dict):
+            options = {key: entry.pop(key) for key in list(entry) if key not in MODEL_KEYS}
+            return {"options": options, **entry}
+        return entry
+
+    if isinstance(given := raw.get("certificates"), list):
+        raw["certificates"] = [{"kind": entry} if isinstance(entry, str) else entry for entry in given]
+    if isinstance(given := raw.get("models"), list):
+        raw["models"] = [expand(entry) for entry in given]
+    return raw
+
+
+def _completed(study: Study, folder: Path) -> Study:
+    """Fill in defaults that depend on other keys, and refuse what the types cannot."""
+    if study.budgets and study.flips:
+        raise _wrong("budgets", "either budgets (fractions) or flips (whole numbers), not both", "both")
+    for key in ("seeds", "budgets", "flips", "compare"):
+        _distinct(key, getattr(study, key))
+    study = replace(
+        study,
+        datasets=tuple(_dataset(spec, f"datasets[{k}]", folder) for k, spec in enumerate(study.datasets)),
+        models=tuple(_model(spec, f"models[{k}]") for k, spec in enumerate(study.models)),
+        budgets=tuple(sorted(study.budgets)) or (() if study.flips else PAPER_BUDGETS),
+        flips=tuple(sorted(study.flips)),
+    )
+    for key in ("datasets", "models", "certificates"):
+        labels = [spec.label for spec in getattr(study, key)]
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise _wrong(key, "distinct labels; give each a `label` of its own", f"{twice[0]!r} twice")
+    _check_overrides(study)
+    return study
+
+
+def _check_overrides(study: Study) -> None:
+    known = {name for model in study.models for name in (model.name, model.label)}
+    for k, dataset in enumerate(study.datasets):
+        if unknown := [name for name in dataset.models if name not in known]:
+            expected = f"a model of this study ({', '.join(model.label for model in study.models)})"
+            raise _wrong(f"datasets[{k}].models.{unknown[0]}", expected, repr(unknown[0]))
+
+
+def _dataset(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
+    if (spec.name is None) == (not spec.files):
+        got = "neither" if spec.name is None else "both"
+        raise _wrong(at, "a `name`, or your own `edges`, `features` and `labels`", got)
+    if spec.labeled is not None and spec.per_class is not None:
+        raise _wrong(f"{at}.labeled", "either labeled or per_class, not both", "both")
+    for key in ("labeled", "test"):
+        _distinct(f"{at}.{key}", [str(name) for name in getattr(spec, key) or ()])
+    return _own_tables(spec, at, folder) if spec.name is None else _named(spec, spec.name, at)
+
+
+def _own_tables(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
+    files = {key: str(folder / path) for key, path in spec.files.items()}
+    main = files.get("edges", files.get("features"))
+    if main is None:
+        raise _wrong(at, "an edge list or a feature table beside `labels`", "labels alone")
+    for key, path in files.items():
+        if not Path(path).is_file():
+            raise _wrong(f"{at}.{key}", "the path of a table, relative to the study file", f"no file {path}")
+    return replace(spec, label=spec.label or Path(main).name, **files)
+
+
+def _named(spec: DatasetSpec, name: str, at: str) -> DatasetSpec:
+    for key in ("directed", *COLUMNS):
+        if getattr(spec, key) is not None:
+            raise _wrong(f"{at}.{key}", "this key only beside your own tables", repr(getattr(spec, key)))
+    try:
+        name = dataset_info(name).name
+    except InvalidInput as error:
+        raise InvalidInput(f"{at}.name: {error}") from None
+    return replace(spec, label=spec.label or name, name=name)
+
+
+def _model(spec: ModelSpec, at: str) -> ModelSpec:
+    options = {info.name: info.options for info in models()}
+    if spec.name not in options:
+        raise _wrong(f"{at}.name", f"one of {', '.join(options)}", repr(spec.name) + _hint(spec.name, options))
+    known = [option for option in options[spec.name] if option not in ("C", "variant")]
+    for key in spec.options:
+        if key not in known:
+            raise _unknown(at, key, [*MODEL_KEYS, *known])
+    try:
+        model_from_name(spec.name, **spec.options, **({"C": spec.C} if isinstance(spec.C, float) else {}))
+    except InvalidInput as error:
+        raise InvalidInput(f"{at}: {error}") from None
+    given = {key: spec.options[key] for key in known if key in spec.options}
+    label = spec.label or " ".join([spec.name, *(f"{key}={value}" for key, value in given.items())])
+    return replace(spec, options=given, label=label)
+
+
+def _explained(message: str, raw: Any) -> str:
+    """Say in our words what msgspec found: the key, what was expected there, and what came."""
+    what, _, path = message.partition(" - at `$")
+    kind, at, value = inspect.type_info(Study), "", raw
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+        kind, value = _inside(kind, name), value[name or int(index)]
+        at = _join(at, name) if name else f"{at}[{index}]"
+    field = re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", what)
+    if field is None:
+        return str(_wrong(at, _words(kind), repr(value)))
+    if field[1] == "missing required":
+        return str(_wrong(_join(at, field[2]), _words(_inside(kind, field[2])), "nothing"))
+    return str(_unknown(at, field[2], [known.name for known in getattr(kind, "fields", ())]))
+
+
+def _inside(kind: inspect.Type, name: str) -> inspect.Type:
+    """The type of a field, or of the entries of a list."""
+    match kind:
+        case inspect.Metadata(type=inner) | inspect.UnionType(types=(inner, *_)):
+            return _inside(inner, name)
+        case inspect.StructType(fields=fields):
+            return next(field.type for field in fields if field.name == name)
+    return kind.item_type if isinstance(kind, inspect.VarTupleType) else kind
+
+
+def _words(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.Metadata(extra_json_schema={"description": str(words)}):
+            return words
+        case inspect.UnionType(types=types):
+            return " or ".join(_words(each) for each in types if not isinstance(each, inspect.NoneType))
+        case inspect.LiteralType(values=(value,)):
+            return repr(value)
+        case inspect.EnumType(cls=values) | inspect.LiteralType(values=values):
+            return f"one of {', '.join(map(str, values))}"
+        case inspect.VarTupleType(item_type=entry):
+            return f"a list with at least one entry, each {_words(entry)}"
+    return {inspect.BoolType: "true or false", inspect.StrType: "a text"}.get(type(kind), "a table")
+
+
+def _wrong(at: str, expected: str, got: str) -> InvalidInput:
+    return InvalidInput(f"{at}: expected {expected}, got {got}")
+
+
+def _unknown(at: str, key: str, known: Sequence[str]) -> InvalidInput:
+    return _wrong(_join(at, key), f"one of the keys {', '.join(known)}", f"the key {key!r}{_hint(key, known)}")
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _distinct(at: str, entries: Sequence[object]) -> None:
+    if len(set(entries)) < len(entries):
+        raise _wrong(at, "entries that differ, each once", repr(list(entries)))
+
+
+def _join(at: str, key: str) -> str:
+    return f"{at}.{key}" if at else key

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from labelcert.studies import Plan, Store, expand, parse_study
+from labelcert.studies.report import OLDER, StudyReport, _attack_panels, make_report
+from labelcert.studies.store import Status
+
+STUDY = """
+report = "attack"
+seeds = [0, 1]
+flips = [1]
+certificates = ["accuracy", "collective"]
+[[datasets]]
+name = "karate"
+[[models]]
+name = "gcn"
+label = "GCN"
+C = 0.001
+[[models]]
+name = "sgc"
+C = 0.001
+"""
+ATTACK = {"labels": [0], "changed": [1, 2, 3]}
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return expand(parse_study(STUDY, name="attacked"))
+
+
+def result(**attack: Any) -> dict[str, Any]:
+    counts = {"survive": [20, 10], "correct": [18, 9], "changed": [0, 10]}
+    bounds = {f"{name}_{end}": values for name, values in counts.items() for end in ("lower", "upper")}
+    return {"n_test": 20, "labels": 10, "max_flips": 1, "C": 0.001, "engine": "e", "exact": True, **bounds, **attack}
+
+
+def reported(plan: Plan, folder: Path, *results: dict[str, Any]) -> tuple[StudyReport, Store]:
+    """The report on hand-written records of the first cells."""
+    with Store(folder, write=True) as store:
+        for key, each in zip(plan.keys, results, strict=False):
+            run = {"seconds": 0.0, "versions": {"labelcert": "0"}}
+            store.append({"cell": key, "status": Status.DONE, "result": each, "run": run})
+        return make_report(plan, store, folder / "out", pictures=False), store
+
+
+def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None:
+    report, store = reported(plan, tmp_path, result(correct_after=[18, 8], attack=ATTACK))
+    assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", "40.0", "50.0", "3 of 20")
+    assert report.sheets[0].rows[1:] == tuple((m, s, *4 * "–") for m, s in (("sgc", "0"), ("GCN", "1"), ("sgc", "1")))
+    assert report.counts.startswith("1 of 1 cells equal")
+    [(title, graph, labeled, test, flipped, changed)] = _attack_panels(plan, store)
+    assert (title, graph.name, flipped, changed) == ("GCN", "karate", [0], [1, 2, 3])
+    assert labeled.size + test.size == graph.n_nodes
+    assert OLDER not in report.notes
+    assert pd.read_csv(tmp_path / "out" / "comparison.csv")["verdict"].tolist() == ["equal"]
+
+
+def test_panels_show_one_graph_and_one_set_of_labels(plan: Plan, tmp_path: Path) -> None:
+    attacked = [result(correct_after=[18, 8], attack=ATTACK)] * 4
+    _, store = reported(plan, tmp_path, *attacked)
+    assert [panel[0] for panel in _attack_panels(plan, store)] == ["GCN", "sgc"]
+
+
+def test_a_record_of_an_older_version_has_no_attack_to_show(plan: Plan, tmp_path: Path) -> None:
+    report, store = reported(plan, tmp_path, result())
+    assert report.sheets[0].rows[0] == ("GCN", "0", *4 * "–")
+    assert report.notes.count(OLDER) == 1
+    assert "1 no result" in report.counts
+    assert not _attack_panels(plan, store)
+
+
+def test_without_flips_there_is_no_attack(plan: Plan, tmp_path: Path) -> None:
+    report, store = reported(plan, tmp_path, result(correct_after=[18], attack=None))
+    assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", *3 * "–")
+    assert OLDER not in report.notes
+    assert not _attack_panels(plan, store)
+
+
+def test_verdicts_are_text_in_parquet_too(plan: Plan, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    reported(plan, tmp_path, result())
+    assert pd.read_parquet(tmp_path / "out" / "comparison.parquet")["verdict"].tolist() == ["no result"]
