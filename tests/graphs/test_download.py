@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from labelcert.errors import DataUnavailable
 from labelcert.graphs import Graph, load_dataset
-from labelcert.graphs.conversion import wiki_cs_graph
 from labelcert.graphs.download import RAW_SOURCES, RemoteFile, git_blob_sha1, raw_graph
 from labelcert.graphs.local_data import data_folder, user_cache
+from labelcert.graphs.published_formats import wiki_cs_graph
 
 DOCUMENT = json.dumps(
     {

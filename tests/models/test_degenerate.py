@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from labelcert import memory
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, memory, recursion
+from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, recursion
 
 MODELS: list[Model] = [GCN(), GCN(depth=2), GIN(), GraphSAGE(), GCNSkipPC(), GCNSkipAlpha(), MLP()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)

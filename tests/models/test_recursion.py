@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labelcert import memory as memory_module
 from labelcert.errors import WorkTooLarge
 from labelcert.graphs import Graph
 from labelcert.models import (
@@ -29,7 +30,6 @@ from labelcert.models import (
     Model,
     recursion,
 )
-from labelcert import memory as memory_module
 
 MODELS: list[Model] = [
     *(cls(depth=depth) for cls in (GCN, SGC, GraphSAGE, GIN, GCNSkipPC, GCNSkipAlpha) for depth in (1, 2, 4)),

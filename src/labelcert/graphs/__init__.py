@@ -1,11 +1,11 @@
 """Graphs in: the graph object, where graphs come from, and which of their nodes are labelled and tested."""
 
 from labelcert.graphs.builtin import bundled_table, karate, nearest_neighbor_graph
-from labelcert.graphs.convert import from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
+from labelcert.graphs.csv_and_parquet import graph_from_files
 from labelcert.graphs.datasets import DatasetInfo, dataset_info, load_dataset, published_split
-from labelcert.graphs.files import graph_from_files
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
+from labelcert.graphs.other_libraries import from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
 from labelcert.graphs.random_models import cba, csbm
 from labelcert.graphs.splits import (
     Split,

@@ -14,7 +14,7 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs.validation import UNLABELED
 
 if TYPE_CHECKING:
-    from labelcert.graphs.validation import IntArray
+    from labelcert.arrays import Int
 
 _MISSING_WORDS = {"na", "n/a", "nan", "none", "null"}
 _LONGEST_WHOLE_NUMBER = 30
@@ -22,7 +22,7 @@ _LONGEST_WHOLE_NUMBER = 30
 
 def encode_classes(
     values: Iterable[Any], *, place: Callable[[int], str] = "entry {}".format
-) -> tuple[IntArray, tuple[str, ...]]:
+) -> tuple[Int, tuple[str, ...]]:
     """Labels 0..K-1 and the names of the classes; None, NaN and empty text are unlabelled (-1).
 
     Where all labels are finite numbers, they are compared by value (1, 1.0 and "1" are the same class) and

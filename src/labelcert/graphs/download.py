@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs.conversion import (
+from labelcert.graphs.graph import Graph
+from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder, user_cache
+from labelcert.graphs.published_formats import (
     PLANETOID_PARTS,
     archive_members,
     edge_npz_graph,
@@ -23,8 +25,6 @@ from labelcert.graphs.conversion import (
     table_graph,
     wiki_cs_graph,
 )
-from labelcert.graphs.graph import Graph
-from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder, user_cache
 
 MIRROR_VARIABLE = "LABELCERT_MIRROR"
 """Environment variable with a base address that replaces the public ones, file names staying the same."""

@@ -38,7 +38,8 @@ from labelcert.graphs.validation import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+    from labelcert.arrays import Float, Int
+    from labelcert.graphs.validation import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,8 +77,8 @@ class Graph:
     """
 
     adjacency: SparseMatrix
-    features: FloatArray | SparseMatrix
-    labels: IntArray
+    features: Float | SparseMatrix
+    labels: Int
     class_names: tuple[str, ...] = ()
     node_names: tuple[str, ...] | None = None
     name: str = "graph"
@@ -142,7 +143,7 @@ class Graph:
             parts.append(f"{unlabeled} unlabelled")
         return f"Graph({', '.join(parts)})"
 
-    def node_indices(self, names: Iterable[str]) -> IntArray:
+    def node_indices(self, names: Iterable[str]) -> Int:
         """Indices of the nodes with the given names, in the order given.
 
         Examples

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from labelcert.graphs.validation import FloatArray, IntArray
+    from labelcert.arrays import Float, Int
 
     Order: TypeAlias = Literal["stable", "published"]
 
@@ -183,7 +183,7 @@ def _feature_model(n: int, n_features: int | None, separation: float, sigma: flo
     return d, separation * sigma / (2 * math.sqrt(d))
 
 
-def _class_features(rng: _NormalSampler, y: IntArray, mean: float, sigma: float, d: int) -> FloatArray:
+def _class_features(rng: _NormalSampler, y: Int, mean: float, sigma: float, d: int) -> Float:
     # The paper's draws passed through single precision, mean included; later digits would not be theirs.
     mu = np.full(d, mean, dtype=np.float32)
     covariance = sigma**2 * np.eye(d)
@@ -195,7 +195,7 @@ def _class_features(rng: _NormalSampler, y: IntArray, mean: float, sigma: float,
     return X
 
 
-def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | os.PathLike[str] | None) -> IntArray:
+def _node_order(model: str, y: Int, seed: int, order: str, data_dir: str | os.PathLike[str] | None) -> Int:
     if order == "stable":
         return np.argsort(y, kind="stable")
     if order != "published":
@@ -225,7 +225,7 @@ def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | 
     return published
 
 
-def _sorted_by_class(name: str, X: FloatArray, A: ArrayLike, y: IntArray, order: IntArray) -> Graph:
+def _sorted_by_class(name: str, X: Float, A: ArrayLike, y: Int, order: Int) -> Graph:
     adjacency = np.asarray(A, dtype=np.float64)
     return Graph(
         adjacency=adjacency[np.ix_(order, order)],  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from labelcert.graphs.validation import UNLABELED, as_indices, checked_seed, who
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from labelcert.graphs.validation import IntArray
+    from labelcert.arrays import Int
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,10 @@ class Split:
     (array([3, 1, 0]), array([4, 2]))
     """
 
-    train: IntArray
-    validation: IntArray
-    test: IntArray
-    unlabeled: IntArray
+    train: Int
+    validation: Int
+    test: Int
+    unlabeled: Int
 
     def __post_init__(self) -> None:
         limit = np.iinfo(np.int64).max
@@ -61,12 +61,12 @@ class Split:
             )
 
     @property
-    def labeled(self) -> IntArray:
+    def labeled(self) -> Int:
         """Training nodes followed by validation nodes: the m labels that a certificate is about."""
         return np.concatenate((self.train, self.validation))
 
     @property
-    def pool(self) -> IntArray:
+    def pool(self) -> Int:
         """Unlabelled nodes followed by test nodes: the pool P that test nodes are drawn from."""
         return np.concatenate((self.unlabeled, self.test))
 
@@ -160,7 +160,7 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
     return Split(train=chosen, validation=checked, test=tested, unlabeled=rest)
 
 
-def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> IntArray:
+def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> Int:
     """The paper's test nodes for collective certificates: `count` nodes of the pool, or all where fewer.
 
     Examples
@@ -177,7 +177,7 @@ def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> IntAr
     return _generator(seed).choice(pool, count, replace=False)
 
 
-def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> IntArray:
+def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> Int:
     """The paper's test nodes for several classes, as even over the classes as `count` allows.
 
     Target τ = 0..count-1 is of class τ mod K: entry ⌊τ / K⌋ of that class's part of the pool, permuted.
@@ -221,7 +221,7 @@ def _no_labels(graph: Graph) -> InvalidInput:
     return InvalidInput(f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes")
 
 
-def _members_by_class(graph: Graph, per_class: int) -> list[IntArray]:
+def _members_by_class(graph: Graph, per_class: int) -> list[Int]:
     if whole_number(per_class, "per_class") < 1:
         raise InvalidInput(f"expected at least one training node per class, got per_class={per_class}")
     if graph.n_classes == 0:

@@ -18,10 +18,10 @@ from labelcert.errors import InvalidInput
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
+    from labelcert.arrays import Float, Int, Values
+
     SparseMatrix: TypeAlias = csr_array[np.float64, tuple[int, int]]
 
 UNLABELED = -1
@@ -84,7 +84,7 @@ def checked_seed(value: Any) -> int:
     return int(value)
 
 
-def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArray:
+def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
     """Distinct node indices from a list of indices (order kept) or from a boolean mask over all nodes.
 
     Parameters
@@ -141,7 +141,7 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArr
     return index
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: Values) -> Values:
     # NumPy lets the owner of a buffer make it writable again, but not a view of a read-only one. SciPy's arrays
     # may themselves be views of longer ones, which would stay writable.
     owner = array if array.base is None else array.copy()
@@ -167,9 +167,7 @@ def _frozen_csr(matrix: SparseMatrix) -> SparseMatrix:
     return matrix
 
 
-def assembled_csr(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any], *, what: str
-) -> SparseMatrix:
+def assembled_csr(data: Values, indices: Values, indptr: Values, shape: Values, *, what: str) -> SparseMatrix:
     """CSR matrix from its parts; refused unless they fit together."""
     parts = {"data": data, "indices": indices, "indptr": indptr, "shape": shape}
     try:
@@ -239,7 +237,7 @@ def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
     return _frozen_csr(adjacency)
 
 
-def checked_features(value: Any, n: int) -> FloatArray | SparseMatrix:
+def checked_features(value: Any, n: int) -> Float | SparseMatrix:
     """Read-only features, dense or CSR as given; refused unless finite with n rows."""
     matrix = _as_matrix(value, what="the features")
     if matrix.ndim != 2 or matrix.shape[0] != n:
@@ -267,7 +265,7 @@ def _not_finite(value: float, row: int, column: int) -> InvalidInput:
     )
 
 
-def checked_labels(value: Any, n: int) -> IntArray:
+def checked_labels(value: Any, n: int) -> Int:
     """Read-only int64 labels; refused unless there are n integers from -1 upwards."""
     labels = np.asarray(value)
     if labels.shape != (n,):
@@ -291,7 +289,7 @@ def checked_labels(value: Any, n: int) -> IntArray:
     return _read_only(labels.astype(np.int64))
 
 
-def checked_class_names(names: Sequence[str], labels: IntArray) -> tuple[str, ...]:
+def checked_class_names(names: Sequence[str], labels: Int) -> tuple[str, ...]:
     """Distinct names for all classes; the numbers 0..K-1 where none are given."""
     needed = int(labels.max(initial=UNLABELED)) + 1
     if len(names) == 0 and needed > max(len(labels), _PLAUSIBLE_CLASSES):
@@ -328,7 +326,7 @@ def _refuse_repetition(names: tuple[str, ...], what: str) -> None:
         seen.add(name)
 
 
-def read_npz(source: Path) -> dict[str, NDArray[Any]]:
+def read_npz(source: Path) -> dict[str, Values]:
     """All arrays of an npz; refused if any of them is pickled."""
     if not source.is_file():
         raise InvalidInput(f"expected a graph in an npz file, but there is no file {source}; check the path")
@@ -348,7 +346,7 @@ def read_npz(source: Path) -> dict[str, NDArray[Any]]:
     )
 
 
-def scalar_of(arrays: dict[str, NDArray[Any]], key: str, kinds: str, source: Path) -> Any:
+def scalar_of(arrays: dict[str, Values], key: str, kinds: str, source: Path) -> Any:
     """The single value that an npz has under `key`, or None; refused unless of one of the `kinds` of NumPy."""
     if key not in arrays:
         return None
@@ -357,7 +355,7 @@ def scalar_of(arrays: dict[str, NDArray[Any]], key: str, kinds: str, source: Pat
     return arrays[key].item()
 
 
-def names_of(arrays: dict[str, NDArray[Any]], key: str, source: Path) -> tuple[str, ...] | None:
+def names_of(arrays: dict[str, Values], key: str, source: Path) -> tuple[str, ...] | None:
     """The list of names that an npz has under `key`, or None."""
     if key not in arrays:
         return None
@@ -366,14 +364,14 @@ def names_of(arrays: dict[str, NDArray[Any]], key: str, source: Path) -> tuple[s
     return tuple(str(name) for name in arrays[key].tolist())
 
 
-def _unfit(arrays: dict[str, NDArray[Any]], key: str, expected: str, source: Path) -> InvalidInput:
+def _unfit(arrays: dict[str, Values], key: str, expected: str, source: Path) -> InvalidInput:
     return InvalidInput(
         f"expected {expected} as {key} in {source}, got an array of shape {arrays[key].shape} and type "
         f"{arrays[key].dtype}; write the file with Graph.to_npz"
     )
 
 
-def features_from_arrays(arrays: dict[str, NDArray[Any]], n: int, source: Path) -> Any:
+def features_from_arrays(arrays: dict[str, Values], n: int, source: Path) -> Any:
     """Features among the arrays of a normalised npz; the identity where it has none."""
     if "x" in arrays:
         return arrays["x"]

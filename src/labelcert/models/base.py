@@ -17,15 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
 from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-Features = FloatArray | sp.csr_array
+Features = Float | sp.csr_array
 Activation = Literal["relu", "linear"]
 Variant = Literal["exact", "published"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -47,7 +46,7 @@ class GraphLike(Protocol):
         """Node features X, shape (n, d)."""
 
     @property
-    def labels(self) -> IntArray:
+    def labels(self) -> Int:
         """Classes, −1 where unknown, shape (n,)."""
 
 
@@ -67,7 +66,7 @@ class View:
 
     adjacency: sp.csr_array
     features: Features
-    nodes: IntArray
+    nodes: Int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +91,14 @@ class Model(ABC):
         """Refuse options of this model alone that make no sense; shared ones are checked before."""
 
     @abstractmethod
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         """Kernel among the nodes of one view, exactly symmetric."""
 
     @abstractmethod
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         """Kernel among the nodes of `train`, and between those of `test` (rows) and of `train` (columns)."""
 
-    def kernel(self, graph: GraphLike) -> FloatArray:
+    def kernel(self, graph: GraphLike) -> Float:
         """The kernel between all nodes of a graph.
 
         Parameters
@@ -130,7 +129,7 @@ class Model(ABC):
         test: npt.ArrayLike,
         *,
         inductive: bool = False,
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> tuple[Float, Float]:
         r"""The two blocks of the kernel that an SVM needs, without the rest.
 
         Parameters
@@ -307,7 +306,7 @@ SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {
 """Options that mean the same in every architecture that has them, and what they must be."""
 
 
-def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> IntArray:
+def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> Int:
     """Node indices from indices or a boolean mask; refuses repetitions and indices out of range.
 
     Examples
@@ -362,7 +361,7 @@ def as_features(features: Features, n: int) -> Features:
     return dense
 
 
-def gram(left: Features, right: Features) -> FloatArray:
+def gram(left: Features, right: Features) -> Float:
     r"""Inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right).
 
     Examples
@@ -375,7 +374,7 @@ def gram(left: Features, right: Features) -> FloatArray:
     return np.ascontiguousarray((sp.csr_array(left) @ sp.csr_array(right).T).toarray())
 
 
-def squared_norms(features: Features) -> FloatArray:
+def squared_norms(features: Features) -> Float:
     """Squared Euclidean norms of the rows, shape (n,).
 
     Examples

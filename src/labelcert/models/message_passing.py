@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from labelcert.arrays import Float
 from labelcert.models.base import (
     Activation,
-    FloatArray,
     Model,
     Variant,
     View,
@@ -51,13 +51,13 @@ class MessagePassing(Model):
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """The network's layers on a graph."""
 
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         nodes, inverse = np.unique(view.nodes, return_inverse=True)
         side = Side(self.layers(view.adjacency), view.features, nodes)
         K = kernel_block(side, side, same_graph=True, published=self.variant == "published")
         return K if np.array_equal(nodes, view.nodes) else K[np.ix_(inverse, inverse)]
 
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         published = self.variant == "published"
         columns, from_columns = np.unique(train.nodes, return_inverse=True)
         rows, from_rows = np.unique(test.nodes, return_inverse=True)

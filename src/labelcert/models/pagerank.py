@@ -9,10 +9,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from labelcert.arrays import Float
+from labelcert.memory import require_memory
 from labelcert.models.base import (
     Activation,
     Features,
-    FloatArray,
     Model,
     Variant,
     View,
@@ -20,8 +21,7 @@ from labelcert.models.base import (
     require_between,
     squared_norms,
 )
-from labelcert.memory import require_memory
-from labelcert.models.plain import mlp_kernel
+from labelcert.models.plain_kernels import mlp_kernel
 from labelcert.models.propagation import (
     Normalization,
     convolution_matrix,
@@ -62,10 +62,10 @@ class PropagatedMLP(Model):
         require_between("alpha", self.alpha, 0.0, 1.0)
 
     @abstractmethod
-    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         """P M for signals M of shape (n, c)."""
 
-    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> FloatArray:
+    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
         return mlp_kernel(
             left,
             right,
@@ -78,7 +78,7 @@ class PropagatedMLP(Model):
     def _convolution(self, view: View) -> sp.csr_array:
         return convolution_matrix(view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         n = int(view.adjacency.shape[0])
         require_memory(4 * 8 * n * n, f"the kernel of {n} nodes")
         S = self._convolution(view)
@@ -88,7 +88,7 @@ class PropagatedMLP(Model):
         K *= 0.5
         return K if np.array_equal(view.nodes, np.arange(n)) else K[np.ix_(view.nodes, view.nodes)]
 
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         n, m = int(test.adjacency.shape[0]), len(train.nodes)
         require_memory(6 * 8 * n * m, f"propagating {m} labelled nodes over {n} nodes")
         S = self._convolution(train)
@@ -105,7 +105,7 @@ class PropagatedMLP(Model):
             K_test = self._propagate(self._convolution(test), inner)[test.nodes]
         return np.asarray(0.5 * (K_train + K_train.T)), K_test
 
-    def _smooth(self, left: Features, right: Features, P: FloatArray, *, same: bool) -> FloatArray:
+    def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:
         r""":math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), made in chunks of rows."""
         n_left, n_right = int(left.shape[0]), int(right.shape[0])
         out = np.empty((n_left, P.shape[1]))
@@ -119,7 +119,7 @@ class PropagatedMLP(Model):
             out[rows] = theta @ P
         return out
 
-    def _own(self, features: Features) -> FloatArray:
+    def _own(self, features: Features) -> Float:
         """Kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
         L = self.depth
         return (L + 1) * (squared_norms(features) + 1.0) + L * (L + 1) / 2
@@ -166,7 +166,7 @@ class APPNP(PropagatedMLP):
                 f"iterations must be a whole number, at least 1, or None for the limit, got {self.iterations!r}",
             )
 
-    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         if self.iterations is None:
             return _propagate_limit(S, M, alpha=self.alpha)
         return propagate(S, M, alpha=self.alpha, iterations=self.iterations)
@@ -198,7 +198,7 @@ class PPNP(PropagatedMLP):
         super()._check()
         _require_limit(self.alpha, self.normalization)
 
-    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         return _propagate_limit(S, M, alpha=self.alpha)
 
 
@@ -214,7 +214,7 @@ def _require_limit(alpha: float, normalization: str) -> None:
     )
 
 
-def _propagate_limit(S: sp.csr_array, M: FloatArray, *, alpha: float) -> FloatArray:
+def _propagate_limit(S: sp.csr_array, M: Float, *, alpha: float) -> Float:
     """P M for PPNP: one dense factorisation for many signals, power iteration to rounding for few."""
     n, c = M.shape
     k = pagerank_iterations(alpha)

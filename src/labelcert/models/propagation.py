@@ -10,12 +10,11 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 
-FloatArray = npt.NDArray[np.float64]
 Normalization = Literal["row", "symmetric", "none"]
 NORMALIZATIONS: tuple[str, ...] = get_args(Normalization)
 
@@ -102,7 +101,7 @@ def pagerank_iterations(alpha: float) -> int:
     return math.ceil(math.log(2.0**-56) / math.log1p(-alpha))
 
 
-def propagate(S: sp.csr_array, M: FloatArray, *, alpha: float, iterations: int) -> FloatArray:
+def propagate(S: sp.csr_array, M: Float, *, alpha: float, iterations: int) -> Float:
     r"""Apply the propagation :math:`P_k` of APPNP to the columns of M without forming it.
 
     :math:`P_0 = I` and :math:`P_k = (1 - \alpha) S P_{k-1} + \alpha I`; the limit is the PPNP matrix

@@ -37,8 +37,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from labelcert.models.base import Features, FloatArray, IntArray, gram, squared_norms
+from labelcert.arrays import Float, Int
 from labelcert.memory import require_memory
+from labelcert.models.base import Features, gram, squared_norms
 from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
 
 STREAM_ENTRIES = 1 << 24
@@ -90,11 +91,11 @@ class Embedding:
     """
 
     def __init__(self, M: sp.csr_array, features: Features) -> None:
-        self.columns: IntArray = np.unique(M.indices).astype(np.int64)
+        self.columns: Int = np.unique(M.indices).astype(np.int64)
         self.map = sp.csr_array(M[:, self.columns])
         self.source: Features = features[self.columns]
         self.mapped: Features = self.map @ self.source
-        self.variances: FloatArray = squared_norms(self.mapped)
+        self.variances: Float = squared_norms(self.mapped)
 
     @property
     def size(self) -> int:
@@ -113,14 +114,14 @@ class Embedding:
         step = max(1, STREAM_ENTRIES // max(1, per_row))
         return [slice(start, min(start + step, self.size)) for start in range(0, self.size, step)]
 
-    def covariances(self, other: Embedding, rows: slice) -> FloatArray:
+    def covariances(self, other: Embedding, rows: slice) -> Float:
         r"""Rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
         if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
             return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
         inner = gram(self.mapped[rows], other.source)
         return np.ascontiguousarray((other.map @ inner.T).T)
 
-    def pair_covariances(self, i: IntArray, j: IntArray) -> FloatArray:
+    def pair_covariances(self, i: Int, j: Int) -> Float:
         """Covariances of the row pairs (i, j), shape (len(i),)."""
         out = np.empty(len(i))
         step = max(1, PAIR_ENTRIES // self.width)
@@ -155,10 +156,10 @@ class Side:
         ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, as far as known.
     """
 
-    def __init__(self, layers: Sequence[Layer], features: Features, nodes: IntArray) -> None:
+    def __init__(self, layers: Sequence[Layer], features: Features, nodes: Int) -> None:
         self.layers = layers
         depth = len(layers)
-        self.nodes: dict[int, IntArray] = {depth: nodes}
+        self.nodes: dict[int, Int] = {depth: nodes}
         self.convolutions: dict[int, sp.csr_array] = {}
         self.gradient_convolutions: dict[int, sp.csr_array] = {}
         self.skips: dict[int, Embedding] = {}
@@ -175,7 +176,7 @@ class Side:
             if layer.skip is not None:
                 self.skips[level] = Embedding(sp.csr_array(layer.skip[rows]), features)
         self.first = Embedding(sp.csr_array(layers[0].convolution[self.nodes[1]]), features)
-        self.variances: dict[int, FloatArray] = {1: self.first.variances}
+        self.variances: dict[int, Float] = {1: self.first.variances}
 
     @property
     def last_relu(self) -> int:
@@ -183,7 +184,7 @@ class Side:
         return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
 
 
-def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> FloatArray:
+def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> Float:
     r"""Tangent kernel :math:`\Theta_D` between the nodes of two sides.
 
     Parameters
@@ -259,7 +260,7 @@ class _Recursion:
         self.same_graph, self.published = same_graph, published
         self.depth = len(left.layers)
 
-    def run(self) -> FloatArray:
+    def run(self) -> Float:
         """All layers; returns Theta_D."""
         if self.depth == 1:
             out = np.empty((self.left.first.size, self.right.first.size))
@@ -281,7 +282,7 @@ class _Recursion:
                 activate(E, None, self.left.variances[level], self.right.variances[level])
                 E = _sandwich(self.left.convolutions[level + 1], E, self.right.convolutions[level + 1])
 
-    def _first_layer(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+    def _first_layer(self, rows: slice) -> tuple[Float, Float]:
         layer = self.left.layers[0]
         sigma = self.left.first.covariances(self.right.first, rows)
         left_variance, right_variance = self.left.variances[1][rows], self.right.variances[1]
@@ -296,7 +297,7 @@ class _Recursion:
             theta += sigma
         return sigma, theta
 
-    def _first_into_second(self, *, tangent: bool = True) -> tuple[FloatArray, FloatArray | None]:
+    def _first_into_second(self, *, tangent: bool = True) -> tuple[Float, Float | None]:
         shape = (len(self.left.nodes[2]), len(self.right.nodes[2]))
         merged = tangent and self._merges_at(2)
         sigma = np.zeros(shape)
@@ -313,7 +314,7 @@ class _Recursion:
                 _add_product(theta, G_left, rows, theta_dot, G_right)
         return sigma, theta
 
-    def _convolve(self, level: int, sigma: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def _convolve(self, level: int, sigma: Float, theta: Float) -> tuple[Float, Float | None]:
         T = self.left.convolutions[level], self.right.convolutions[level]
         if self._merges_at(level):
             sigma += theta
@@ -327,7 +328,7 @@ class _Recursion:
         plain = not layer.relu and not layer.readout and layer.gradient_convolution is None
         return level == self.depth and plain
 
-    def _complete_covariance(self, level: int, sigma: FloatArray) -> None:
+    def _complete_covariance(self, level: int, sigma: Float) -> None:
         layer = self.left.layers[level - 1]
         if layer.skip is not None:
             left, right = self.left.skips[level], self.right.skips[level]
@@ -344,7 +345,7 @@ class _Recursion:
         if self.published:
             clip_at_smaller_variance(sigma, self.left.variances[level], self.right.variances[level])
 
-    def _complete_layer(self, level: int, sigma: FloatArray, theta: FloatArray | None) -> FloatArray:
+    def _complete_layer(self, level: int, sigma: Float, theta: Float | None) -> Float:
         layer = self.left.layers[level - 1]
         self._complete_covariance(level, sigma)
         if theta is None:
@@ -359,7 +360,7 @@ class _Recursion:
             theta += sigma
         return theta
 
-    def _set_diagonal(self, level: int, sigma: FloatArray, rows: slice) -> None:
+    def _set_diagonal(self, level: int, sigma: Float, rows: slice) -> None:
         """Give a node's covariance with itself the value of its variance.
 
         Near correlation 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8.
@@ -390,7 +391,7 @@ def _local_is_cheaper(side: Side) -> bool:
     return dense_entries > STREAM_ENTRIES or pairs * side.first.width < 5 * dense_entries
 
 
-def _second_variances(side: Side, *, published: bool) -> FloatArray:
+def _second_variances(side: Side, *, published: bool) -> Float:
     r"""Variances of layer 2 alone, :math:`(\Sigma_2)_{ii} = \sum_{jk} T_{ij} T_{ik} (E_1)_{jk}`.
 
     Only pairs j, k with a common neighbour i enter, so no dense matrix is needed.
@@ -421,7 +422,7 @@ def _second_variances(side: Side, *, published: bool) -> FloatArray:
     return out
 
 
-def _hub_variance(side: Side, neighbours: IntArray, weights: FloatArray, *, published: bool) -> float:
+def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: bool) -> float:
     r"""One entry of `_second_variances`, :math:`t^\top E_1 t` over many neighbours, in dense chunks of rows."""
     X = side.first.mapped[neighbours]
     v = side.variances[1][neighbours]
@@ -440,7 +441,7 @@ def _hub_variance(side: Side, neighbours: IntArray, weights: FloatArray, *, publ
     return total
 
 
-def _first_expectation(side: Side, i: IntArray, j: IntArray, *, published: bool) -> FloatArray:
+def _first_expectation(side: Side, i: Int, j: Int, *, published: bool) -> Float:
     """Entries (i, j) of E_1; of Sigma_1 where the first layer has no activation."""
     v_i, v_j = side.variances[1][i], side.variances[1][j]
     sigma = np.where(i == j, v_i, side.first.pair_covariances(i, j))
@@ -451,7 +452,7 @@ def _first_expectation(side: Side, i: IntArray, j: IntArray, *, published: bool)
     return relu_expectations(sigma, np.sqrt(v_i * v_j))[0]
 
 
-def _sandwich(A: sp.csr_array, M: FloatArray, B: sp.csr_array) -> FloatArray:
+def _sandwich(A: sp.csr_array, M: Float, B: sp.csr_array) -> Float:
     r""":math:`A M B^\top` with sparse A and B, in chunks of rows."""
     out = np.empty((A.shape[0], B.shape[0]))
     step = max(1, STREAM_ENTRIES // 8 // max(1, M.shape[1]))
@@ -461,12 +462,12 @@ def _sandwich(A: sp.csr_array, M: FloatArray, B: sp.csr_array) -> FloatArray:
     return out
 
 
-def _add_product(out: FloatArray, A: sp.csc_array, columns: slice, M: FloatArray, B: sp.csr_array) -> None:
+def _add_product(out: Float, A: sp.csc_array, columns: slice, M: Float, B: sp.csr_array) -> None:
     r"""Add :math:`A_{:,\mathrm{columns}} M B^\top` to `out`, touching only the rows that change."""
     part = sp.csr_array(A[:, columns])
     touched = np.flatnonzero(np.diff(part.indptr))
     out[touched] += sp.csr_array(part[touched]) @ np.ascontiguousarray((B @ M.T).T)
 
 
-def _dense_rows(rows: Features) -> FloatArray:
+def _dense_rows(rows: Features) -> Float:
     return rows if isinstance(rows, np.ndarray) else rows.toarray()

@@ -10,7 +10,7 @@ from labelcert.errors import InvalidInput
 from labelcert.models.base import Model
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
 from labelcert.models.pagerank import APPNP, PPNP
-from labelcert.models.plain import MLP, RBF, Linear
+from labelcert.models.plain_kernels import MLP, RBF, Linear
 
 
 @dataclass(frozen=True)

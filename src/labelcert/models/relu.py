@@ -14,9 +14,8 @@ The factor 2 is the networks' :math:`c_\sigma`: it keeps :math:`E_{ii} = v_i`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from labelcert.arrays import Float
 
 COLLINEAR = 4e-15
 """Correlations this close to ±1 are ±1: rounding does not tell them apart."""
@@ -25,7 +24,7 @@ CHUNK_ENTRIES = 1 << 17
 """Entries of a dense block that is worked on at once: 1 MiB, so that temporaries stay in the cache."""
 
 
-def kappa0(u: FloatArray) -> FloatArray:
+def kappa0(u: Float) -> Float:
     r"""Arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
 
     Parameters
@@ -46,7 +45,7 @@ def kappa0(u: FloatArray) -> FloatArray:
     return 1.0 - np.arccos(u) / np.pi
 
 
-def kappa1(u: FloatArray) -> FloatArray:
+def kappa1(u: Float) -> Float:
     r"""Arc-cosine function of order 1, :math:`\kappa_1(u) = u\,\kappa_0(u) + \sqrt{1 - u^2}/\pi`.
 
     Parameters
@@ -79,7 +78,7 @@ def row_chunks(n_rows: int, n_columns: int) -> list[slice]:
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-def relu_expectations(sigma: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
     r"""The pair :math:`(E, \dot E)` of the module's head, entry by entry.
 
     Parameters
@@ -111,9 +110,7 @@ def relu_expectations(sigma: FloatArray, q: FloatArray) -> tuple[FloatArray, Flo
     return q * (u * e_dot + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi), e_dot
 
 
-def activate(
-    sigma: FloatArray, theta: FloatArray | None, left_variance: FloatArray, right_variance: FloatArray
-) -> None:
+def activate(sigma: Float, theta: Float | None, left_variance: Float, right_variance: Float) -> None:
     r"""Pass a layer through the ReLU, in place.
 
     :math:`\Theta \leftarrow \Theta \odot \dot E`, :math:`\Sigma \leftarrow E`.
@@ -142,7 +139,7 @@ def activate(
             theta[rows] *= e_dot
 
 
-def clip_at_smaller_variance(sigma: FloatArray, left_variance: FloatArray, right_variance: FloatArray) -> None:
+def clip_at_smaller_variance(sigma: Float, left_variance: Float, right_variance: Float) -> None:
     r"""The published clipping, in place: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
 
     No Gaussian requires it (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive

@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
-from labelcert.models.base import FloatArray, GraphLike, IntArray, Model, as_nodes, require, require_choice
+from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
 from labelcert.svm import train
 
 C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -161,7 +162,7 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> Model:
     return min(close, key=lambda candidate: (candidate.model.C, -candidate.accuracy)).model
 
 
-def _stratified_folds(labels: IntArray, *, folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
+def _stratified_folds(labels: Int, *, folds: int, seed: int) -> list[tuple[Int, Int]]:
     from sklearn.model_selection import StratifiedKFold
 
     smallest = int(np.unique(labels, return_counts=True)[1].min())
@@ -174,7 +175,7 @@ def _stratified_folds(labels: IntArray, *, folds: int, seed: int) -> list[tuple[
     return [(fit, validation) for fit, validation in splitter.split(np.zeros(len(labels)), labels)]
 
 
-def _predict(K: FloatArray, labels: IntArray, K_test: FloatArray, C: float) -> IntArray:
+def _predict(K: Float, labels: Int, K_test: Float, C: float) -> Int:
     """Predictions of the SVM (two classes) or of one SVM per class against the rest."""
     classes = np.unique(labels)
     if len(classes) == 2:

@@ -16,7 +16,8 @@ from labelcert.graphs.validation import UNLABELED, first_asymmetry, reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+    from labelcert.arrays import Float, Int
+    from labelcert.graphs.validation import SparseMatrix
 
 
 def from_networkx(
@@ -138,7 +139,7 @@ def from_scipy(
     )
 
 
-def to_scipy(graph: Graph) -> tuple[SparseMatrix, FloatArray | SparseMatrix, IntArray]:
+def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
     """Adjacency, features and labels as copies that may be changed.
 
     Examples
@@ -228,7 +229,7 @@ def _numpy(tensor: Any) -> Any:
     return tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
 
 
-def _edge_weights(weights: Any, n_edges: int) -> FloatArray:
+def _edge_weights(weights: Any, n_edges: int) -> Float:
     if weights.size != n_edges or weights.dtype.kind not in "biuf":
         raise InvalidInput(
             f"expected one real number in edge_weight for each of the {n_edges} edges, got shape {weights.shape} "

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+    from labelcert.arrays import Float, Int
+    from labelcert.graphs.validation import SparseMatrix
 
     PathOrStr: TypeAlias = str | os.PathLike[str]
 
@@ -296,7 +297,7 @@ class _Table:
         pairs = zip(self.ids(source), self.ids(target), strict=True)
         return tuple(dict.fromkeys(name for pair in pairs for name in pair))
 
-    def positions(self, column: str, position: dict[str, int]) -> IntArray:
+    def positions(self, column: str, position: dict[str, int]) -> Int:
         ids = self.ids(column)
         for i, name in enumerate(ids):
             if name not in position:
@@ -334,7 +335,7 @@ class _Table:
     def _edge(self, source: str, target: str, i: int) -> str:
         return f"{self.frame[source].iloc[i]!s} - {self.frame[target].iloc[i]!s}"
 
-    def _weights(self, weight: str) -> FloatArray:
+    def _weights(self, weight: str) -> Float:
         if weight not in self.frame.columns:
             return np.ones(len(self.frame))
         values = self._numeric(weight)
@@ -346,7 +347,7 @@ class _Table:
             )
         return values
 
-    def _numeric(self, column: Any) -> FloatArray:
+    def _numeric(self, column: Any) -> Float:
         """A column as float64; NaN where it is not a number."""
         import pandas as pd
 
@@ -360,7 +361,7 @@ class _Table:
         except (TypeError, ValueError):
             return np.full(len(values), np.nan)
 
-    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> FloatArray:
+    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> Float:
         """All columns but those left out, as a matrix of shape (n, d)."""
         columns = [c for c in self.frame.columns if c not in leaving_out]
         X = np.empty((len(self.frame), len(columns)))
@@ -375,7 +376,7 @@ class _Table:
                 )
         return X
 
-    def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
+    def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[Int, tuple[str, ...]]:
         """Labels of all nodes, -1 for those not in the table, and the names of the classes."""
         self.distinct_ids(node)
         nodes = self.positions(node, position)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labelcert.arrays import Float
+from labelcert.memory import require_memory
 from labelcert.models.base import (
     Activation,
     Features,
-    FloatArray,
     Model,
     Variant,
     View,
@@ -19,13 +20,12 @@ from labelcert.models.base import (
     require_positive,
     squared_norms,
 )
-from labelcert.memory import require_memory
 from labelcert.models.relu import activate, clip_at_smaller_variance
 
 
 def mlp_kernel(
     left: Features, right: Features, *, depth: int, relu: bool, published: bool = False, same: bool = False
-) -> FloatArray:
+) -> Float:
     r"""Tangent kernel of the fully connected network with biases.
 
     :math:`\Sigma_1 = X X'^\top + 1`, :math:`\Sigma_{l+1} = E_l + 1`, :math:`\Theta_1 = \Sigma_1`,
@@ -58,7 +58,7 @@ def mlp_kernel(
     sigma = gram(left, right)
     sigma += 1.0
     v_left, v_right = squared_norms(left) + 1.0, squared_norms(right) + 1.0
-    theta: FloatArray | None = None
+    theta: Float | None = None
     for level in range(depth):
         if relu:
             if same:
@@ -77,17 +77,17 @@ class PairwiseModel(Model):
     """Base of the kernels that compare two nodes by their features alone; inductive or not is the same."""
 
     @abstractmethod
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         """Kernel between two sets of points; `same` where they are one."""
 
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         X = view.features[view.nodes]
         m = len(view.nodes)
         require_memory(3 * 8 * m * m, f"a kernel of {m} nodes")
         K = self._between(X, X, same=True)
         return np.asarray(0.5 * (K + K.T))
 
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         require_memory(3 * 8 * len(train.nodes) * len(test.nodes), f"a kernel block of {len(test.nodes)} rows")
         K_test = self._between(test.features[test.nodes], train.features[train.nodes], same=False)
         return self._square(train), K_test
@@ -127,7 +127,7 @@ class MLP(PairwiseModel):
     activation: Activation = "relu"
     variant: Variant = "exact"
 
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         return mlp_kernel(
             left,
             right,
@@ -163,7 +163,7 @@ class Linear(PairwiseModel):
     def _check(self) -> None:
         require(isinstance(self.bias, bool), f"bias must be True or False, got {self.bias!r}")
 
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         K = gram(left, right)
         if self.bias:
             K += 1.0
@@ -195,7 +195,7 @@ class RBF(PairwiseModel):
     def _check(self) -> None:
         require_positive("gamma", self.gamma)
 
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         K = -2.0 * gram(left, right)
         K += squared_norms(left)[:, None]
         K += squared_norms(right)[None, :]

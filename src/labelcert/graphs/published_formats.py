@@ -19,9 +19,8 @@ from labelcert.graphs.safe_pickle import read_pickled_data
 from labelcert.graphs.validation import DAMAGED_NPZ, first_asymmetry, reason
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from labelcert.graphs.validation import IntArray, SparseMatrix
+    from labelcert.arrays import Int, Values
+    from labelcert.graphs.validation import SparseMatrix
 
 PLANETOID_PARTS = ("tx", "allx", "ty", "ally", "graph", "test.index")
 """The Planetoid files of a whole graph; `x` and `y` repeat the first rows of `allx` and `ally`."""
@@ -118,7 +117,7 @@ def wiki_cs_graph(content: bytes, *, name: str) -> Graph:
     return _raw_graph(name, _pattern(np.stack((sources, targets)), len(labels), name), X, labels)
 
 
-def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: IntArray) -> Graph:
+def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: Int) -> Graph:
     try:
         directed = first_asymmetry(adjacency) is not None
         return Graph(adjacency=adjacency, features=features, labels=labels, name=name, directed=directed)
@@ -126,7 +125,7 @@ def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: IntArr
         raise DataUnavailable(f"the published files of {name} do not make a graph: {error}") from error
 
 
-def _pattern(pairs: IntArray, n: int, name: str) -> SparseMatrix:
+def _pattern(pairs: Int, n: int, name: str) -> SparseMatrix:
     """Unweighted adjacency with an entry for every pair; repeated pairs count once."""
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
         raise DataUnavailable(f"the files of {name} have an edge to node {pairs.max()}, but only {n} nodes")
@@ -146,7 +145,7 @@ def _npz(content: bytes, name: str) -> Any:
         raise DataUnavailable(f"the file of {name} is not an intact npz ({reason(error)})") from error
 
 
-def _member(arrays: Any, key: str, name: str) -> NDArray[Any]:
+def _member(arrays: Any, key: str, name: str) -> Values:
     try:
         return np.asarray(arrays[key])
     except DAMAGED_NPZ as error:

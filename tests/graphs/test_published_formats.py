@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from labelcert.errors import DataUnavailable
 from labelcert.graphs import Graph
-from labelcert.graphs.conversion import (
+from labelcert.graphs.download import RAW_SOURCES
+from labelcert.graphs.published_formats import (
     archive_members,
     edge_npz_graph,
     planetoid_graph,
@@ -22,7 +23,6 @@ from labelcert.graphs.conversion import (
     table_graph,
     wiki_cs_graph,
 )
-from labelcert.graphs.download import RAW_SOURCES
 
 
 def npz_bytes(**arrays: Any) -> bytes:
