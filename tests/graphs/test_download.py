@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import socket
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -197,9 +196,6 @@ def test_which_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LABELCERT_DATA_DIR", str(tmp_path / "named"))
     assert data_folder() == tmp_path / "named"
     assert data_folder(tmp_path / "given") == tmp_path / "given"
-    for platform, tail in (("win32", "labelcert"), ("darwin", "Library/Caches/labelcert")):
-        monkeypatch.setattr(sys, "platform", platform)
-        assert str(user_cache()).endswith(tail)
 
 
 def test_advice_on_a_damaged_copy(tmp_path: Path) -> None:
