@@ -1,6 +1,6 @@
-"""Graphs in: the graph object, where graphs come from, and which of their nodes are labelled and tested."""
+"""The graph object, the sources that graphs come from, and the splits into labelled and test nodes."""
 
-from labelcert.graphs.builtin import bundled_table, karate, nearest_neighbor_graph
+from labelcert.graphs.builtin import bundled_table, karate, nearest_neighbor_graph, neighbor_table
 from labelcert.graphs.csv_and_parquet import graph_from_files
 from labelcert.graphs.datasets import DatasetInfo, dataset_info, load_dataset, published_split
 from labelcert.graphs.graph import Graph
@@ -40,6 +40,7 @@ __all__ = [
     "load_dataset",
     "multiclass_targets",
     "nearest_neighbor_graph",
+    "neighbor_table",
     "own_split",
     "published_split",
     "to_networkx",
