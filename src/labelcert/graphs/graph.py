@@ -9,8 +9,8 @@ import copy
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ from labelcert.graphs.validation import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from labelcert.arrays import Float, Int
+    from labelcert.arrays import Float, Int, Text
     from labelcert.graphs.validation import SparseMatrix
 
 
@@ -124,12 +124,6 @@ class Graph:
         """Number of classes K."""
         return len(self.class_names)
 
-    @property
-    def class_sizes(self) -> tuple[int, ...]:
-        """Number of labelled nodes in each class 0..K-1."""
-        known = self.labels[self.labels != UNLABELED]
-        return tuple(np.bincount(known, minlength=self.n_classes).tolist())
-
     def __repr__(self) -> str:
         unlabeled = int(np.count_nonzero(self.labels == UNLABELED))
         parts = [
@@ -143,29 +137,45 @@ class Graph:
             parts.append(f"{unlabeled} unlabelled")
         return f"Graph({', '.join(parts)})"
 
-    def node_indices(self, names: Iterable[str]) -> Int:
-        """Indices of the nodes with the given names, in the order given.
+    def names(self, nodes: ArrayLike) -> list[str]:
+        """Return the names of nodes (indices or a boolean mask); their indices as text if the graph has no names.
 
         Examples
         --------
-        >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob"))
-        >>> graph.node_indices(["bob"])
-        array([1])
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).names([1, 0])
+        ['bob', 'ann']
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).names([1])
+        ['1']
         """
-        if self.node_names is None:
-            raise InvalidInput(
-                f"expected a graph with node names, but {self.name!r} has none; address its nodes by index "
-                f"0..{self.n_nodes - 1}"
-            )
-        position = {name: i for i, name in enumerate(self.node_names)}
-        wanted = [str(name) for name in names]
-        unknown = next((name for name in wanted if name not in position), None)
-        if unknown is not None:
-            raise InvalidInput(
-                f"expected names of nodes of {self.name!r} (such as {self.node_names[0]!r}), got "
-                f"{unknown!r}; correct the name or add the node to the graph"
-            )
-        return np.array([position[name] for name in wanted], dtype=np.int64)
+        index = as_indices(nodes, n_nodes=self.n_nodes).tolist()
+        return [str(i) for i in index] if self.node_names is None else [self.node_names[i] for i in index]
+
+    def positions(self) -> dict[str, int]:
+        """Return the index of each node by its name (see `names`); computed once, not to be changed.
+
+        Examples
+        --------
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).positions()
+        {'ann': 0, 'bob': 1}
+        """
+        return self._positions
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names(range(self.n_nodes)))}
+
+    def named_labels(self, nodes: ArrayLike) -> Text:
+        """Return the names of the classes of nodes (indices or a boolean mask); '' for an unlabelled node.
+
+        Examples
+        --------
+        >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [1, -1], class_names=("cat", "dog"))
+        >>> graph.named_labels([0, 1]).tolist()
+        ['dog', '']
+        """
+        index = as_indices(nodes, n_nodes=self.n_nodes)
+        # The label of an unlabelled node is -1, which picks the last entry.
+        return np.array([*self.class_names, ""], dtype=np.str_)[self.labels[index]]
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
         """Subgraph induced by `nodes` (indices or a boolean mask), in the order given; all classes are kept.

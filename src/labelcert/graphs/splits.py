@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from labelcert.arrays import Int
 
+TEST_FRACTION = 0.1
+"""Share of each class that the paper's split of a real graph holds out for testing."""
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -71,11 +74,11 @@ class Split:
         return np.concatenate((self.unlabeled, self.test))
 
 
-def balanced_split(graph: Graph, *, per_class: int = 5, test_fraction: float = 0.1, seed: int = 0) -> Split:
+def balanced_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
     """Split of the paper for real graphs, with 2 · `per_class` labelled nodes in each class.
 
     The nodes of each class are permuted: the first `per_class` are for training, the next `per_class` for
-    validation and the next ⌈`test_fraction` · class size⌉ for testing; then train, validation and test are
+    validation and the next 10 % (rounded up) for testing; then train, validation and test are
     permuted in that order. All other nodes, those without a label among them, are unlabelled, in ascending
     order.
 
@@ -86,13 +89,11 @@ def balanced_split(graph: Graph, *, per_class: int = 5, test_fraction: float = 0
     >>> len(split.labeled), len(split.test), len(split.unlabeled)
     (8, 4, 22)
     """
-    if not 0 <= test_fraction <= 1:
-        raise InvalidInput(f"expected a test fraction between 0 and 1, got {test_fraction}")
     rng = _generator(seed)
     train, validation, test = [], [], []
     for members in _members_by_class(graph, per_class):
         shuffled = rng.permutation(members)
-        n_test = int(np.ceil(test_fraction * len(members)))
+        n_test = int(np.ceil(TEST_FRACTION * len(members)))
         train.append(shuffled[:per_class])
         validation.append(shuffled[per_class : 2 * per_class])
         test.append(shuffled[2 * per_class : 2 * per_class + n_test])
