@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from labelcert import memory
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, recursion
+from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, chunks, recursion
 
 MODELS: list[Model] = [GCN(), GCN(depth=2), GIN(), GraphSAGE(), GCNSkipPC(), GCNSkipAlpha(), MLP()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
@@ -49,8 +49,8 @@ def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: b
     plain = model.kernel_blocks(graph, np.arange(5), np.arange(5, 60))
     monkeypatch.setattr(recursion, "_local_is_cheaper", lambda side: True)
     for pairs in (1 << 22, 100):
-        monkeypatch.setattr(recursion, "PAIR_ENTRIES", pairs)
-        monkeypatch.setattr(recursion, "STREAM_ENTRIES", 8 * 60 * 7)
+        monkeypatch.setattr(chunks, "PAIR_ENTRIES", pairs)
+        monkeypatch.setattr(chunks, "STREAM_ENTRIES", 8 * 60 * 7)
         for expected, block in zip(plain, model.kernel_blocks(graph, np.arange(5), np.arange(5, 60)), strict=True):
             np.testing.assert_allclose(block, expected, rtol=1e-7)
 

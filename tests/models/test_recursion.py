@@ -28,7 +28,7 @@ from labelcert.models import (
     GraphSAGE,
     Linear,
     Model,
-    recursion,
+    chunks,
 )
 
 MODELS: list[Model] = [
@@ -170,10 +170,8 @@ def test_small_chunks_change_nothing(
     graph = random_graph(20, 5, sparse=True)
     labeled, test = np.arange(5), np.arange(5, 20)
     before = model.kernel_blocks(graph, labeled, test)
-    for name in ("STREAM_ENTRIES", "PAIR_ENTRIES"):
-        monkeypatch.setattr(recursion, name, 8)
-    monkeypatch.setattr("labelcert.models.relu.CHUNK_ENTRIES", 8)
-    monkeypatch.setattr("labelcert.models.pagerank.BLOCK_ENTRIES", 8)
+    for name in ("CACHE_ENTRIES", "MLP_ENTRIES", "PAIR_ENTRIES", "STREAM_ENTRIES"):
+        monkeypatch.setattr(chunks, name, 8)
     after = model.kernel_blocks(graph, labeled, test)
     for a, b in zip(before, after, strict=True):
         np.testing.assert_allclose(a, b, atol=TOLERANCE * np.abs(a).max(), rtol=0)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
+from labelcert.graphs.validation import as_indices
 from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
@@ -307,36 +308,16 @@ SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {
 
 
 def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> Int:
-    """Node indices from indices or a boolean mask; refuses repetitions and indices out of range.
+    """Return node indices from indices or a boolean mask; refuse repeated, unknown or no nodes.
 
     Examples
     --------
     >>> as_nodes([True, False, True], 3, "test").tolist()
     [0, 2]
     """
-    array = np.asarray(nodes)
-    if array.dtype == np.bool_:
-        require(array.shape == (n,), f"{name} as a mask must have shape ({n},), got {array.shape}")
-        array = np.flatnonzero(array)
-    require(
-        array.ndim == 1 and array.size > 0,
-        f"{name} must be a list of node indices that is not empty, got shape {array.shape}",
-    )
-    require(
-        np.issubdtype(array.dtype, np.integer),
-        f"{name} must hold whole numbers (node indices) or be a boolean mask, got dtype {array.dtype}",
-    )
-    outside = array[(array < 0) | (array >= n)]
-    require(
-        outside.size == 0,
-        f"{name} must hold node indices between 0 and {n - 1}, got {outside[0] if outside.size else ''}",
-    )
-    values, counts = np.unique(array, return_counts=True)
-    require(
-        len(values) == len(array),
-        f"{name} must not repeat a node, but node {values[counts.argmax()]} occurs {counts.max()} times",
-    )
-    return array.astype(np.int64)
+    index = as_indices(nodes, n_nodes=n, what=name)
+    require(index.size > 0, f"{name}: expected at least one node, got none")
+    return index
 
 
 def as_features(features: Features, n: int) -> Features:

@@ -21,12 +21,13 @@ from labelcert.models.base import (
     View,
     require_between,
 )
+from labelcert.models.layers import Layer, Side
 from labelcert.models.propagation import (
     Normalization,
     convolution_matrix,
     mean_aggregation_matrix,
 )
-from labelcert.models.recursion import Layer, Side, kernel_block
+from labelcert.models.recursion import kernel_block
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float
 from labelcert.memory import require_memory
+from labelcert.models import chunks
 from labelcert.models.base import (
     Activation,
     Features,
@@ -28,9 +29,6 @@ from labelcert.models.propagation import (
     pagerank_iterations,
     propagate,
 )
-
-BLOCK_ENTRIES = 1 << 21
-"""Entries of the MLP's kernel that are made at once: 16 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +107,7 @@ class PropagatedMLP(Model):
         r""":math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), made in chunks of rows."""
         n_left, n_right = int(left.shape[0]), int(right.shape[0])
         out = np.empty((n_left, P.shape[1]))
-        step = max(1, BLOCK_ENTRIES // n_right)
-        for start in range(0, n_left, step):
-            rows = slice(start, min(start + step, n_left))
+        for rows in chunks.row_chunks(n_left, n_right, chunks.MLP_ENTRIES):
             theta = self._mlp(left[rows], right)
             if same:
                 own = np.arange(rows.start, rows.stop)

@@ -31,157 +31,15 @@ sums at once, and are never stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.memory import require_memory
-from labelcert.models.base import Features, gram, squared_norms
+from labelcert.models import chunks
+from labelcert.models.base import gram
+from labelcert.models.layers import Side
 from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
-
-STREAM_ENTRIES = 1 << 24
-"""Entries of a chunk of the first layer: 128 MiB."""
-
-PAIR_ENTRIES = 1 << 22
-"""Feature entries gathered at once for products of node pairs: 32 MiB."""
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One layer of a message-passing network on one graph of n nodes.
-
-    Attributes
-    ----------
-    convolution
-        T, shape (n, n), applied to the previous layer's output.
-    skip
-        R, shape (n, n), applied to the fixed random embedding of the features; None without skip connection.
-    relu
-        Whether a ReLU follows the weights.
-    readout
-        Whether a second trained linear map follows the activation.
-    gradient_convolution
-        Stands in for T where gradients pass, in published variants whose formula differs; None: T itself.
-    clip_skip
-        Published Skip-PC: the skip term was clipped together with the first layer.
-    """
-
-    convolution: sp.csr_array
-    skip: sp.csr_array | None = None
-    relu: bool = True
-    readout: bool = False
-    gradient_convolution: sp.csr_array | None = None
-    clip_skip: bool = False
-
-
-class Embedding:
-    """Rows of M X for a sparse map M of shape (r, n): covariances of a linear map of the features.
-
-    Of sparse features, those on the right are mapped after the product: mapped features have many more
-    entries, and the product of two sets of them would be the dearest way.
-
-    Examples
-    --------
-    >>> e = Embedding(sp.csr_array(np.array([[1.0, 1.0]])), np.eye(2))
-    >>> e.variances.tolist(), e.covariances(e, slice(0, 1)).tolist()
-    ([2.0], [[2.0]])
-    """
-
-    def __init__(self, M: sp.csr_array, features: Features) -> None:
-        self.columns: Int = np.unique(M.indices).astype(np.int64)
-        self.map = sp.csr_array(M[:, self.columns])
-        self.source: Features = features[self.columns]
-        self.mapped: Features = self.map @ self.source
-        self.variances: Float = squared_norms(self.mapped)
-
-    @property
-    def size(self) -> int:
-        """Number of rows r."""
-        return int(self.map.shape[0])
-
-    @property
-    def width(self) -> int:
-        """Entries of a row of M X, on average, at least 1."""
-        entries = self.mapped.size if isinstance(self.mapped, np.ndarray) else self.mapped.nnz
-        return max(1, int(entries) // max(1, self.size))
-
-    def chunks(self, other: Embedding) -> list[slice]:
-        """Row slices for which `covariances` stays within `STREAM_ENTRIES`."""
-        per_row = max(other.size, len(other.columns))
-        step = max(1, STREAM_ENTRIES // max(1, per_row))
-        return [slice(start, min(start + step, self.size)) for start in range(0, self.size, step)]
-
-    def covariances(self, other: Embedding, rows: slice) -> Float:
-        r"""Rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
-        if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
-            return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
-        inner = gram(self.mapped[rows], other.source)
-        return np.ascontiguousarray((other.map @ inner.T).T)
-
-    def pair_covariances(self, i: Int, j: Int) -> Float:
-        """Covariances of the row pairs (i, j), shape (len(i),)."""
-        out = np.empty(len(i))
-        step = max(1, PAIR_ENTRIES // self.width)
-        for start in range(0, len(i), step):
-            part = slice(start, start + step)
-            if isinstance(self.mapped, np.ndarray):
-                out[part] = np.einsum("ij,ij->i", self.mapped[i[part]], self.mapped[j[part]])
-            else:
-                products = self.mapped[i[part]].multiply(self.mapped[j[part]])
-                out[part] = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
-        return out
-
-
-class Side:
-    """The rows (or columns) of a kernel block: the nodes that each layer needs, and what connects them.
-
-    Parameters
-    ----------
-    layers
-        The network on this side's graph.
-    features
-        X of that graph, shape (n, d).
-    nodes
-        The nodes asked for, ascending, without repetition.
-
-    Attributes
-    ----------
-    nodes
-        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are those
-        asked for.
-    variances
-        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, as far as known.
-    """
-
-    def __init__(self, layers: Sequence[Layer], features: Features, nodes: Int) -> None:
-        self.layers = layers
-        depth = len(layers)
-        self.nodes: dict[int, Int] = {depth: nodes}
-        self.convolutions: dict[int, sp.csr_array] = {}
-        self.gradient_convolutions: dict[int, sp.csr_array] = {}
-        self.skips: dict[int, Embedding] = {}
-        for level in range(depth, 1, -1):
-            layer = layers[level - 1]
-            rows = self.nodes[level]
-            T = sp.csr_array(layer.convolution[rows])
-            below = np.unique(T.indices).astype(np.int64)
-            self.nodes[level - 1] = below
-            self.convolutions[level] = sp.csr_array(T[:, below])
-            self.gradient_convolutions[level] = self.convolutions[level]
-            if layer.gradient_convolution is not None:
-                self.gradient_convolutions[level] = sp.csr_array(layer.gradient_convolution[rows][:, below])
-            if layer.skip is not None:
-                self.skips[level] = Embedding(sp.csr_array(layer.skip[rows]), features)
-        self.first = Embedding(sp.csr_array(layers[0].convolution[self.nodes[1]]), features)
-        self.variances: dict[int, Float] = {1: self.first.variances}
-
-    @property
-    def last_relu(self) -> int:
-        """The last layer with an activation; 0 where there is none."""
-        return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
 
 
 def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> Float:
@@ -210,6 +68,7 @@ def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool =
     --------
     One linear layer of weights on the identity convolution is the linear kernel:
 
+    >>> from labelcert.models.layers import Layer
     >>> layers = [Layer(sp.eye_array(2, format="csr"), relu=False)]
     >>> side = Side(layers, np.array([[1.0], [2.0]]), np.arange(2))
     >>> kernel_block(side, side, same_graph=True).tolist()
@@ -231,6 +90,7 @@ def estimate_bytes(left: Side, right: Side) -> int:
 
     Examples
     --------
+    >>> from labelcert.models.layers import Layer
     >>> side = Side([Layer(sp.eye_array(2, format="csr"), relu=False)], np.ones((2, 1)), np.arange(2))
     >>> estimate_bytes(side, side) > 32
     True
@@ -240,7 +100,7 @@ def estimate_bytes(left: Side, right: Side) -> int:
     def area(a: Side, b: Side, level: int) -> int:
         return len(a.nodes[level]) * len(b.nodes[level]) if 1 <= level <= depth else 0
 
-    chunk = min(4 * STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
+    chunk = min(4 * chunks.STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
     block = area(left, right, 1) if depth == 1 else 0
     for level in range(2, depth + 1):
         block = max(block, 2 * area(left, right, level) + 2 * area(left, right, level + 1))
@@ -388,7 +248,7 @@ def _local_is_cheaper(side: Side) -> bool:
     fan_in = np.diff(side.convolutions[2].indptr).astype(np.int64)
     pairs = int((fan_in**2).sum()) // 2
     dense_entries = len(side.nodes[1]) ** 2
-    return dense_entries > STREAM_ENTRIES or pairs * side.first.width < 5 * dense_entries
+    return dense_entries > chunks.STREAM_ENTRIES or pairs * side.first.width < 5 * dense_entries
 
 
 def _second_variances(side: Side, *, published: bool) -> Float:
@@ -399,7 +259,7 @@ def _second_variances(side: Side, *, published: bool) -> Float:
     T = side.convolutions[2]
     out = np.zeros(T.shape[0])
     pairs = np.diff(T.indptr).astype(np.int64) ** 2
-    hubs = pairs > PAIR_ENTRIES
+    hubs = pairs > chunks.PAIR_ENTRIES
     for i in np.flatnonzero(hubs):
         row = slice(T.indptr[i], T.indptr[i + 1])
         out[i] = _hub_variance(side, T.indices[row].astype(np.int64), T.data[row], published=published)
@@ -408,7 +268,7 @@ def _second_variances(side: Side, *, published: bool) -> Float:
     start = 0
     while start < len(rest):
         done = pairs_up_to[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(pairs_up_to, done + PAIR_ENTRIES // 4, side="right")))
+        stop = max(start + 1, int(np.searchsorted(pairs_up_to, done + chunks.PAIR_ENTRIES // 4, side="right")))
         part = sp.csr_array(T[rest[start:stop]])
         pattern = sp.csr_array((np.ones_like(part.data), part.indices, part.indptr), shape=part.shape)
         shared = sp.triu(pattern.T @ pattern, format="coo")
@@ -427,9 +287,7 @@ def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: boo
     X = side.first.mapped[neighbours]
     v = side.variances[1][neighbours]
     total = 0.0
-    step = max(1, STREAM_ENTRIES // 8 // len(neighbours))
-    for start in range(0, len(neighbours), step):
-        rows = slice(start, min(start + step, len(neighbours)))
+    for rows in chunks.row_chunks(len(neighbours), len(neighbours), chunks.STREAM_ENTRIES // 8):
         sigma = gram(X[rows], X)
         index = np.arange(rows.start, rows.stop)
         sigma[index - rows.start, index] = v[rows]
@@ -455,9 +313,7 @@ def _first_expectation(side: Side, i: Int, j: Int, *, published: bool) -> Float:
 def _sandwich(A: sp.csr_array, M: Float, B: sp.csr_array) -> Float:
     r""":math:`A M B^\top` with sparse A and B, in chunks of rows."""
     out = np.empty((A.shape[0], B.shape[0]))
-    step = max(1, STREAM_ENTRIES // 8 // max(1, M.shape[1]))
-    for start in range(0, A.shape[0], step):
-        rows = slice(start, start + step)
+    for rows in chunks.row_chunks(A.shape[0], M.shape[1], chunks.STREAM_ENTRIES // 8):
         out[rows] = (B @ (sp.csr_array(A[rows]) @ M).T).T
     return out
 
@@ -467,7 +323,3 @@ def _add_product(out: Float, A: sp.csc_array, columns: slice, M: Float, B: sp.cs
     part = sp.csr_array(A[:, columns])
     touched = np.flatnonzero(np.diff(part.indptr))
     out[touched] += sp.csr_array(part[touched]) @ np.ascontiguousarray((B @ M.T).T)
-
-
-def _dense_rows(rows: Features) -> Float:
-    return rows if isinstance(rows, np.ndarray) else rows.toarray()

@@ -16,12 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from labelcert.arrays import Float
+from labelcert.models import chunks
 
 COLLINEAR = 4e-15
 """Correlations this close to ±1 are ±1: rounding does not tell them apart."""
-
-CHUNK_ENTRIES = 1 << 17
-"""Entries of a dense block that is worked on at once: 1 MiB, so that temporaries stay in the cache."""
 
 
 def kappa0(u: Float) -> Float:
@@ -43,39 +41,6 @@ def kappa0(u: Float) -> Float:
     [0.0, 0.5, 1.0]
     """
     return 1.0 - np.arccos(u) / np.pi
-
-
-def kappa1(u: Float) -> Float:
-    r"""Arc-cosine function of order 1, :math:`\kappa_1(u) = u\,\kappa_0(u) + \sqrt{1 - u^2}/\pi`.
-
-    Parameters
-    ----------
-    u
-        Correlations in [-1, 1], any shape.
-
-    Returns
-    -------
-    ndarray
-        Values in [0, 1], same shape.
-
-    Examples
-    --------
-    >>> kappa1(np.array([-1.0, 1.0])).tolist()
-    [0.0, 1.0]
-    """
-    return u * kappa0(u) + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi
-
-
-def row_chunks(n_rows: int, n_columns: int) -> list[slice]:
-    """Slices that cut `n_rows` rows of length `n_columns` into chunks of about `CHUNK_ENTRIES` entries.
-
-    Examples
-    --------
-    >>> row_chunks(5, CHUNK_ENTRIES // 2)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    step = max(1, CHUNK_ENTRIES // max(1, n_columns))
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
 def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
@@ -132,7 +97,7 @@ def activate(sigma: Float, theta: Float | None, left_variance: Float, right_vari
     >>> sigma.tolist(), theta.tolist()
     ([[4.0]], [[3.0]])
     """
-    for rows in row_chunks(*sigma.shape):
+    for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         q = np.sqrt(np.outer(left_variance[rows], right_variance))
         sigma[rows], e_dot = relu_expectations(sigma[rows], q)
         if theta is not None:
@@ -152,6 +117,6 @@ def clip_at_smaller_variance(sigma: Float, left_variance: Float, right_variance:
     >>> sigma.tolist()
     [[1.0]]
     """
-    for rows in row_chunks(*sigma.shape):
+    for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         bound = np.minimum.outer(left_variance[rows], right_variance)
         np.minimum(sigma[rows], bound, out=sigma[rows])
