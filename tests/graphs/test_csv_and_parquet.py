@@ -147,7 +147,7 @@ def test_files_and_npz_agree(write: Any, tmp_path: Path) -> None:
         ({"labels": "node,label\nn1,a\n\n\nn9,b\n"}, "got 'n9' in column 'node', line 5 of labels.csv"),
         ({"labels": '\nnode,label\n"n1","two\nlines"\nn9,b\n'}, "got 'n9' in column 'node', line 5 of labels.csv"),
         ({"features": "node,x,x\nn1,1,2\n"}, "distinct columns, got 'x' more than once in the header of features.csv"),
-        ({"labels": "node;label\nn1;a\n"}, "separated by ',' in labels.csv, .* separated by ';'"),
+        ({"labels": "node;label\nn1;a\n"}, "separated by ',' in labels.csv, .* use ';'"),
     ],
 )
 def test_bad_tables(write: Any, changes: dict[str, str], message: str) -> None:

@@ -226,5 +226,5 @@ def test_too_little_memory_is_refused_with_the_estimate(
     random_graph: Callable[..., Graph], model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_module, "available_bytes", lambda: 100)
-    with pytest.raises(WorkTooLarge, match=r"takes about .* GiB of memory, and 0\.0 GiB are free; ask for fewer"):
+    with pytest.raises(WorkTooLarge, match=r"takes about .* GiB of memory, but only 0\.0 GiB are free; ask for fewer"):
         model.kernel(random_graph(20, 5))

@@ -1,4 +1,4 @@
-"""From and to the graph objects of networkx, SciPy and PyTorch Geometric."""
+"""Conversion from and to the graphs of networkx, SciPy and PyTorch Geometric."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def from_networkx(
     weight: str | None = None,
     name: str | None = None,
 ) -> Graph:
-    """Graph from a networkx graph; nodes keep its order and are named by their keys.
+    """Convert a networkx graph; nodes keep their order and are named after their keys.
 
     Parameters
     ----------
     source : networkx.Graph or networkx.DiGraph
-        The graph; multigraphs are refused.
+        The graph, which must not be a multigraph.
     features : str or sequence of str, optional
-        A node attribute that holds a vector, or several that hold a number each; identity where not given.
+        A node attribute that holds a vector, or several that each hold a number. Defaults to the identity matrix.
     label : str, optional
         Node attribute with the class (any text or number); nodes without it are unlabelled.
     weight : str, optional
-        Edge attribute with the weight, 1 on edges that lack it; all weights are 1 where not given.
+        Edge attribute with the weight; an edge without it has weight 1. By default, all weights are 1.
     name : str, optional
-        Name of the graph; the networkx graph's own where not given.
+        Name of the graph. Defaults to the name of the networkx graph.
 
     Examples
     --------
@@ -51,7 +51,8 @@ def from_networkx(
     >>> from_networkx(source, name="friends")
     Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
     """
-    nx = _networkx()
+    import networkx as nx
+
     if not isinstance(source, nx.Graph) or source.is_multigraph():
         raise InvalidInput(
             f"expected a networkx Graph or DiGraph, got {type(source).__name__}; "
@@ -77,7 +78,7 @@ def from_networkx(
 
 
 def to_networkx(graph: Graph) -> Any:
-    """Networkx graph with `weight` on edges, and `features` and (where known) `label` on nodes.
+    """Convert to networkx, with `weight` on edges and with `features` and, if known, `label` on nodes.
 
     Examples
     --------
@@ -86,7 +87,8 @@ def to_networkx(graph: Graph) -> Any:
     >>> club.number_of_edges(), club.nodes[0]["label"]
     (78, 'Mr. Hi')
     """
-    nx = _networkx()
+    import networkx as nx
+
     result = nx.DiGraph(name=graph.name) if graph.directed else nx.Graph(name=graph.name)
     keys: Sequence[Any] = graph.node_names if graph.node_names is not None else range(graph.n_nodes)
     X = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
@@ -109,7 +111,7 @@ def from_scipy(
     name: str = "graph",
     directed: bool = False,
 ) -> Graph:
-    """Graph from matrices: identity features and unlabelled nodes where they are not given.
+    """Build a graph from matrices; features default to the identity matrix and nodes to unlabelled.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def from_scipy(
     features : sparse or dense matrix, shape (n, d), optional
         Node features.
     labels : array of int, shape (n,), optional
-        Classes 0..K-1 and -1 for unlabelled nodes.
+        Classes 0..K-1, and -1 for unlabelled nodes.
     class_names, node_names, name, directed
         As for `Graph`.
 
@@ -140,7 +142,7 @@ def from_scipy(
 
 
 def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
-    """Adjacency, features and labels as copies that may be changed.
+    """Return adjacency, features and labels as copies that may be changed.
 
     Examples
     --------
@@ -153,10 +155,10 @@ def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
 
 
 def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
-    """Graph from a PyTorch Geometric `Data`: `edge_index`, and `x`, `y`, `edge_weight` where it has them.
+    """Convert a PyTorch Geometric `Data` with `edge_index` and, optionally, `x`, `y` and `edge_weight`.
 
-    The result is undirected where edges come in both directions with the same weight, and directed otherwise.
-    Repeated edges count once, or add up where they are weighted.
+    The graph is undirected if every edge comes in both directions with the same weight, and directed otherwise.
+    Repeated edges count once; if edges are weighted, their weights add up.
 
     Examples
     --------
@@ -197,7 +199,7 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
 
 
 def to_pyg(graph: Graph) -> Any:
-    """PyTorch Geometric `Data` with `edge_index`, `edge_weight`, dense `x` and `y` (-1 = unlabelled).
+    """Convert to a PyTorch Geometric `Data` with `edge_index`, `edge_weight`, dense `x` and `y` (-1 = unlabelled).
 
     Examples
     --------
@@ -217,12 +219,6 @@ def to_pyg(graph: Graph) -> Any:
         edge_weight=torch.from_numpy(entries.data.copy()),
         y=torch.from_numpy(graph.labels.copy()),
     )
-
-
-def _networkx() -> Any:
-    import networkx
-
-    return networkx
 
 
 def _numpy(tensor: Any) -> Any:

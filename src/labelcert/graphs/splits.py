@@ -1,6 +1,6 @@
-"""Which nodes have labels and which are tested: the splits of the paper, and the user's own.
+"""Splits of the nodes into labelled and test nodes: those of the paper, and the user's own.
 
-Every random choice starts a fresh ``Generator(PCG64(seed))``, so that a seed names a split for good.
+Every random choice starts a fresh ``Generator(PCG64(seed))``, so that a seed always gives the same split.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Split:
     Parameters
     ----------
     train, validation : ndarray of int64
-        The labelled nodes, whose labels a certificate lets the adversary change.
+        The labelled nodes; a certificate lets the adversary change their labels.
     test : ndarray of int64
         Nodes held out for testing.
     unlabeled : ndarray of int64
@@ -65,22 +65,21 @@ class Split:
 
     @property
     def labeled(self) -> Int:
-        """Training nodes followed by validation nodes: the m labels that a certificate is about."""
+        """The m labelled nodes: training nodes, then validation nodes."""
         return np.concatenate((self.train, self.validation))
 
     @property
     def pool(self) -> Int:
-        """Unlabelled nodes followed by test nodes: the pool P that test nodes are drawn from."""
+        """The pool P that test nodes are drawn from: unlabelled nodes, then test nodes."""
         return np.concatenate((self.unlabeled, self.test))
 
 
 def balanced_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
-    """Split of the paper for real graphs, with 2 · `per_class` labelled nodes in each class.
+    """Return the paper's split of a real graph, with 2 · `per_class` labelled nodes in each class.
 
-    The nodes of each class are permuted: the first `per_class` are for training, the next `per_class` for
-    validation and the next 10 % (rounded up) for testing; then train, validation and test are
-    permuted in that order. All other nodes, those without a label among them, are unlabelled, in ascending
-    order.
+    The nodes of each class are permuted. The first `per_class` are for training, the next `per_class` for
+    validation and the next 10 % of the class (rounded up) for testing. Then train, validation and test are
+    permuted, in that order. All other nodes are unlabelled, in ascending order.
 
     Examples
     --------
@@ -103,10 +102,10 @@ def balanced_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
 
 
 def exhaustive_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
-    """Split of the paper for CSBM and CBA graphs: every labelled-class node is train, validation or test.
+    """Return the paper's split of a CSBM or CBA graph: every node is for training, validation or testing.
 
-    The nodes of each class, in turn, are permuted: the first `per_class` are for training, the next
-    `per_class` for validation and the others for testing. Nodes without a label are unlabelled.
+    The nodes of each class are permuted. The first `per_class` are for training, the next `per_class` for
+    validation and the others for testing. Nodes without a label, if any, are unlabelled.
 
     Examples
     --------
@@ -126,16 +125,16 @@ def exhaustive_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Spli
 
 
 def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), test: ArrayLike | None = None) -> Split:
-    """Split from the user's own indices or boolean masks.
+    """Build a split from indices or boolean masks.
 
     Parameters
     ----------
     graph : Graph
-        The graph; training and validation nodes must have labels in it.
+        The graph; its training and validation nodes must have labels.
     train, validation : array of int, or boolean mask of shape (n,)
         The labelled nodes.
     test : array of int, or boolean mask of shape (n,), optional
-        Test nodes; all nodes that are not labelled where not given.
+        Test nodes. Defaults to all other nodes.
 
     Examples
     --------
@@ -162,7 +161,7 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
 
 
 def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> Int:
-    """The paper's test nodes for collective certificates: `count` nodes of the pool, or all where fewer.
+    """Return the paper's test nodes for collective certificates: `count` nodes of the pool, or all if fewer.
 
     Examples
     --------
@@ -179,9 +178,9 @@ def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> Int:
 
 
 def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> Int:
-    """The paper's test nodes for several classes, as even over the classes as `count` allows.
+    """Return the paper's test nodes for several classes, spread evenly over the classes.
 
-    Target τ = 0..count-1 is of class τ mod K: entry ⌊τ / K⌋ of that class's part of the pool, permuted.
+    Target τ = 0..count-1 is of class τ mod K: it is entry ⌊τ / K⌋ of the permuted nodes of that class in the pool.
 
     Examples
     --------
