@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelcert import memory
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, chunks, recursion
@@ -74,13 +73,3 @@ def test_dense_features_in_sparse_clothes() -> None:
     dense = random_graph(X, rng, edges=True)
     compressed = Graph(dense.adjacency, sp.csr_array(X), dense.labels)
     np.testing.assert_allclose(GCN().kernel(compressed), GCN().kernel(dense), rtol=1e-12)
-
-
-def test_limits_of_a_container_count(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    limit, used = tmp_path / "max", tmp_path / "current"
-    limit.write_text("1000000\n")
-    used.write_text("400000\n")
-    monkeypatch.setattr(memory, "_CONTROL_GROUPS", ((str(limit), str(used)),))
-    assert memory.available_bytes() == 600000
-    limit.write_text("max\n")
-    assert memory.available_bytes() != 600000

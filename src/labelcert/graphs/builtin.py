@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,13 +141,7 @@ def nearest_neighbor_graph(
     rows = np.repeat(np.arange(n), neighbors)
     columns = np.concatenate([_without(found, row, neighbors) for row, found in enumerate(nearest)])
     joined = csr_array((np.ones(n * neighbors), (rows, columns)), shape=(n, n))
-    return Graph(
-        adjacency=joined.maximum(joined.T),
-        features=table.features,
-        labels=table.labels,
-        class_names=table.class_names,
-        name=name,
-    )
+    return replace(table, adjacency=joined.maximum(joined.T))
 
 
 def _without(found: Any, row: int, count: int) -> Any:

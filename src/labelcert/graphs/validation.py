@@ -175,7 +175,9 @@ def assembled_csr(data: Values, indices: Values, indptr: Values, shape: Values, 
             kinds = "biuf" if part == "data" or array.size == 0 else "iu"
             if array.ndim != 1 or array.dtype.kind not in kinds:
                 numbers = "real numbers" if part == "data" else "whole numbers"
-                raise ValueError(f"its part {part!r} is not a list of {numbers} (type {array.dtype}, shape {array.shape})")
+                raise ValueError(
+                    f"its part {part!r} is not a list of {numbers} (type {array.dtype}, shape {array.shape})"
+                )
         if shape.size != 2 or shape.min() < 0:
             raise ValueError(f"its shape is {shape.tolist()} instead of two numbers of rows and columns")
         index_type = np.int64 if indices.size == 0 else indices.dtype

@@ -1,4 +1,4 @@
-"""Infinitely wide networks and plain kernels: from a graph to the kernel of the SVM that is certified."""
+"""Infinitely wide networks and plain kernels: from a graph to the kernel of the certified SVM."""
 
 from labelcert.models.base import GraphLike, Model
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE

@@ -1,4 +1,4 @@
-"""The layers of a message-passing network, and what of them a block of its kernel needs."""
+"""The layers of a message-passing network, and the parts of them that a block of its kernel needs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Layer:
     convolution
         T, shape (n, n), applied to the previous layer's output.
     skip
-        R, shape (n, n), applied to the fixed random embedding of the features; None without skip connection.
+        R, shape (n, n), applied to the fixed random embedding of the features; None without a skip connection.
     relu
         Whether a ReLU follows the weights.
     readout
         Whether a second trained linear map follows the activation.
     gradient_convolution
-        Stands in for T where gradients pass, in published variants whose formula differs; None: T itself.
+        Replaces T for gradients, in published variants whose formula differs; None means T itself.
     clip_skip
-        Published Skip-PC: the skip term was clipped together with the first layer.
+        Whether the published variant clips the skip term like the first layer (Skip-PC).
     """
 
     convolution: sp.csr_array
@@ -42,10 +42,10 @@ class Layer:
 
 
 class Embedding:
-    """Rows of M X for a sparse map M of shape (r, n): covariances of a linear map of the features.
+    """Rows of M X for a sparse map M of shape (r, n), and their covariances.
 
-    Of sparse features, those on the right are mapped after the product: mapped features have many more
-    entries, and the product of two sets of them would be the dearest way.
+    If features are sparse, those on the right are mapped after the product: mapped features have many more
+    entries, so the product of two mapped sets would cost most.
 
     Examples
     --------
@@ -68,23 +68,23 @@ class Embedding:
 
     @property
     def width(self) -> int:
-        """Entries of a row of M X, on average, at least 1."""
+        """Average number of entries in a row of M X, at least 1."""
         entries = self.mapped.size if isinstance(self.mapped, np.ndarray) else self.mapped.nnz
         return max(1, int(entries) // max(1, self.size))
 
     def chunks(self, other: Embedding) -> list[slice]:
-        """Row slices for which `covariances` stays within `chunks.STREAM_ENTRIES`."""
+        """Return row slices for which `covariances` stays within `chunks.STREAM_ENTRIES`."""
         return chunks.row_chunks(self.size, max(other.size, len(other.columns)), chunks.STREAM_ENTRIES)
 
     def covariances(self, other: Embedding, rows: slice) -> Float:
-        r"""Rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
+        r"""Return rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
         if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
             return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
         inner = gram(self.mapped[rows], other.source)
         return np.ascontiguousarray((other.map @ inner.T).T)
 
     def pair_covariances(self, i: Int, j: Int) -> Float:
-        """Covariances of the row pairs (i, j), shape (len(i),)."""
+        """Return the covariances of the row pairs (i, j), shape (len(i),)."""
         out = np.empty(len(i))
         for part in chunks.row_chunks(len(i), self.width, chunks.PAIR_ENTRIES):
             if isinstance(self.mapped, np.ndarray):
@@ -96,7 +96,7 @@ class Embedding:
 
 
 class Side:
-    """The rows (or columns) of a kernel block: the nodes that each layer needs, and what connects them.
+    """The rows (or columns) of a kernel block: the nodes that each layer needs, and the maps between them.
 
     Parameters
     ----------
@@ -105,15 +105,15 @@ class Side:
     features
         X of that graph, shape (n, d).
     nodes
-        The nodes asked for, ascending, without repetition.
+        The requested nodes, ascending, without repetition.
 
     Attributes
     ----------
     nodes
-        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are those
-        asked for.
+        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are the requested
+        ones.
     variances
-        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, as far as known.
+        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, filled in as they are found.
     """
 
     def __init__(self, layers: Sequence[Layer], features: Features, nodes: Int) -> None:
@@ -140,7 +140,7 @@ class Side:
 
     @property
     def last_relu(self) -> int:
-        """The last layer with an activation; 0 where there is none."""
+        """The last layer with an activation; 0 if there is none."""
         return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
 
 

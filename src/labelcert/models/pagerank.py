@@ -22,18 +22,13 @@ from labelcert.models.base import (
     require_between,
     squared_norms,
 )
-from labelcert.models.plain_kernels import mlp_kernel
-from labelcert.models.propagation import (
-    Normalization,
-    convolution_matrix,
-    pagerank_iterations,
-    propagate,
-)
+from labelcert.models.plain_kernels import MLP
+from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 
 
 @dataclass(frozen=True, kw_only=True)
 class PropagatedMLP(Model):
-    r"""Base of APPNP and PPNP: an MLP whose outputs are propagated.
+    r"""Base of APPNP and PPNP: the outputs of an MLP are propagated.
 
     :math:`f = P\,\mathrm{MLP}(X)`, hence the kernel :math:`P\,\Theta_{\mathrm{MLP}}\,P^\top`.
 
@@ -44,7 +39,7 @@ class PropagatedMLP(Model):
     depth
         Hidden layers of the MLP.
     normalization, edge_weight
-        As in `GCN`, for the S that P is made of.
+        As in `GCN`, for the S that P is built from.
     activation, variant, C
         As in `MLP`.
     """
@@ -61,17 +56,11 @@ class PropagatedMLP(Model):
 
     @abstractmethod
     def _propagate(self, S: sp.csr_array, M: Float) -> Float:
-        """P M for signals M of shape (n, c)."""
+        """Return P M for signals M of shape (n, c)."""
 
     def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
-        return mlp_kernel(
-            left,
-            right,
-            depth=self.depth,
-            relu=self.activation == "relu",
-            published=self.variant == "published",
-            same=same,
-        )
+        mlp = MLP(depth=self.depth, activation=self.activation, variant=self.variant)
+        return mlp._between(left, right, same=same)
 
     def _convolution(self, view: View) -> sp.csr_array:
         return convolution_matrix(view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
@@ -92,7 +81,7 @@ class PropagatedMLP(Model):
         S = self._convolution(train)
         unit = np.zeros((S.shape[0], m))
         unit[train.nodes, np.arange(m)] = 1.0
-        # P is a polynomial in S, so its rows at the labelled nodes are columns of that polynomial in S^T.
+        # P is a polynomial in S, so its rows at the labelled nodes are columns of the same polynomial in S^T.
         P_labeled = self._propagate(sp.csr_array(S.T), unit)
         inner = self._smooth(train.features, train.features, P_labeled, same=True)
         K_train = P_labeled.T @ inner
@@ -104,7 +93,7 @@ class PropagatedMLP(Model):
         return np.asarray(0.5 * (K_train + K_train.T)), K_test
 
     def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:
-        r""":math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), made in chunks of rows."""
+        r"""Compute :math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), in chunks of rows."""
         n_left, n_right = int(left.shape[0]), int(right.shape[0])
         out = np.empty((n_left, P.shape[1]))
         for rows in chunks.row_chunks(n_left, n_right, chunks.MLP_ENTRIES):
@@ -116,7 +105,7 @@ class PropagatedMLP(Model):
         return out
 
     def _own(self, features: Features) -> Float:
-        """Kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
+        """Return the kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
         L = self.depth
         return (L + 1) * (squared_norms(features) + 1.0) + L * (L + 1) / 2
 
@@ -136,15 +125,14 @@ class APPNP(PropagatedMLP):
     alpha
         Teleport probability in [0, 1]; 1 is the MLP.
     iterations
-        Power iterations k; None stands for the limit, `PPNP`.
+        Power iterations k; None means the limit, `PPNP`.
     depth, normalization, activation, edge_weight, variant, C
         As in `PropagatedMLP`.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> APPNP(alpha=1.0).kernel(graph).diagonal().tolist()
     [5.0, 5.0]
     """
@@ -179,13 +167,12 @@ class PPNP(PropagatedMLP):
     alpha
         Teleport probability, above 0.
     depth, normalization, activation, edge_weight, variant, C
-        As in `APPNP`; the normalisation must be ``"row"`` or ``"symmetric"``, for the limit to exist.
+        As in `APPNP`; the limit needs the normalisation ``"row"`` or ``"symmetric"``.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> bool(np.allclose(PPNP().kernel(graph), APPNP(iterations=400).kernel(graph)))
     True
     """
@@ -211,7 +198,7 @@ def _require_limit(alpha: float, normalization: str) -> None:
 
 
 def _propagate_limit(S: sp.csr_array, M: Float, *, alpha: float) -> Float:
-    """P M for PPNP: one dense factorisation for many signals, power iteration to rounding for few."""
+    """Return P M for PPNP: by one dense factorisation for many signals, by power iteration for few."""
     n, c = M.shape
     k = pagerank_iterations(alpha)
     if 8 * k * S.nnz * c < n * n * (n / 3 + c):

@@ -1,4 +1,4 @@
-r"""The tangent-kernel recursion of message-passing networks, on the blocks that are asked for.
+r"""The tangent-kernel recursion of message-passing networks, for requested blocks only.
 
 A network is a sequence of layers. Layer l = 1..D reads the previous layer's output H (the features X for l
 = 1) and, in a network with skip connections, the fixed random embedding :math:`H_0`:
@@ -24,9 +24,9 @@ Rows and columns may belong to two different graphs that share the weights: the 
 :math:`T_l` and X on the left and another on the right. That is the kernel between a node of the graph seen
 at test time and a node of the graph seen in training.
 
-Only what a block depends on is computed. Entry (i, j) of layer l needs layer l − 1 at the neighbours of i
-and of j, and the variances there; the first layer's entries are made in chunks, enter the second layer's
-sums at once, and are never stored.
+Only what a block depends on is computed. Entry (i, j) of layer l needs layer l − 1 at the neighbours of i and
+of j, and the variances there. The first layer is computed in chunks, which enter the sums of the second layer
+at once and are never stored.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expec
 
 
 def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> Float:
-    r"""Tangent kernel :math:`\Theta_D` between the nodes of two sides.
+    r"""Compute the tangent kernel :math:`\Theta_D` between the nodes of two sides.
 
     Parameters
     ----------
     left, right
         Sides of one architecture; the same object for a square block.
     same_graph
-        Whether both sides look at one graph, so that equal node numbers mean one node.
+        Whether both sides belong to one graph, so that equal indices mean the same node.
     published
-        Clip covariances and round to float32 where the published code does.
+        Whether to clip covariances and round to float32 where the published code does.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool =
     Raises
     ------
     WorkTooLarge
-        If the matrices would not fit into the memory that is free.
+        If the matrices would not fit into the free memory.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool =
 
 
 def estimate_bytes(left: Side, right: Side) -> int:
-    """Peak memory of `kernel_block` in bytes: covariances and tangents of two layers in a row, and a chunk.
+    """Estimate the peak memory of `kernel_block` in bytes: two consecutive layers, and a chunk of the first.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def estimate_bytes(left: Side, right: Side) -> int:
 
 
 class _Recursion:
-    """State of one run over the layers; see the module's head for the symbols."""
+    """One run over the layers; the module docstring explains the symbols."""
 
     def __init__(self, left: Side, right: Side, *, same_graph: bool, published: bool) -> None:
         self.left, self.right = left, right
@@ -121,7 +121,7 @@ class _Recursion:
         self.depth = len(left.layers)
 
     def run(self) -> Float:
-        """All layers; returns Theta_D."""
+        """Run over all layers and return Theta_D."""
         if self.depth == 1:
             out = np.empty((self.left.first.size, self.right.first.size))
             for rows in self.left.first.chunks(self.right.first):
@@ -134,7 +134,7 @@ class _Recursion:
         return self._complete_layer(self.depth, sigma, propagated)
 
     def run_covariances(self, last: int) -> None:
-        """Record the variances of layers 2..last on the way; needs a square block."""
+        """Compute the variances of layers 2..last, on a square block."""
         E = self._first_into_second(tangent=False)[0]
         for level in range(2, last + 1):
             self._complete_covariance(level, E)
@@ -183,7 +183,7 @@ class _Recursion:
         return _sandwich(T[0], sigma, T[1]), _sandwich(G[0], theta, G[1])
 
     def _merges_at(self, level: int) -> bool:
-        """Whether the layer only adds Sigma and Theta, so that their sum can be convolved in one go."""
+        """Tell whether the layer only adds Sigma and Theta, so that their sum can be convolved at once."""
         layer = self.left.layers[level - 1]
         plain = not layer.relu and not layer.readout and layer.gradient_convolution is None
         return level == self.depth and plain
@@ -221,7 +221,7 @@ class _Recursion:
         return theta
 
     def _set_diagonal(self, level: int, sigma: Float, rows: slice) -> None:
-        """Give a node's covariance with itself the value of its variance.
+        """Set the covariance of a node with itself to its variance.
 
         Near correlation 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8.
         """
@@ -244,7 +244,7 @@ def _complete_variances(side: Side, *, published: bool) -> None:
 
 
 def _local_is_cheaper(side: Side) -> bool:
-    """Whether `_second_variances` beats the dense recursion; for large sides its small memory decides."""
+    """Tell whether `_second_variances` is faster than the dense recursion, or the only one to fit into memory."""
     fan_in = np.diff(side.convolutions[2].indptr).astype(np.int64)
     pairs = int((fan_in**2).sum()) // 2
     dense_entries = len(side.nodes[1]) ** 2
@@ -252,9 +252,9 @@ def _local_is_cheaper(side: Side) -> bool:
 
 
 def _second_variances(side: Side, *, published: bool) -> Float:
-    r"""Variances of layer 2 alone, :math:`(\Sigma_2)_{ii} = \sum_{jk} T_{ij} T_{ik} (E_1)_{jk}`.
+    r"""Compute the variances of layer 2 alone, :math:`(\Sigma_2)_{ii} = \sum_{jk} T_{ij} T_{ik} (E_1)_{jk}`.
 
-    Only pairs j, k with a common neighbour i enter, so no dense matrix is needed.
+    Only pairs j, k with a common neighbour i contribute, so no dense matrix is needed.
     """
     T = side.convolutions[2]
     out = np.zeros(T.shape[0])
@@ -283,7 +283,7 @@ def _second_variances(side: Side, *, published: bool) -> Float:
 
 
 def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: bool) -> float:
-    r"""One entry of `_second_variances`, :math:`t^\top E_1 t` over many neighbours, in dense chunks of rows."""
+    r"""Compute one entry of `_second_variances`, :math:`t^\top E_1 t`, for a node with many neighbours."""
     X = side.first.mapped[neighbours]
     v = side.variances[1][neighbours]
     total = 0.0
@@ -300,7 +300,7 @@ def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: boo
 
 
 def _first_expectation(side: Side, i: Int, j: Int, *, published: bool) -> Float:
-    """Entries (i, j) of E_1; of Sigma_1 where the first layer has no activation."""
+    """Return entries (i, j) of E_1, or of Sigma_1 if the first layer has no activation."""
     v_i, v_j = side.variances[1][i], side.variances[1][j]
     sigma = np.where(i == j, v_i, side.first.pair_covariances(i, j))
     if not side.layers[0].relu:
@@ -311,7 +311,7 @@ def _first_expectation(side: Side, i: Int, j: Int, *, published: bool) -> Float:
 
 
 def _sandwich(A: sp.csr_array, M: Float, B: sp.csr_array) -> Float:
-    r""":math:`A M B^\top` with sparse A and B, in chunks of rows."""
+    r"""Compute :math:`A M B^\top` with sparse A and B, in chunks of rows."""
     out = np.empty((A.shape[0], B.shape[0]))
     for rows in chunks.row_chunks(A.shape[0], M.shape[1], chunks.STREAM_ENTRIES // 8):
         out[rows] = (B @ (sp.csr_array(A[rows]) @ M).T).T

@@ -18,16 +18,16 @@ from labelcert.models.plain_kernels import MLP, RBF, Linear
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model that can be asked for by name.
+    """A model that can be built by name.
 
     Attributes
     ----------
     name
-        Lower case, words joined by hyphens.
+        Name of the model: lower case, words joined by hyphens.
     description
-        One line.
+        One line about it.
     model
-        The class.
+        Its class.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ModelInfo:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the options that the model takes.
+        """Names of the model's options.
 
         Examples
         --------

@@ -19,11 +19,11 @@ from labelcert.arrays import Float
 from labelcert.models import chunks
 
 COLLINEAR = 4e-15
-"""Correlations this close to ±1 are ±1: rounding does not tell them apart."""
+"""Correlations this close to ±1 count as ±1, because the difference is only rounding."""
 
 
 def kappa0(u: Float) -> Float:
-    r"""Arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
+    r"""Compute the arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
 
     Parameters
     ----------
@@ -44,16 +44,15 @@ def kappa0(u: Float) -> Float:
 
 
 def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
-    r"""The pair :math:`(E, \dot E)` of the module's head, entry by entry.
+    r"""Compute :math:`(E, \dot E)` as defined in the module docstring, entry by entry.
 
     Parameters
     ----------
     sigma
         Covariances, any shape.
     q
-        :math:`\sqrt{v_i v_j}` of the same shape. Where it is zero, both Gaussians being compared cannot
-        vary together: E is zero and :math:`\dot E` is set to its value for independent signs, 1/2, which
-        only ever multiplies a zero.
+        :math:`\sqrt{v_i v_j}`, same shape. Where it is zero, E is zero and :math:`\dot E` is set to its value
+        for independent signs, 1/2, which only ever multiplies zeros.
 
     Returns
     -------
@@ -67,8 +66,8 @@ def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
     ([0.5, 1.0], 4.0)
     """
     u = np.divide(sigma, q, out=np.zeros_like(q), where=q > 0.0)
-    # The arc cosine turns a rounding error of 1e-16 at |u| = 1 into one of 1e-8, of another size for every pair of
-    # nodes that look alike: enough to make the kernel indefinite. Within rounding of ±1 they are alike.
+    # Near |u| = 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8, which differs between pairs of
+    # equal nodes: enough to make the kernel indefinite. So correlations within rounding of ±1 become ±1.
     u[u > 1.0 - COLLINEAR] = 1.0
     u[u < -1.0 + COLLINEAR] = -1.0
     e_dot = kappa0(u)
@@ -85,8 +84,7 @@ def activate(sigma: Float, theta: Float | None, left_variance: Float, right_vari
     sigma
         Covariances of the pre-activations, shape (r, c). Overwritten by E.
     theta
-        Tangent kernel of the pre-activations, shape (r, c), overwritten; None where only covariances are
-        wanted.
+        Tangent kernel of the pre-activations, shape (r, c), overwritten; None if only covariances are needed.
     left_variance, right_variance
         Variances of the row and the column nodes, shapes (r,) and (c,).
 
@@ -105,10 +103,10 @@ def activate(sigma: Float, theta: Float | None, left_variance: Float, right_vari
 
 
 def clip_at_smaller_variance(sigma: Float, left_variance: Float, right_variance: Float) -> None:
-    r"""The published clipping, in place: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
+    r"""Clip covariances in place as published: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
 
-    No Gaussian requires it (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive
-    semidefinite. It serves ``variant="published"`` only.
+    No Gaussian requires this (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive
+    semidefinite. Only ``variant="published"`` uses it.
 
     Examples
     --------
