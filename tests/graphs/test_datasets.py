@@ -97,7 +97,7 @@ def test_a_new_dataset_takes_one_function_and_one_line(monkeypatch: pytest.Monke
     def pair(*, seed: int, weight: float = 1.0) -> Graph:
         return Graph([[0, weight], [weight, 0]], [[1.0], [2.0 + seed]], [0, 1])
 
-    monkeypatch.setitem(DATASETS, "toy", DatasetInfo("toy", "two nodes", 2, 1, 2, "built in", pair))
+    monkeypatch.setitem(DATASETS, "toy", (DatasetInfo("toy", "two nodes", 2, 1, 2, "built in"), pair))
     graph = load_dataset("Toy", seed=1, weight=3.0)
     assert (graph.name, graph.adjacency[0, 1]) == ("toy", 3.0)
     assert datasets()[-1].name == "toy"

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelcert.errors import DataUnavailable
-from labelcert.graphs import Graph, load_dataset
+from labelcert.graphs import Graph, dataset_info, load_dataset
 from labelcert.graphs.datasets import DATASETS
 from labelcert.graphs.download import RawSource, RemoteFile, git_blob_sha1, raw_graph
 from labelcert.graphs.local_data import data_folder, user_cache
@@ -102,8 +102,8 @@ def test_download_convert_keep(small: Any, server: Any, tmp_path: Path, monkeypa
     server.files.clear()
     assert raw_graph(small, data_dir=tmp_path).fingerprint() == graph.fingerprint()
     assert server.requests == ["data.json"]
-    binary = replace(DATASETS["wiki-cs-b"], build=prepared(small, symmetrize, two_largest_classes))
-    monkeypatch.setitem(DATASETS, "wiki-cs-b", binary)
+    binary = prepared(small, symmetrize, two_largest_classes)
+    monkeypatch.setitem(DATASETS, "wiki-cs-b", (dataset_info("wiki-cs-b"), binary))
     assert load_dataset("wiki-cs-b", data_dir=tmp_path).class_names == ("1", "4")
 
 

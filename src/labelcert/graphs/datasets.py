@@ -9,7 +9,7 @@ import difflib
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A graph that `load_dataset` can load by name.
+    """What is known about a dataset without loading it.
 
     Attributes
     ----------
@@ -35,9 +35,6 @@ class DatasetInfo:
         Its size; None if it depends on parameters or has not been measured.
     source : str
         "built in", "random" or "download".
-    build : callable
-        Returns the graph. Its keyword parameters are those of the dataset; `seed`, `data_dir` and `mirror` are
-        passed on from `load_dataset` if it takes them.
     per_class : int
         Number of nodes of each class that `published_split` takes for training, and again for validation.
     """
@@ -48,42 +45,47 @@ class DatasetInfo:
     n_edges: int | None
     n_classes: int
     source: str
-    build: Callable[..., Graph] = field(repr=False)
     per_class: int = 5
 
 
-def _tables(name: str, rows: str, n_nodes: int, n_classes: int) -> tuple[DatasetInfo, DatasetInfo]:
-    without, joined = partial(bundled_table, name), partial(neighbor_table, name)
-    return (
-        DatasetInfo(name, f"{rows}, a table without edges", n_nodes, 0, n_classes, "built in", without),
-        DatasetInfo(
-            f"{name}-knn", f"{rows}, joined to their nearest neighbours", n_nodes, None, n_classes, "built in", joined
-        ),
-    )
+Registration = tuple[DatasetInfo, Callable[..., "Graph"]]
 
 
-_LISTED = (
-    DatasetInfo("karate", "Zachary's karate club, two factions", 34, 78, 2, "built in", karate, per_class=2),
-    DatasetInfo("csbm", "contextual stochastic block model", 200, None, 2, "random", csbm),
-    DatasetInfo("cba", "contextual Barabási-Albert model", 200, None, 2, "random", cba),
-    DatasetInfo("cora-ml", "machine-learning papers and their citations", 2810, 7981, 7, "download", paper.cora_ml),
-    DatasetInfo("cora-ml-b", "Cora-ML, two largest classes", 1235, 2500, 2, "download", paper.cora_ml_b),
-    DatasetInfo("citeseer", "papers and their citations", 2110, 3668, 6, "download", paper.citeseer, per_class=10),
-    DatasetInfo("citeseer-b", "Citeseer, two largest classes", 1239, 1849, 2, "download", paper.citeseer_b),
-    DatasetInfo("cora", "papers and their citations", 2485, 5069, 7, "download", paper.cora),
-    DatasetInfo("cora-b", "Cora, two largest classes", 1200, 1972, 2, "download", paper.cora_b),
-    DatasetInfo("polblogs", "political blogs in the US and their links", 1222, 16714, 2, "download", paper.polblogs),
-    DatasetInfo("chameleon", "Wikipedia pages on chameleons, no duplicates", 792, 8026, 5, "download", paper.chameleon),
-    DatasetInfo("chameleon-b", "Chameleon, two largest classes", 294, 1182, 2, "download", paper.chameleon_b),
-    DatasetInfo("wiki-cs", "Wikipedia pages on computer science", None, None, 10, "download", paper.wiki_cs),
-    DatasetInfo("wiki-cs-b", "Wiki-CS, two largest classes", 4660, 72806, 2, "download", paper.wiki_cs_b),
+def _tables(name: str, rows: str, n_nodes: int, n_classes: int) -> tuple[Registration, Registration]:
+    table = DatasetInfo(name, f"{rows}, a table without edges", n_nodes, 0, n_classes, "built in")
+    joined = replace(table, name=f"{name}-knn", description=f"{rows}, joined to their nearest neighbours", n_edges=None)
+    return (table, partial(bundled_table, name)), (joined, partial(neighbor_table, name))
+
+
+_LISTED: tuple[Registration, ...] = (
+    (DatasetInfo("karate", "Zachary's karate club, two factions", 34, 78, 2, "built in", 2), karate),
+    (DatasetInfo("csbm", "contextual stochastic block model", 200, None, 2, "random"), csbm),
+    (DatasetInfo("cba", "contextual Barabási-Albert model", 200, None, 2, "random"), cba),
+    (DatasetInfo("cora-ml", "machine-learning papers and their citations", 2810, 7981, 7, "download"), paper.cora_ml),
+    (DatasetInfo("cora-ml-b", "Cora-ML, two largest classes", 1235, 2500, 2, "download"), paper.cora_ml_b),
+    (DatasetInfo("citeseer", "papers and their citations", 2110, 3668, 6, "download", 10), paper.citeseer),
+    (DatasetInfo("citeseer-b", "Citeseer, two largest classes", 1239, 1849, 2, "download"), paper.citeseer_b),
+    (DatasetInfo("cora", "papers and their citations", 2485, 5069, 7, "download"), paper.cora),
+    (DatasetInfo("cora-b", "Cora, two largest classes", 1200, 1972, 2, "download"), paper.cora_b),
+    (DatasetInfo("polblogs", "political blogs in the US and their links", 1222, 16714, 2, "download"), paper.polblogs),
+    (
+        DatasetInfo("chameleon", "Wikipedia pages on chameleons, no duplicates", 792, 8026, 5, "download"),
+        paper.chameleon,
+    ),
+    (DatasetInfo("chameleon-b", "Chameleon, two largest classes", 294, 1182, 2, "download"), paper.chameleon_b),
+    (DatasetInfo("wiki-cs", "Wikipedia pages on computer science", None, None, 10, "download"), paper.wiki_cs),
+    (DatasetInfo("wiki-cs-b", "Wiki-CS, two largest classes", 4660, 72806, 2, "download"), paper.wiki_cs_b),
     *_tables("iris", "flowers", 150, 3),
     *_tables("wine", "wines", 178, 3),
     *_tables("breast-cancer", "tumours", 569, 2),
     *_tables("digits", "8x8 images", 1797, 10),
 )
-DATASETS: dict[str, DatasetInfo] = {info.name: info for info in _LISTED}
-"""Every dataset by name; lists show them in this order."""
+DATASETS: dict[str, Registration] = {info.name: (info, build) for info, build in _LISTED}
+"""Every dataset by name, with the function that builds it; lists show them in this order.
+
+The keyword parameters of that function are those of the dataset. If it has parameters `seed`, `data_dir` or
+`mirror`, `load_dataset` passes its own on.
+"""
 
 
 def datasets() -> tuple[DatasetInfo, ...]:
@@ -94,7 +96,7 @@ def datasets() -> tuple[DatasetInfo, ...]:
     >>> [info.name for info in datasets()][:4]
     ['karate', 'csbm', 'cba', 'cora-ml']
     """
-    return tuple(DATASETS.values())
+    return tuple(info for info, _ in DATASETS.values())
 
 
 def dataset_info(name: str) -> DatasetInfo:
@@ -107,7 +109,7 @@ def dataset_info(name: str) -> DatasetInfo:
     """
     wanted = str(name).strip().lower().replace("_", "-")
     if wanted in DATASETS:
-        return DATASETS[wanted]
+        return DATASETS[wanted][0]
     close = difflib.get_close_matches(wanted, DATASETS, n=1)
     suggestion = f"did you mean {close[0]!r}? " if close else ""
     raise InvalidInput(
@@ -146,15 +148,15 @@ def load_dataset(
     >>> load_dataset("csbm", seed=1, density=2.0).n_edges
     746
     """
-    info = dataset_info(name)
-    accepted = inspect.signature(info.build).parameters
+    info, build = DATASETS[dataset_info(name).name]
+    accepted = inspect.signature(build).parameters
     shared = {"seed": 0 if seed is None else seed, "data_dir": data_dir, "mirror": mirror}
     allowed = [key for key in accepted if key not in shared]
     unknown = next((key for key in parameters if key not in allowed), None)
     if unknown is not None:
         takes = f"takes {', '.join(allowed)}" if allowed else "takes no parameters"
         raise InvalidInput(f"{info.name!r} {takes}, got {unknown!r}; leave it out")
-    graph = info.build(**{key: value for key, value in shared.items() if key in accepted}, **parameters)
+    graph = build(**{key: value for key, value in shared.items() if key in accepted}, **parameters)
     return graph if graph.name == info.name else replace(graph, name=info.name)
 
 
@@ -177,7 +179,7 @@ def published_split(graph: Graph, *, seed: int = 0, per_class: int | None = None
     >>> len(published_split(load_dataset("karate")).labeled), len(published_split(csbm(seed=3), seed=3).pool)
     (8, 180)
     """
-    info = DATASETS.get(graph.name)
+    info = DATASETS[graph.name][0] if graph.name in DATASETS else None
     count = per_class if per_class is not None else (info.per_class if info else 5)
     if info is not None and info.source == "random":
         return exhaustive_split(graph, per_class=count, seed=seed)
