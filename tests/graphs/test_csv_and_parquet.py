@@ -167,7 +167,7 @@ def test_bad_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["NA", "NaN", "nan", "None", "null", "NULL", "n/a", "-1", "-1.0"])
-def test_words_for_a_missing_label_are_no_classes(write: Any, word: str) -> None:
+def test_words_for_a_missing_label_are_not_classes(write: Any, word: str) -> None:
     paths = write(edges=EDGES, labels=f"node,label\nn1,0\nn2,{word}\nn3,{word}\n")
     with pytest.raises(InvalidInput, match=f"got '{word}' in line 3 of labels.csv.*leave the field empty"):
         graph_from_files(**paths)
@@ -236,7 +236,7 @@ def test_every_compression(tmp_path: Path) -> None:
         assert graph_from_files(tmp_path / name).n_edges == 2
 
 
-def test_dates_are_no_numbers(tmp_path: Path) -> None:
+def test_dates_are_not_numbers(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     for values in (pd.to_datetime(["2020-01-01", "2020-01-02"]), pd.to_timedelta([1, 2], unit="s")):
         pd.DataFrame({"node": ["a", "b"], "x": values}).to_parquet(tmp_path / "dates.parquet")

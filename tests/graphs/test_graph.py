@@ -325,7 +325,7 @@ def test_damaged_npz_files_are_refused_in_one_line(tmp_path: Path) -> None:
         Graph.from_npz(path)
 
 
-def test_files_that_are_no_npz(tmp_path: Path) -> None:
+def test_files_that_are_not_npz(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no file"):
         Graph.from_npz(tmp_path / "absent.npz")
     (tmp_path / "text.npz").write_text("not an archive")

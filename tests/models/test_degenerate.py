@@ -62,7 +62,7 @@ def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: b
         (lambda: RBF(gamma="a"), "gamma must be a positive finite number, got 'a'"),  # type: ignore[arg-type]
     ],
 )
-def test_options_that_are_no_numbers(make: Callable[[], Model], message: str) -> None:
+def test_options_that_are_not_numbers(make: Callable[[], Model], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         make()
 

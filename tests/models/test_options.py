@@ -1,4 +1,4 @@
-"""Options, names and node sets: what is accepted, and what the refusals say."""
+"""Options, names and node sets: what is accepted, and what the error messages say."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from labelcert.models.registry import MODELS, ModelInfo
         ),
     ],
 )
-def test_options_without_sense_are_refused(build: Callable[[], Any], message: str) -> None:
+def test_bad_options_are_refused(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         build()
 
@@ -81,7 +81,7 @@ def test_options_without_sense_are_refused(build: Callable[[], Any], message: st
         ([0, 1, 2], [2, 3], True, r"none may be labelled, but 1 of them are \(nodes 2\)"),
     ],
 )
-def test_node_sets_without_sense_are_refused(
+def test_bad_node_sets_are_refused(
     random_graph: Callable[..., Graph], labeled: Any, test: Any, inductive: bool, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
