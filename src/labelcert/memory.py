@@ -1,4 +1,4 @@
-"""How much memory a kernel takes, and whether it is there."""
+"""Refuses work that would not fit into the free memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIB = 1 << 30
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, in bytes; None where the system does not say.
+    """Return the memory that is free without swapping, in bytes; None if the system does not say.
 
     Examples
     --------
@@ -28,7 +28,7 @@ _CONTROL_GROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
-"""Where containers and batch systems put their limits, and what is used of them."""
+"""Files in which containers and batch systems state their memory limit and its use."""
 
 
 def _machine_bytes() -> int | None:
@@ -58,12 +58,12 @@ def require_memory(needed: int, what: str) -> None:
     needed
         Estimated peak, in bytes.
     what
-        The work, as the message names it.
+        The work; the error message names it.
 
     Raises
     ------
     WorkTooLarge
-        With the estimate, what is free, and what to do.
+        With the estimate, the free memory and what to do.
 
     Examples
     --------
@@ -76,6 +76,6 @@ def require_memory(needed: int, what: str) -> None:
     free = available_bytes()
     if free is not None and needed > free:
         raise WorkTooLarge(
-            f"{what} takes about {needed / GIB:.1f} GiB of memory, and {free / GIB:.1f} GiB are free; "
+            f"{what} takes about {needed / GIB:.1f} GiB of memory, but only {free / GIB:.1f} GiB are free; "
             "ask for fewer labelled or test nodes at a time, a smaller depth, or use a larger machine"
         )

@@ -1,4 +1,4 @@
-"""What several tests share: the local datasets, a server on this machine, Python 2's pickles."""
+"""Fixtures that several tests share: local datasets, a local server, pickles as Python 2 wrote them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARED_FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "dataset
 
 @pytest.fixture
 def dataset_folder() -> Path:
-    """Folder with local copies of the real graphs; tests that need it are skipped where there is none."""
+    """Folder with local copies of the real graphs; tests that need it are skipped if there is none."""
     for folder in (NAMED_FOLDER, SHARED_FOLDER):
         if folder and (Path(folder) / "cora_ml.npz").is_file():
             return Path(folder)
@@ -41,7 +41,7 @@ def _nothing_from_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @dataclass
 class LocalServer:
-    """A server on this machine, the files it has, and what was asked of it."""
+    """A server on this machine, its files, and the requests that it received."""
 
     url: str
     files: dict[str, bytes] = field(default_factory=dict)

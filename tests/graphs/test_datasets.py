@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from labelcert.errors import InvalidInput
-from labelcert.graphs import dataset_info, load_dataset
-from labelcert.graphs.datasets import datasets
+from labelcert.graphs import Graph, dataset_info, load_dataset
+from labelcert.graphs.datasets import DATASETS, DatasetInfo, datasets
+from labelcert.models import Linear
 
 # Nodes, edges, and sizes (binary graphs) or number of classes; those of the paper where it has the graph.
 STATISTICS: list[tuple[str, int, int, tuple[int, ...] | int]] = [
@@ -30,7 +31,7 @@ STATISTICS: list[tuple[str, int, int, tuple[int, ...] | int]] = [
 def test_statistics(dataset_folder: Path, name: str, nodes: int, edges: int, classes: tuple[int, ...] | int) -> None:
     graph = load_dataset(name, data_dir=dataset_folder)
     assert (graph.n_nodes, graph.n_edges) == (nodes, edges)
-    assert (graph.n_classes if isinstance(classes, int) else graph.class_sizes) == classes
+    assert (graph.n_classes if isinstance(classes, int) else tuple(np.bincount(graph.labels))) == classes
     assert graph.name == name
     assert not graph.directed
     assert set(graph.adjacency.data) == {1.0}
@@ -92,14 +93,27 @@ def test_parameters_are_passed_on() -> None:
     assert load_dataset("IRIS", standardize=False).features[0, 0] == 5.1
 
 
+def test_a_new_dataset_takes_one_function_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pair(*, seed: int, weight: float = 1.0) -> Graph:
+        return Graph([[0, weight], [weight, 0]], [[1.0], [2.0 + seed]], [0, 1])
+
+    monkeypatch.setitem(DATASETS, "toy", (DatasetInfo("toy", "two nodes", 2, 1, 2, "built in"), pair))
+    graph = load_dataset("Toy", seed=1, weight=3.0)
+    assert (graph.name, graph.adjacency[0, 1]) == ("toy", 3.0)
+    assert datasets()[-1].name == "toy"
+    assert Linear().kernel(graph).tolist() == [[1.0, 3.0], [3.0, 9.0]]
+    with pytest.raises(InvalidInput, match="'toy' takes weight, got 'size'"):
+        load_dataset("toy", size=3)
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("cora-mlb", {}, "got 'cora-mlb'; did you mean 'cora-ml-b'.* There are karate, csbm"),
-        ("zzz", {}, "got 'zzz'; There are karate"),
+        ("cora-mlb", {}, "got 'cora-mlb'; did you mean 'cora-ml-b'.* The datasets are karate, csbm"),
+        ("zzz", {}, "got 'zzz'; The datasets are karate"),
         ("citeseer", {"n": 5}, "'citeseer' takes no parameters, got 'n'"),
         ("karate", {"n": 5}, "'karate' takes weighted, got 'n'"),
-        ("csbm", {"edges": 5}, "'csbm' takes n, seed, .* got 'edges'"),
+        ("csbm", {"edges": 5}, "'csbm' takes n, within_degree, .* got 'edges'"),
         ("iris", {"neighbors": 5}, "'iris' takes standardize, got 'neighbors'"),
     ],
 )

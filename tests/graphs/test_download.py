@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import socket
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +15,13 @@ import pytest
 import scipy.sparse as sp
 
 from labelcert.errors import DataUnavailable
-from labelcert.graphs import Graph, load_dataset
-from labelcert.graphs.conversion import wiki_cs_graph
-from labelcert.graphs.download import RAW_SOURCES, RemoteFile, git_blob_sha1, raw_graph
+from labelcert.graphs import Graph, dataset_info, load_dataset
+from labelcert.graphs.datasets import DATASETS
+from labelcert.graphs.download import RawSource, RemoteFile, git_blob_sha1, raw_graph
 from labelcert.graphs.local_data import data_folder, user_cache
+from labelcert.graphs.preprocessing import symmetrize, two_largest_classes
+from labelcert.graphs.published_datasets import CHAMELEON, CORA, CORA_ML, POLBLOGS, WIKI_CS, prepared
+from labelcert.graphs.published_formats import wiki_cs_graph
 
 DOCUMENT = json.dumps(
     {
@@ -35,8 +37,7 @@ def small(monkeypatch: pytest.MonkeyPatch, server: Any) -> Any:
     """A tiny stand-in for Wiki-CS on the local server, with the checksums of its own content."""
     file = RemoteFile("https://example.org/never/asked/data.json", git_sha1=git_blob_sha1(DOCUMENT))
     fingerprint = wiki_cs_graph(DOCUMENT, name="wiki-cs").fingerprint()
-    source = replace(RAW_SOURCES["wiki-cs"], files=(file,), fingerprint=fingerprint)
-    monkeypatch.setitem(RAW_SOURCES, "wiki-cs", source)
+    source = replace(WIKI_CS, files=(file,), fingerprint=fingerprint)
     monkeypatch.setenv("LABELCERT_MIRROR", server.url)
     server.files["data.json"] = DOCUMENT
     return source
@@ -89,25 +90,27 @@ def test_planetoid_files_with_other_content_are_refused(
     raw = Graph.from_npz(dataset_folder / "cora.npz")
     tampered = replace(raw, labels=np.where(np.arange(raw.n_nodes) == 5, 0, raw.labels))
     server.files.update(planetoid_files(tampered, "cora", python2_pickle))
-    with pytest.raises(DataUnavailable, match=r"graph made of the files of cora has the wrong checksum"):
-        raw_graph("cora", data_dir=tmp_path, mirror=server.url)
+    with pytest.raises(DataUnavailable, match=r"graph built from the files of cora has the wrong checksum"):
+        raw_graph(CORA, data_dir=tmp_path, mirror=server.url)
     assert not list(tmp_path.glob("*.npz"))
 
 
-def test_download_convert_keep(small: Any, server: Any, tmp_path: Path) -> None:
-    graph = raw_graph("wiki-cs", data_dir=tmp_path)
+def test_download_convert_keep(small: Any, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = raw_graph(small, data_dir=tmp_path)
     assert (graph.n_nodes, graph.n_edges, graph.directed) == (4, 4, True)
     assert (tmp_path / "wiki_cs.npz").is_file()
     server.files.clear()
-    assert raw_graph("wiki-cs", data_dir=tmp_path).fingerprint() == graph.fingerprint()
+    assert raw_graph(small, data_dir=tmp_path).fingerprint() == graph.fingerprint()
     assert server.requests == ["data.json"]
+    binary = prepared(small, symmetrize, two_largest_classes)
+    monkeypatch.setitem(DATASETS, "wiki-cs-b", (dataset_info("wiki-cs-b"), binary))
     assert load_dataset("wiki-cs-b", data_dir=tmp_path).class_names == ("1", "4")
 
 
 def test_without_a_folder_the_users_cache_is_used(small: Any, server: Any) -> None:
-    raw_graph("wiki-cs")
+    raw_graph(small)
     assert (user_cache() / "wiki_cs.npz").is_file()
-    raw_graph("wiki-cs")
+    raw_graph(small)
     assert len(server.requests) == 1
 
 
@@ -118,8 +121,8 @@ def test_a_folder_that_cannot_be_written_to(
     folder.mkdir()
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and allowed(path, mode))
-    raw_graph("wiki-cs", data_dir=folder)
-    raw_graph("wiki-cs", data_dir=folder)
+    raw_graph(small, data_dir=folder)
+    raw_graph(small, data_dir=folder)
     assert not list(folder.iterdir())
     assert len(server.requests) == 1
 
@@ -127,40 +130,40 @@ def test_a_folder_that_cannot_be_written_to(
 def test_wrong_checksum(small: Any, server: Any, tmp_path: Path) -> None:
     server.files["data.json"] = DOCUMENT + b" "
     with pytest.raises(DataUnavailable, match=r"data\.json has the wrong checksum.*LABELCERT_DATA_DIR"):
-        raw_graph("wiki-cs", data_dir=tmp_path)
+        raw_graph(small, data_dir=tmp_path)
     assert not list(tmp_path.glob("*.npz"))
 
 
-@pytest.mark.parametrize("name", ["cora-ml", "chameleon", "wiki-cs"])
-def test_the_public_files_have_known_checksums(server: Any, tmp_path: Path, name: str) -> None:
-    server.files[RAW_SOURCES[name].files[0].file_name] = b"something else"
+@pytest.mark.parametrize("source", [CORA_ML, CHAMELEON, WIKI_CS], ids=lambda source: source.name)
+def test_the_public_files_have_known_checksums(server: Any, tmp_path: Path, source: RawSource) -> None:
+    server.files[source.files[0].file_name] = b"something else"
     with pytest.raises(DataUnavailable, match="wrong checksum"):
-        raw_graph(name, data_dir=tmp_path, mirror=server.url)
+        raw_graph(source, data_dir=tmp_path, mirror=server.url)
 
 
-def test_sha256_of_a_file(small: Any, server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_sha256_of_a_file(small: Any, server: Any, tmp_path: Path) -> None:
     for content, fits in ((DOCUMENT, True), (b"{}", False)):
         file = replace(small.files[0], git_sha1=None, sha256=hashlib.sha256(content).hexdigest())
-        monkeypatch.setitem(RAW_SOURCES, "wiki-cs", replace(small, files=(file,)))
+        source = replace(small, files=(file,))
         folder = tmp_path / str(fits)
         if fits:
-            assert raw_graph("wiki-cs", data_dir=folder).n_nodes == 4
+            assert raw_graph(source, data_dir=folder).n_nodes == 4
         else:
             with pytest.raises(DataUnavailable, match="wrong checksum"):
-                raw_graph("wiki-cs", data_dir=folder)
+                raw_graph(source, data_dir=folder)
 
 
 def test_broken_transfer(small: Any, server: Any, tmp_path: Path) -> None:
     server.announced_length["data.json"] = len(DOCUMENT) + 1000
     with pytest.raises(DataUnavailable, match=r"transfer of http.*broke off.*LABELCERT_DATA_DIR"):
-        raw_graph("wiki-cs", data_dir=tmp_path)
+        raw_graph(small, data_dir=tmp_path)
     assert not list(tmp_path.glob("*.npz"))
 
 
 def test_file_gone(small: Any, server: Any, tmp_path: Path) -> None:
     server.files.clear()
     with pytest.raises(DataUnavailable, match=r"404.*put wiki_cs.npz into a folder.*LABELCERT_DATA_DIR"):
-        raw_graph("wiki-cs", data_dir=tmp_path)
+        raw_graph(small, data_dir=tmp_path)
 
 
 def test_no_network(small: Any, tmp_path: Path) -> None:
@@ -168,17 +171,14 @@ def test_no_network(small: Any, tmp_path: Path) -> None:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
     with pytest.raises(DataUnavailable, match=r"cannot be reached \(ConnectionError\).*LABELCERT_DATA_DIR"):
-        raw_graph("wiki-cs", data_dir=tmp_path, mirror=address)
+        raw_graph(small, data_dir=tmp_path, mirror=address)
 
 
-def test_a_file_that_is_not_what_it_says(
-    small: Any, server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file = replace(small.files[0], git_sha1=None)
-    monkeypatch.setitem(RAW_SOURCES, "wiki-cs", replace(small, files=(file,)))
+def test_a_file_that_is_not_what_it_says(small: Any, server: Any, tmp_path: Path) -> None:
+    source = replace(small, files=(replace(small.files[0], git_sha1=None),))
     server.files["data.json"] = b"<html>please log in</html>"
     with pytest.raises(DataUnavailable, match=r"wiki-cs is damaged.*LABELCERT_DATA_DIR"):
-        raw_graph("wiki-cs", data_dir=tmp_path)
+        raw_graph(source, data_dir=tmp_path)
 
 
 def test_local_copies_are_checked(dataset_folder: Path, tmp_path: Path) -> None:
@@ -197,9 +197,6 @@ def test_which_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LABELCERT_DATA_DIR", str(tmp_path / "named"))
     assert data_folder() == tmp_path / "named"
     assert data_folder(tmp_path / "given") == tmp_path / "given"
-    for platform, tail in (("win32", "labelcert"), ("darwin", "Library/Caches/labelcert")):
-        monkeypatch.setattr(sys, "platform", platform)
-        assert str(user_cache()).endswith(tail)
 
 
 def test_advice_on_a_damaged_copy(tmp_path: Path) -> None:
@@ -217,5 +214,5 @@ def test_advice_on_a_damaged_copy(tmp_path: Path) -> None:
 def test_a_bad_archive_is_reported_in_one_line(server: Any, tmp_path: Path) -> None:
     server.files["polblogs.tar.gz"] = b"<html>please log in</html>"
     with pytest.raises(DataUnavailable, match="archive of polblogs is damaged") as caught:
-        raw_graph("polblogs", data_dir=tmp_path, mirror=server.url)
+        raw_graph(POLBLOGS, data_dir=tmp_path, mirror=server.url)
     assert "\n" not in str(caught.value)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelcert.errors import InvalidInput
-from labelcert.graphs import Graph, as_indices
+from labelcert.graphs import Graph
+from labelcert.graphs.validation import as_indices
 
 TRIANGLE = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
 
@@ -28,9 +29,7 @@ def graph(**changes: Any) -> Graph:
 def test_sizes_and_names() -> None:
     g = graph(class_names=("cat", "dog"), node_names=("a", "b", "c"), name="pets")
     assert (g.n_nodes, g.n_edges, g.n_features, g.n_classes) == (3, 3, 3, 2)
-    assert g.class_sizes == (1, 1)
     assert repr(g) == "Graph('pets', 3 nodes, 3 edges, 3 features, 2 classes, 1 unlabelled)"
-    assert g.node_indices(["c", "a"]).tolist() == [2, 0]
     assert graph().class_names == ("0", "1")
     assert graph(labels=[0, 0, 0], class_names=("a", "never seen")).n_classes == 2
 
@@ -148,11 +147,26 @@ def test_bad_input_is_refused(changes: dict[str, Any], message: str) -> None:
         graph(**changes)
 
 
-def test_unknown_node_names() -> None:
-    with pytest.raises(InvalidInput, match="got 'zoe'"):
-        graph(node_names=("a", "b", "c")).node_indices(["a", "zoe"])
-    with pytest.raises(InvalidInput, match="has none; address its nodes by index"):
-        graph().node_indices(["a"])
+@pytest.mark.parametrize(("node_names", "expected"), [(("a", "b", "c"), ["c", "a"]), (None, ["2", "0"])])
+def test_nodes_by_name(node_names: Any, expected: list[str]) -> None:
+    g = graph(node_names=node_names)
+    assert g.names([2, 0]) == expected
+    assert g.names(np.array([False, False, True])) == expected[:1]
+    assert g.names([]) == []
+    assert [g.positions()[name] for name in expected] == [2, 0]
+    assert list(g.positions()) == g.names(range(3))
+    assert g.positions() is g.positions()
+    with pytest.raises(InvalidInput, match=r"expected indices in 0\.\.2, got 3"):
+        g.names([3])
+
+
+def test_labels_by_name() -> None:
+    g = graph(class_names=("cat", "a longer name"))
+    found = g.named_labels([2, 1, 0])
+    assert found.tolist() == ["", "a longer name", "cat"]
+    assert found.dtype.kind == "U"
+    assert g.named_labels([]).tolist() == []
+    assert g.named_labels(g.labels == -1).tolist() == [""]
 
 
 @pytest.mark.parametrize(
@@ -232,9 +246,9 @@ CSR = {"adj_indptr": [0, 1, 2], "adj_indices": [1, 0], "adj_shape": [2, 2], "lab
         ({**CSR, "adj_indptr": [0, 1]}, "not a valid CSR matrix"),
         ({**CSR, "adj_shape": [2]}, "not a valid CSR matrix"),
         ({**CSR, "adj_shape": [2, -2]}, "its shape is"),
-        ({**CSR, "adj_indices": 1}, "its indices is no list of whole numbers"),
-        ({**CSR, "adj_indices": [1.5, 0.0]}, "its indices is no list of whole numbers"),
-        ({**CSR, "adj_data": [1j, 1j]}, "its data is no list of real numbers"),
+        ({**CSR, "adj_indices": 1}, "its part 'indices' is not a list of whole numbers"),
+        ({**CSR, "adj_indices": [1.5, 0.0]}, "its part 'indices' is not a list of whole numbers"),
+        ({**CSR, "adj_data": [1j, 1j]}, "its part 'data' is not a list of real numbers"),
         ({**CSR, "x": np.eye(2) * 1j}, "real numbers are needed"),
         ({**CSR, "directed": [True, False]}, "a single value as directed"),
         ({**CSR, "directed": "yes"}, "a single value as directed"),
@@ -311,7 +325,7 @@ def test_damaged_npz_files_are_refused_in_one_line(tmp_path: Path) -> None:
         Graph.from_npz(path)
 
 
-def test_files_that_are_no_npz(tmp_path: Path) -> None:
+def test_files_that_are_not_npz(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no file"):
         Graph.from_npz(tmp_path / "absent.npz")
     (tmp_path / "text.npz").write_text("not an archive")

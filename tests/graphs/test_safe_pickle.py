@@ -79,7 +79,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, protocol: int
     pickle.loads(attack)
     assert target.exists()
     target.unlink()
-    with pytest.raises(DataUnavailable, match="nothing of it was run"):
+    with pytest.raises(DataUnavailable, match="nothing in it was run"):
         read_pickled_data(attack)
     assert not target.exists()
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, memory, recursion
+from labelcert.models import APPNP, GCN, GIN, MLP, RBF, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Model, chunks, recursion
 
 MODELS: list[Model] = [GCN(), GCN(depth=2), GIN(), GraphSAGE(), GCNSkipPC(), GCNSkipAlpha(), MLP()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
@@ -48,8 +48,8 @@ def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: b
     plain = model.kernel_blocks(graph, np.arange(5), np.arange(5, 60))
     monkeypatch.setattr(recursion, "_local_is_cheaper", lambda side: True)
     for pairs in (1 << 22, 100):
-        monkeypatch.setattr(recursion, "PAIR_ENTRIES", pairs)
-        monkeypatch.setattr(recursion, "STREAM_ENTRIES", 8 * 60 * 7)
+        monkeypatch.setattr(chunks, "PAIR_ENTRIES", pairs)
+        monkeypatch.setattr(chunks, "STREAM_ENTRIES", 8 * 60 * 7)
         for expected, block in zip(plain, model.kernel_blocks(graph, np.arange(5), np.arange(5, 60)), strict=True):
             np.testing.assert_allclose(block, expected, rtol=1e-7)
 
@@ -62,7 +62,7 @@ def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: b
         (lambda: RBF(gamma="a"), "gamma must be a positive finite number, got 'a'"),  # type: ignore[arg-type]
     ],
 )
-def test_options_that_are_no_numbers(make: Callable[[], Model], message: str) -> None:
+def test_options_that_are_not_numbers(make: Callable[[], Model], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         make()
 
@@ -73,13 +73,3 @@ def test_dense_features_in_sparse_clothes() -> None:
     dense = random_graph(X, rng, edges=True)
     compressed = Graph(dense.adjacency, sp.csr_array(X), dense.labels)
     np.testing.assert_allclose(GCN().kernel(compressed), GCN().kernel(dense), rtol=1e-12)
-
-
-def test_limits_of_a_container_count(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    limit, used = tmp_path / "max", tmp_path / "current"
-    limit.write_text("1000000\n")
-    used.write_text("400000\n")
-    monkeypatch.setattr(memory, "_CONTROL_GROUPS", ((str(limit), str(used)),))
-    assert memory.available_bytes() == 600000
-    limit.write_text("max\n")
-    assert memory.available_bytes() != 600000

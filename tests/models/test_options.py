@@ -1,4 +1,4 @@
-"""Options, names and node sets: what is accepted, and what the refusals say."""
+"""Options, names and node sets: what is accepted, and what the error messages say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import (
@@ -26,6 +27,9 @@ from labelcert.models import (
     model_from_name,
     models,
 )
+from labelcert.models.base import Features, gram
+from labelcert.models.plain_kernels import PairwiseModel
+from labelcert.models.registry import MODELS, ModelInfo
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ from labelcert.models import (
         ),
     ],
 )
-def test_options_without_sense_are_refused(build: Callable[[], Any], message: str) -> None:
+def test_bad_options_are_refused(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         build()
 
@@ -68,16 +72,16 @@ def test_options_without_sense_are_refused(build: Callable[[], Any], message: st
 @pytest.mark.parametrize(
     ("labeled", "test", "inductive", "message"),
     [
-        ([0, 99], [1], False, "labeled must hold node indices between 0 and 9, got 99"),
-        ([0, -1], [1], False, "labeled must hold node indices between 0 and 9, got -1"),
-        ([0, 1], [], False, "test must be a list of node indices that is not empty"),
-        ([0, 0, 1], [2], False, "labeled must not repeat a node, but node 0 occurs 2 times"),
-        ([0.5], [2], False, "labeled must hold whole numbers"),
-        ([True, False], [2], False, r"labeled as a mask must have shape \(10,\), got \(2,\)"),
+        ([0, 99], [1], False, r"labeled: expected indices in 0\.\.9, got 99 at position 1"),
+        ([0, -1], [1], False, r"labeled: expected indices in 0\.\.9, got -1"),
+        ([0, 1], [], False, "test: expected at least one node, got none"),
+        ([0, 0, 1], [2], False, "labeled: expected distinct nodes, got 0 more than once"),
+        ([0.5], [2], False, "labeled: expected integer indices or a boolean mask"),
+        ([True, False], [2], False, "labeled: expected a boolean mask with one entry for each of the 10 nodes, got 2"),
         ([0, 1, 2], [2, 3], True, r"none may be labelled, but 1 of them are \(nodes 2\)"),
     ],
 )
-def test_node_sets_without_sense_are_refused(
+def test_bad_node_sets_are_refused(
     random_graph: Callable[..., Graph], labeled: Any, test: Any, inductive: bool, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
@@ -126,6 +130,27 @@ def test_every_registered_model_is_built_by_its_name(random_graph: Callable[...,
         assert model.C == 0.5
         assert info.description
         assert model.kernel(random_graph(6)).shape == (6, 6)
+
+
+def test_a_new_model_takes_one_class_and_one_line(
+    random_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Polynomial(PairwiseModel):
+        degree: int = 2
+
+        def _between(self, left: Features, right: Features, *, same: bool) -> Float:
+            return np.asarray(gram(left, right) ** self.degree)
+
+    monkeypatch.setitem(MODELS, "toy", ModelInfo("toy", "powers of inner products", Polynomial))
+    assert models()[-1].options == ("C", "degree")
+    model, graph = model_from_name("toy", degree=3), random_graph(6)
+    X = np.asarray(graph.features)
+    np.testing.assert_allclose(model.kernel(graph), (X @ X.T) ** 3, atol=1e-12)
+    K_train, K_test = model.kernel_blocks(graph, [0, 1], [4, 2, 3])
+    assert (K_train.shape, K_test.shape) == ((2, 2), (3, 2))
+    with pytest.raises(InvalidInput, match="model 'toy' has no option 'depth'; its options are C, degree"):
+        model_from_name("toy", depth=2)
 
 
 def test_certificates_come_in_the_order_of_the_test_nodes(random_graph: Callable[..., Graph]) -> None:

@@ -41,7 +41,7 @@ def test_mean_aggregation_keeps_an_isolated_node() -> None:
 @pytest.mark.parametrize("matrix", [convolution_matrix, mean_aggregation_matrix])
 def test_negative_edges_are_refused(matrix: object) -> None:
     assert callable(matrix)
-    with pytest.raises(InvalidInput, match="not negative; the smallest is -2"):
+    with pytest.raises(InvalidInput, match="need non-negative edge weights, but the smallest is -2"):
         matrix(sp.csr_array(np.array([[0.0, -2.0], [-2.0, 0.0]])))
 
 

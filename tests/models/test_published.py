@@ -1,4 +1,4 @@
-"""Recorded results of the paper's authors, from the real graphs; skipped where no local copy exists."""
+"""Recorded results of the paper's authors, on the real graphs; skipped without local copies."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labelcert import memory as memory_module
 from labelcert.errors import WorkTooLarge
 from labelcert.graphs import Graph
 from labelcert.models import (
@@ -27,9 +28,8 @@ from labelcert.models import (
     GraphSAGE,
     Linear,
     Model,
-    recursion,
+    chunks,
 )
-from labelcert import memory as memory_module
 
 MODELS: list[Model] = [
     *(cls(depth=depth) for cls in (GCN, SGC, GraphSAGE, GIN, GCNSkipPC, GCNSkipAlpha) for depth in (1, 2, 4)),
@@ -170,10 +170,8 @@ def test_small_chunks_change_nothing(
     graph = random_graph(20, 5, sparse=True)
     labeled, test = np.arange(5), np.arange(5, 20)
     before = model.kernel_blocks(graph, labeled, test)
-    for name in ("STREAM_ENTRIES", "PAIR_ENTRIES"):
-        monkeypatch.setattr(recursion, name, 8)
-    monkeypatch.setattr("labelcert.models.relu.CHUNK_ENTRIES", 8)
-    monkeypatch.setattr("labelcert.models.pagerank.BLOCK_ENTRIES", 8)
+    for name in ("CACHE_ENTRIES", "MLP_ENTRIES", "PAIR_ENTRIES", "STREAM_ENTRIES"):
+        monkeypatch.setattr(chunks, name, 8)
     after = model.kernel_blocks(graph, labeled, test)
     for a, b in zip(before, after, strict=True):
         np.testing.assert_allclose(a, b, atol=TOLERANCE * np.abs(a).max(), rtol=0)
@@ -228,5 +226,5 @@ def test_too_little_memory_is_refused_with_the_estimate(
     random_graph: Callable[..., Graph], model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_module, "available_bytes", lambda: 100)
-    with pytest.raises(WorkTooLarge, match=r"takes about .* GiB of memory, and 0\.0 GiB are free; ask for fewer"):
+    with pytest.raises(WorkTooLarge, match=r"takes about .* GiB of memory, but only 0\.0 GiB are free; ask for fewer"):
         model.kernel(random_graph(20, 5))

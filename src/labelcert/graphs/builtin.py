@@ -1,7 +1,8 @@
-"""Graphs that need no download: the karate club, and scikit-learn's bundled tables with or without edges."""
+"""Graphs that need no download: the karate club and scikit-learn's bundled tables."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +23,12 @@ BUNDLED = ("iris", "wine", "breast-cancer", "digits")
 
 
 def karate(*, weighted: bool = False) -> Graph:
-    """Zachary's karate club: 34 members, identity features, class 1 = the club of "Mr. Hi".
+    """Return Zachary's karate club: 34 members, identity features, class 1 = the club of "Mr. Hi".
 
     Parameters
     ----------
     weighted : bool
-        Whether an edge counts the contexts in which its two members met, as networkx has them, or 1.
+        Whether to weight an edge by the number of contexts in which its two members met; otherwise by 1.
 
     Examples
     --------
@@ -50,24 +51,20 @@ def karate(*, weighted: bool = False) -> Graph:
     )
 
 
-def bundled_table(name: str, *, neighbors: int | None = None, standardize: bool = True) -> Graph:
-    """One of scikit-learn's bundled tables, without edges or as a nearest-neighbour graph.
+def bundled_table(name: str, *, standardize: bool = True) -> Graph:
+    """Return one of scikit-learn's bundled tables as a graph without edges.
 
     Parameters
     ----------
     name : {"iris", "wine", "breast-cancer", "digits"}
         The table.
-    neighbors : int, optional
-        Number k of nearest neighbours that each node is joined to; no edges where not given.
     standardize : bool
-        Whether every feature is brought to mean 0 and variance 1, before neighbours are sought.
+        Whether to scale every feature to mean 0 and variance 1.
 
     Examples
     --------
     >>> bundled_table("iris")
     Graph('iris', 150 nodes, 0 edges, 4 features, 3 classes)
-    >>> bundled_table("iris", neighbors=5).name
-    'iris-knn'
     """
     if name not in BUNDLED:
         raise InvalidInput(f"expected one of {', '.join(BUNDLED)}, got {name!r}")
@@ -79,15 +76,28 @@ def bundled_table(name: str, *, neighbors: int | None = None, standardize: bool 
         spread = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     class_names = tuple(str(c) for c in table.target_names)
-    if neighbors is None:
-        return Graph(
-            adjacency=csr_array((len(X), len(X))),
-            features=X,
-            labels=table.target,
-            class_names=class_names,
-            name=name,
-        )
-    return nearest_neighbor_graph(X, table.target, neighbors=neighbors, class_names=class_names, name=f"{name}-knn")
+    return Graph(csr_array((len(X), len(X))), X, table.target, class_names=class_names, name=name)
+
+
+def neighbor_table(name: str, *, neighbors: int = 10, standardize: bool = True) -> Graph:
+    """Return one of scikit-learn's bundled tables as a nearest-neighbour graph.
+
+    Parameters
+    ----------
+    name, standardize
+        As for `bundled_table`; features are scaled before neighbours are sought.
+    neighbors : int
+        Number k of nearest neighbours that each node is joined to.
+
+    Examples
+    --------
+    >>> neighbor_table("iris", neighbors=5).name
+    'iris-knn'
+    """
+    table = bundled_table(name, standardize=standardize)
+    return nearest_neighbor_graph(
+        np.asarray(table.features), table.labels, neighbors=neighbors, class_names=table.class_names, name=f"{name}-knn"
+    )
 
 
 def nearest_neighbor_graph(
@@ -98,14 +108,14 @@ def nearest_neighbor_graph(
     class_names: Sequence[str] = (),
     name: str = "knn",
 ) -> Graph:
-    """Graph that joins every row of a table to its nearest rows (Euclidean), in either direction.
+    """Join every row of a table to its k nearest rows (Euclidean); either direction makes an edge.
 
     Parameters
     ----------
     features : array, shape (n, d)
         The table.
     labels : array of int, shape (n,)
-        Classes, -1 for an unlabelled row.
+        Classes; -1 for an unlabelled row.
     neighbors : int
         Number k of nearest other rows, 1 ≤ k < n.
     class_names, name
@@ -131,13 +141,7 @@ def nearest_neighbor_graph(
     rows = np.repeat(np.arange(n), neighbors)
     columns = np.concatenate([_without(found, row, neighbors) for row, found in enumerate(nearest)])
     joined = csr_array((np.ones(n * neighbors), (rows, columns)), shape=(n, n))
-    return Graph(
-        adjacency=joined.maximum(joined.T),
-        features=table.features,
-        labels=table.labels,
-        class_names=table.class_names,
-        name=name,
-    )
+    return replace(table, adjacency=joined.maximum(joined.T))
 
 
 def _without(found: Any, row: int, count: int) -> Any:

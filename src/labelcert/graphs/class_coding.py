@@ -1,10 +1,10 @@
-"""From the labels that people write (words, numbers, nothing) to classes 0..K-1."""
+"""Numbers the classes 0..K-1, from labels as people write them: words, numbers or nothing."""
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs.validation import UNLABELED
 
 if TYPE_CHECKING:
-    from labelcert.graphs.validation import IntArray
+    from labelcert.arrays import Int
 
 _MISSING_WORDS = {"na", "n/a", "nan", "none", "null"}
 _LONGEST_WHOLE_NUMBER = 30
@@ -22,20 +22,20 @@ _LONGEST_WHOLE_NUMBER = 30
 
 def encode_classes(
     values: Iterable[Any], *, place: Callable[[int], str] = "entry {}".format
-) -> tuple[IntArray, tuple[str, ...]]:
-    """Labels 0..K-1 and the names of the classes; None, NaN and empty text are unlabelled (-1).
+) -> tuple[Int, tuple[str, ...]]:
+    """Return labels 0..K-1 and the names of the classes; None, NaN and empty text become -1 (unlabelled).
 
-    Where all labels are finite numbers, they are compared by value (1, 1.0 and "1" are the same class) and
-    classes are in numerical order; otherwise they are text and in alphabetical order. Words that often stand
-    for a missing label are refused: they could be meant as a class or as none. So is -1, unless the labels are
-    just -1 and 1, which is the usual code of two classes.
+    If all labels are finite numbers, they are compared by value (1, 1.0 and "1" are the same class) and classes
+    are in numerical order. Otherwise labels are text and classes are in alphabetical order. Words that often
+    mark a missing label are refused, because they could also name a class. So is -1, unless the labels are just
+    -1 and 1, the usual code of two classes.
 
     Parameters
     ----------
     values : iterable
         The labels.
     place : callable
-        Says where the label with a given position is, for messages.
+        Describes where the label at a given position is, for error messages.
 
     Examples
     --------
@@ -47,32 +47,41 @@ def encode_classes(
     (array([ 0,  1, -1]), ('-1', '1'))
     """
     names = [_class_name(value) for value in values]
-    parsed = [None if name is None else _number(name) for name in names]
-    plus_minus = {number for name, number in zip(names, parsed, strict=True) if name is not None} == {-1, 1}
-    for i, (name, number) in enumerate(zip(names, parsed, strict=True)):
-        if name is not None and (name.lower() in _MISSING_WORDS or (number == UNLABELED and not plus_minus)):
+    numeric = {name: _number(name) for name in names if name is not None}
+    _refuse_ambiguous(names, numeric, place)
+    exact = {name: number for name, number in numeric.items() if number is not None}
+    if len(exact) == len(numeric):
+        code, classes = _by_value(exact)
+    else:
+        classes = sorted(numeric)
+        code = {name: k for k, name in enumerate(classes)}
+    labels = [UNLABELED if name is None else code[name] for name in names]
+    return np.array(labels, dtype=np.int64), tuple(classes)
+
+
+def _refuse_ambiguous(
+    names: Sequence[str | None], numeric: Mapping[str, Decimal | None], place: Callable[[int], str]
+) -> None:
+    plus_minus = set(numeric.values()) == {-1, 1}
+    for i, name in enumerate(names):
+        if name is not None and (name.lower() in _MISSING_WORDS or (numeric[name] == UNLABELED and not plus_minus)):
             raise InvalidInput(
                 f"expected the name of a class, got {name!r} in {place(i)}, which may stand for no label; "
                 f"leave the field empty for an unlabelled node, or give the class another name"
             )
-    known = [number for name, number in zip(names, parsed, strict=True) if name is not None]
-    numerical = None not in known
-    if numerical:
-        spelling: dict[Decimal, str] = {}
-        for name, number in zip(names, parsed, strict=True):
-            if name is not None and number is not None:
-                spelling.setdefault(number, _spelled(number, name))
-        names = [None if number is None else spelling[number] for number in parsed]
-        classes = [spelling[number] for number in sorted(spelling)]
-    else:
-        classes = sorted({name for name in names if name is not None})
-    position = {name: k for k, name in enumerate(classes)}
-    labels = [UNLABELED if name is None else position[name] for name in names]
-    return np.array(labels, dtype=np.int64), tuple(classes)
+
+
+def _by_value(numeric: Mapping[str, Decimal]) -> tuple[dict[str, int], list[str]]:
+    """Number the classes by their values; return the class of each name, and how each class is first spelled."""
+    spelling: dict[Decimal, str] = {}
+    for name, number in numeric.items():
+        spelling.setdefault(number, _spelled(number, name))
+    rank = {number: k for k, number in enumerate(sorted(spelling))}
+    return {name: rank[number] for name, number in numeric.items()}, [spelling[number] for number in rank]
 
 
 def _class_name(value: Any) -> str | None:
-    # pandas has its own missing value, which is neither None nor a number; it prints as <NA>.
+    # The missing values of pandas are neither None nor a number; they print as <NA> and NaT.
     if value is None or str(value) in ("", "<NA>", "NaT"):
         return None
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
@@ -87,7 +96,7 @@ def _class_name(value: Any) -> str | None:
 
 
 def _number(name: str) -> Decimal | None:
-    """The finite number that a name is, exactly (long ids stay apart); None where it is another text."""
+    """Return the finite number that a name spells, exactly (long ids stay distinct); None if it spells none."""
     try:
         number = Decimal(name)
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""The graph that everything starts from: validated on construction, immutable afterwards.
+"""The graph, with node features and node labels, that every certificate starts from.
 
 Throughout the package, n is the number of nodes, d the number of features and K the number of classes.
 """
@@ -9,8 +9,8 @@ import copy
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,16 +38,17 @@ from labelcert.graphs.validation import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+    from labelcert.arrays import Float, Int, Text
+    from labelcert.graphs.validation import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A graph with node features and node labels; validated on construction, immutable afterwards.
 
-    Any dense or SciPy sparse matrix is accepted for `adjacency` and `features`; both are copied, brought to
-    float64 and made read-only. A sparse matrix is handed out as a new object over the same read-only arrays, so
-    that SciPy's methods in place (`setdiag`, `resize`) do not reach the graph.
+    `adjacency` and `features` may be dense or SciPy sparse matrices. Both are copied to read-only float64. Every
+    access to a sparse matrix returns a new object over the same read-only arrays, so that SciPy's in-place
+    methods (`setdiag`, `resize`) do not change the graph.
 
     Parameters
     ----------
@@ -58,9 +59,9 @@ class Graph:
     labels : ndarray of int64, shape (n,)
         Classes 0..K-1, and -1 for an unlabelled node.
     class_names : tuple of str, length K
-        Names of the classes; the numbers 0..K-1 where none are given.
+        Names of the classes. Defaults to the numbers 0..K-1.
     node_names : tuple of str, length n, or None
-        Distinct names of the nodes; None where nodes are known by their index only.
+        Distinct names of the nodes; None if nodes are known by their index only.
     name : str
         Name of the graph, for reports.
     directed : bool
@@ -76,8 +77,8 @@ class Graph:
     """
 
     adjacency: SparseMatrix
-    features: FloatArray | SparseMatrix
-    labels: IntArray
+    features: Float | SparseMatrix
+    labels: Int
     class_names: tuple[str, ...] = ()
     node_names: tuple[str, ...] | None = None
     name: str = "graph"
@@ -97,7 +98,7 @@ class Graph:
             object.__setattr__(self, field, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copies and unpickled graphs are checked and made read-only again.
+        # Copied and unpickled graphs are validated and made read-only again.
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
@@ -107,7 +108,7 @@ class Graph:
 
     @property
     def n_edges(self) -> int:
-        """Number of edges: unordered pairs of nodes (ordered where directed), a self-loop counting once."""
+        """Number of edges: unordered pairs of nodes, or ordered ones if directed; a self-loop counts once."""
         if self.directed:
             return int(self.adjacency.nnz)
         loops = int(np.count_nonzero(self.adjacency.diagonal()))
@@ -123,12 +124,6 @@ class Graph:
         """Number of classes K."""
         return len(self.class_names)
 
-    @property
-    def class_sizes(self) -> tuple[int, ...]:
-        """Number of labelled nodes in each class 0..K-1."""
-        known = self.labels[self.labels != UNLABELED]
-        return tuple(np.bincount(known, minlength=self.n_classes).tolist())
-
     def __repr__(self) -> str:
         unlabeled = int(np.count_nonzero(self.labels == UNLABELED))
         parts = [
@@ -142,32 +137,48 @@ class Graph:
             parts.append(f"{unlabeled} unlabelled")
         return f"Graph({', '.join(parts)})"
 
-    def node_indices(self, names: Iterable[str]) -> IntArray:
-        """Indices of the nodes with the given names, in the order given.
+    def names(self, nodes: ArrayLike) -> list[str]:
+        """Return the names of nodes (indices or a boolean mask); their indices as text if the graph has no names.
 
         Examples
         --------
-        >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob"))
-        >>> graph.node_indices(["bob"])
-        array([1])
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).names([1, 0])
+        ['bob', 'ann']
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).names([1])
+        ['1']
         """
-        if self.node_names is None:
-            raise InvalidInput(
-                f"expected a graph with node names, but {self.name!r} has none; address its nodes by index "
-                f"0..{self.n_nodes - 1}"
-            )
-        position = {name: i for i, name in enumerate(self.node_names)}
-        wanted = [str(name) for name in names]
-        unknown = next((name for name in wanted if name not in position), None)
-        if unknown is not None:
-            raise InvalidInput(
-                f"expected names of nodes of {self.name!r} (such as {self.node_names[0]!r}), got "
-                f"{unknown!r}; correct the name or add the node to the graph"
-            )
-        return np.array([position[name] for name in wanted], dtype=np.int64)
+        index = as_indices(nodes, n_nodes=self.n_nodes).tolist()
+        return [str(i) for i in index] if self.node_names is None else [self.node_names[i] for i in index]
+
+    def positions(self) -> dict[str, int]:
+        """Return the index of each node by its name (see `names`); computed once, not to be changed.
+
+        Examples
+        --------
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).positions()
+        {'ann': 0, 'bob': 1}
+        """
+        return self._positions
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names(range(self.n_nodes)))}
+
+    def named_labels(self, nodes: ArrayLike) -> Text:
+        """Return the names of the classes of nodes (indices or a boolean mask); '' for an unlabelled node.
+
+        Examples
+        --------
+        >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [1, -1], class_names=("cat", "dog"))
+        >>> graph.named_labels([0, 1]).tolist()
+        ['dog', '']
+        """
+        index = as_indices(nodes, n_nodes=self.n_nodes)
+        # The label of an unlabelled node is -1, which picks the last entry.
+        return np.array([*self.class_names, ""], dtype=np.str_)[self.labels[index]]
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
-        """Subgraph induced by `nodes` (indices or a boolean mask), in the order given; all classes are kept.
+        """Return the subgraph induced by `nodes` (indices or a boolean mask), in the given order, with all classes.
 
         Examples
         --------
@@ -187,7 +198,7 @@ class Graph:
         )
 
     def fingerprint(self) -> str:
-        """SHA-256 of adjacency, features and labels, whatever their storage; names do not enter.
+        """Return the SHA-256 of adjacency, features and labels, independent of their storage and of all names.
 
         Examples
         --------
@@ -207,11 +218,11 @@ class Graph:
         return digest.hexdigest()
 
     def to_npz(self, path: str | os.PathLike[str]) -> Path:
-        """Write the graph as one npz in the normalised format (no pickle), replacing `path` in one step.
+        """Write the graph to one npz without pickled content, replacing `path` in one step.
 
-        Arrays: `adj_indptr`, `adj_indices`, `adj_shape` and, where weights differ from 1, `adj_data`;
-        features either as CSR (`x_indptr`, `x_indices`, `x_data`, `x_shape`) or dense (`x`); `labels`; and
-        `class_names`, `node_names`, `name`, `directed`.
+        The arrays are `adj_indptr`, `adj_indices`, `adj_shape` and, if any weight is not 1, `adj_data`; features
+        as CSR (`x_indptr`, `x_indices`, `x_data`, `x_shape`) or dense (`x`); `labels`; and `class_names`,
+        `node_names`, `name` and `directed`.
 
         Examples
         --------
@@ -243,8 +254,8 @@ class Graph:
         if self.node_names is not None:
             arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
         target = Path(path)
-        # A reader, or a second process that loads the same dataset, never sees a half-written file. Unlike
-        # one of `tempfile`, this file gets the permissions of any other new file.
+        # Other processes never see a half-written file. `tempfile` would give it other permissions than a new
+        # file normally has.
         temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
         try:
             with temporary.open("xb") as stream:
@@ -257,18 +268,18 @@ class Graph:
 
     @classmethod
     def from_npz(cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None) -> Graph:
-        """Read a graph from one npz in the normalised format (see `to_npz`); pickled content is refused.
+        """Read a graph from an npz as `to_npz` writes it; pickled content is refused.
 
         Parameters
         ----------
         path : path
-            The file; only `adj_indptr`, `adj_indices`, `adj_shape` and `labels` must be in it. Without
-            features in it, they are the identity.
+            The file. Only `adj_indptr`, `adj_indices`, `adj_shape` and `labels` are required; features default
+            to the identity matrix.
         name : str, optional
-            Name of the graph; otherwise the one in the file, or the file's own name (with its suffix, so
-            that it is not taken for the dataset of that name).
+            Name of the graph. Defaults to the name in the file, else to the file name, with its suffix, so that
+            the graph is not taken for the dataset of that name.
         directed : bool, optional
-            Otherwise the value in the file or, where it has none, whether the adjacency is asymmetric.
+            Defaults to the value in the file, else to whether the adjacency matrix is asymmetric.
 
         Examples
         --------
@@ -312,7 +323,7 @@ class Graph:
 
 
 class _OwnHeader:
-    """Field whose sparse matrix comes out as a new object over the same arrays; dense ones as they are."""
+    """Field that returns a sparse matrix as a new object over the same arrays, and a dense one as it is."""
 
     def __init__(self, field: str) -> None:
         self._key = f"_{field}"
@@ -327,6 +338,6 @@ class _OwnHeader:
         vars(graph)[self._key] = value
 
 
-# Set after the fact: in the body of the class, a dataclass would take them for default values.
+# Set here, because in the body of the class a dataclass would take them for default values.
 for _field in ("adjacency", "features"):
     setattr(Graph, _field, _OwnHeader(_field))

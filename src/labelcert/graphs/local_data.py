@@ -1,17 +1,18 @@
-"""Where local copies of datasets lie: the folder the user names, or the user's cache."""
+"""The folder that holds local copies of the datasets: one the user names, or the user's cache."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+
+import platformdirs
 
 DATA_DIR_VARIABLE = "LABELCERT_DATA_DIR"
 """Environment variable that names the folder with local copies of the datasets."""
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Folder with local copies: `data_dir`, else what LABELCERT_DATA_DIR names, else the user's cache.
+    """Return `data_dir` if given, else the folder that LABELCERT_DATA_DIR names, else the user's cache.
 
     Examples
     --------
@@ -23,17 +24,11 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
 
 def user_cache() -> Path:
-    """Folder in the user's cache where downloaded datasets are kept.
+    """Return the folder in the user's cache that holds downloaded datasets.
 
     Examples
     --------
     >>> user_cache().name
     'labelcert'
     """
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "labelcert"
+    return platformdirs.user_cache_path("labelcert", appauthor=False, opinion=False)

@@ -1,4 +1,4 @@
-"""Steps from a raw graph to the graph of an experiment; each takes a graph and returns a new one."""
+"""The steps that prepare a raw graph for an experiment; each takes a graph and returns a new one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def symmetrize(graph: Graph) -> Graph:
-    """Undirected graph with the larger of the two weights between each pair: A or Aᵀ where unweighted.
+    """Make a graph undirected; each pair gets the larger of its two weights (A or Aᵀ if unweighted).
 
     Examples
     --------
@@ -32,7 +32,7 @@ def symmetrize(graph: Graph) -> Graph:
 
 
 def drop_self_loops(graph: Graph) -> Graph:
-    """The graph without edges from a node to itself.
+    """Remove the edges from a node to itself.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def drop_self_loops(graph: Graph) -> Graph:
 
 
 def binarize_features(graph: Graph) -> Graph:
-    """Features replaced by 1 where they are positive and by 0 elsewhere.
+    """Replace positive features by 1 and all others by 0.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def binarize_features(graph: Graph) -> Graph:
 
 
 def drop_nodes_without_features(graph: Graph) -> Graph:
-    """Subgraph of the nodes with at least one feature different from 0.
+    """Keep the nodes with at least one non-zero feature.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def drop_nodes_without_features(graph: Graph) -> Graph:
 
 
 def drop_isolated_nodes(graph: Graph) -> Graph:
-    """Subgraph of the nodes that have an edge, in or out; a self-loop is one.
+    """Keep the nodes with at least one edge, in or out; a self-loop counts.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def drop_isolated_nodes(graph: Graph) -> Graph:
 
 
 def largest_component(graph: Graph) -> Graph:
-    """Largest (weakly) connected component, nodes in ascending order; the first one where sizes tie.
+    """Keep the largest (weakly) connected component, the first one among equals; nodes keep their order.
 
     Examples
     --------
@@ -99,9 +99,9 @@ def largest_component(graph: Graph) -> Graph:
 
 
 def two_largest_classes(graph: Graph) -> Graph:
-    """Binary graph: subgraph of the two most frequent classes without its isolated nodes.
+    """Keep the two most frequent classes, then drop isolated nodes.
 
-    The most frequent class becomes 1 and the second 0; where sizes tie, the class seen first comes first.
+    The most frequent class becomes 1 and the second 0. Among equals, the class seen first comes first.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def two_largest_classes(graph: Graph) -> Graph:
     if len(frequent) < 2:
         raise InvalidInput(
             f"expected at least two classes among the labels of {graph.name!r}, got {len(frequent)}; "
-            f"a binary graph cannot be made of it"
+            f"it cannot be made binary"
         )
     first, second = (label for label, _ in frequent)
     kept = graph.subgraph(np.isin(graph.labels, (first, second)))

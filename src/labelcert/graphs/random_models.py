@@ -1,7 +1,7 @@
 """Random graphs with two classes: the contextual stochastic block model and contextual Barabási-Albert.
 
 Both draw labels y ∈ {0, 1}, features X | y ~ N(±μ, σ² I) in d dimensions, and edges given the labels. The
-defaults are the paper's settings; for them the draws are those behind its tables, number for number.
+defaults are the paper's settings and reproduce the draws behind its tables, number for number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from labelcert.graphs.validation import FloatArray, IntArray
+    from labelcert.arrays import Float, Int
 
     Order: TypeAlias = Literal["stable", "published"]
 
@@ -54,10 +54,10 @@ def csbm(
     order: Order = "stable",
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Graph:
-    """Graph from the contextual stochastic block model, nodes sorted by class.
+    """Draw a graph from the contextual stochastic block model; nodes are sorted by class.
 
-    An edge within a class has probability p = 2 · `within_degree` / (n-1), one between the classes
-    q = 2 · `between_degree` / (n-1).
+    An edge has probability p = 2 · `within_degree` / (n-1) within a class, and q = 2 · `between_degree` / (n-1)
+    between the classes.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def csbm(
     seed : int
         Seed of ``Generator(PCG64(seed))``.
     within_degree, between_degree : float
-        Expected number of neighbours in the node's own class and in the other one.
+        Expected number of neighbours in a node's own class and in the other one.
     density : float
         Factor on both degrees (the paper's density study: 2 and 0.5).
     homophily : float
@@ -76,12 +76,12 @@ def csbm(
     sigma : float
         Standard deviation σ of each feature.
     n_features : int, optional
-        Number of features d; round(n / ln² n) where not given.
+        Number of features d. Defaults to round(n / ln² n).
     order : {"stable", "published"}
-        How nodes of a class are ordered: as drawn, or as in the paper's runs (n = 200 and seeds 0 to 4 only,
-        from `random_graph_orders.npz` in the data folder). Splits depend on it, the graph otherwise does not.
+        Order of the nodes within a class: as drawn, or as in the paper's runs (n = 200 and seeds 0 to 4 only,
+        from `random_graph_orders.npz` in the data folder). Only splits depend on it.
     data_dir : path, optional
-        The data folder, where `order` is "published"; see `load_dataset`.
+        The data folder, needed if `order` is "published"; see `load_dataset`.
 
     Examples
     --------
@@ -120,10 +120,10 @@ def cba(
     order: Order = "stable",
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Graph:
-    """Graph from the contextual Barabási-Albert model, nodes sorted by class.
+    """Draw a graph from the contextual Barabási-Albert model; nodes are sorted by class.
 
-    Node i draws m times among the nodes j < i with probability proportional to (1 + deg j) · w, where w is
-    the affinity of the two classes; a node drawn more than once is one neighbour.
+    Node i draws m times among the nodes j < i, with probability proportional to (1 + deg j) · w, where w is the
+    affinity of the two classes. A node that is drawn more than once becomes one neighbour.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _require_positive(**values: float) -> None:
 
 
 def _feature_model(n: int, n_features: int | None, separation: float, sigma: float) -> tuple[int, float]:
-    """Number of features d and the entry of the class mean μ."""
+    """Return the number of features d and the entry of the class mean μ."""
     if whole_number(n, "n") < 2:
         raise InvalidInput(f"expected at least 2 nodes, got n={n}")
     _require_positive(sigma=sigma)
@@ -183,8 +183,8 @@ def _feature_model(n: int, n_features: int | None, separation: float, sigma: flo
     return d, separation * sigma / (2 * math.sqrt(d))
 
 
-def _class_features(rng: _NormalSampler, y: IntArray, mean: float, sigma: float, d: int) -> FloatArray:
-    # The paper's draws passed through single precision, mean included; later digits would not be theirs.
+def _class_features(rng: _NormalSampler, y: Int, mean: float, sigma: float, d: int) -> Float:
+    # The paper's draws, mean included, passed through single precision.
     mu = np.full(d, mean, dtype=np.float32)
     covariance = sigma**2 * np.eye(d)
     X = np.empty((len(y), d))
@@ -195,7 +195,7 @@ def _class_features(rng: _NormalSampler, y: IntArray, mean: float, sigma: float,
     return X
 
 
-def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | os.PathLike[str] | None) -> IntArray:
+def _node_order(model: str, y: Int, seed: int, order: str, data_dir: str | os.PathLike[str] | None) -> Int:
     if order == "stable":
         return np.argsort(y, kind="stable")
     if order != "published":
@@ -204,8 +204,8 @@ def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | 
     path = data_folder(data_dir) / ORDERS_FILE
     if not path.is_file():
         raise DataUnavailable(
-            f"the published node order needs the file {ORDERS_FILE}, which is not in {path.parent}; name "
-            f"the folder that has it with data_dir or LABELCERT_DATA_DIR, or use order='stable'"
+            f"the published node order needs the file {ORDERS_FILE}, which is not in {path.parent}; name the folder "
+            f"that has it in data_dir or {DATA_DIR_VARIABLE}, or use order='stable'"
         )
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as orders:
@@ -225,7 +225,7 @@ def _node_order(model: str, y: IntArray, seed: int, order: str, data_dir: str | 
     return published
 
 
-def _sorted_by_class(name: str, X: FloatArray, A: ArrayLike, y: IntArray, order: IntArray) -> Graph:
+def _sorted_by_class(name: str, X: Float, A: ArrayLike, y: Int, order: Int) -> Graph:
     adjacency = np.asarray(A, dtype=np.float64)
     return Graph(
         adjacency=adjacency[np.ix_(order, order)],  # type: ignore[arg-type]

@@ -1,10 +1,9 @@
 """Reads the data in a pickle without executing it.
 
-A pickle is a program for a stack machine that may import and call anything. This module never hands one to
-`pickle`: it lets `pickletools` split the bytes into instructions (which runs none of them) and interprets
-the few that plain data need. A global name is only ever a string here, looked up in a fixed table of
-constructors for arrays, CSR matrices and dictionaries; every other name, and every other instruction, is
-refused.
+A pickle is a program for a stack machine that may import and call anything. This module never calls
+`pickle`. It lets `pickletools` split the bytes into instructions, without running any, and interprets the few
+that plain data need. A global name is only a string, looked up in a fixed table of constructors for arrays, CSR
+matrices and dictionaries. Every other name, and every other instruction, is refused.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ _MARK = object()
 
 
 def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
-    r"""Numbers, text, lists, tuples, dictionaries, arrays and CSR matrices in a pickle (protocols 0 to 3).
+    r"""Read numbers, text, lists, tuples, dictionaries, arrays and CSR matrices from a pickle (protocols 0 to 3).
 
     Parameters
     ----------
     content : bytes
-        The pickle, as Python 2 or 3 wrote it. Strings of Python 2 are read as Latin-1.
+        The pickle, written by Python 2 or 3. Strings of Python 2 are read as Latin-1.
     what : str
-        What is being read, named in messages.
+        What is being read; error messages name it.
 
     Raises
     ------
     DataUnavailable
-        If the pickle asks for anything else, is damaged, or is nested or shares its parts so much that reading
-        it would take all memory.
+        If the pickle contains anything else, is damaged, or is nested or shared so much that reading it would
+        exhaust the memory.
 
     Examples
     --------
@@ -51,7 +50,7 @@ def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
     [1, 2]
     >>> read_pickled_data(b"cos\nsystem\n(S'true'\ntR.")
     Traceback (most recent call last):
-    labelcert.errors.DataUnavailable: the file asks for 'os.system', ... nothing of it was run...
+    labelcert.errors.DataUnavailable: the file asks for 'os.system', ... nothing in it was run...
     """
     machine = _StackMachine(what)
     try:
@@ -78,14 +77,14 @@ def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
 
 @dataclass(frozen=True)
 class _Name:
-    """A global name that the pickle mentions; it stands for nothing until a rule below says so."""
+    """A global name in the pickle; it means nothing until a rule below gives it a meaning."""
 
     path: str
 
 
 @dataclass
 class _Blank:
-    """An object under construction: what it will be, and the state that the pickle gives it."""
+    """An object under construction: its kind, and the state that the pickle gives it."""
 
     kind: str
     state: Any = None
@@ -94,14 +93,14 @@ class _Blank:
 
 @dataclass
 class _Extent:
-    """How deep a value is nested, and how many values it has with shared parts counted every time."""
+    """How deep a value is nested, and how many values it contains, counting shared parts each time."""
 
     depth: int = 0
     size: int = 1
 
 
 def _check_extent(root: Any) -> None:
-    """Refuse what is nested too deep, contains itself or unfolds to too much; without recursion."""
+    """Refuse a value that is nested too deep, contains itself or unfolds to too much, without recursion."""
     known: dict[int, _Extent | None] = {}
     waiting: list[tuple[Any, bool]] = [(root, False)]
     while waiting:
@@ -115,7 +114,7 @@ def _check_extent(root: Any) -> None:
                 raise ValueError(f"it unfolds to more than {_LARGEST} values")
             known[id(value)] = extent
         elif _is_container(value) and id(value) not in known:
-            # None marks what is being looked at: whoever meets it again is one of its own parts.
+            # None marks a value whose parts are being visited; meeting it again means that it contains itself.
             known[id(value)] = None
             waiting.append((value, True))
             waiting.extend((part, False) for part in _parts(value) if _is_container(part))
@@ -323,7 +322,7 @@ class _StackMachine:
         else:
             raise DataUnavailable(
                 f"{self.what} uses the pickle instruction {name}, which plain data do not need; "
-                f"nothing of it was run, and the file is refused"
+                f"nothing in it was run, and the file is refused"
             )
 
     def _name(self, argument: Any) -> _Name:
@@ -331,7 +330,7 @@ class _StackMachine:
         if path not in _KNOWN:
             raise DataUnavailable(
                 f"{self.what} asks for {path!r}, which is neither an array nor a dictionary; "
-                f"nothing of it was run, and the file is refused"
+                f"nothing in it was run, and the file is refused"
             )
         return _Name(path)
 
@@ -367,7 +366,7 @@ class _StackMachine:
 def _pairs(items: list[Any]) -> dict[Any, Any]:
     if len(items) % 2:
         raise ValueError("a dictionary has a key without a value")
-    # Other keys would be hashed, which takes for ever, or all of the stack, on tuples made for it.
+    # Hashing other keys could take forever, or overflow the stack, on tuples crafted for that.
     if not all(type(key) in (int, str, bytes) for key in items[::2]):
         raise ValueError("a dictionary has a key that is neither text nor a whole number")
     return dict(zip(items[::2], items[1::2], strict=True))

@@ -1,6 +1,6 @@
-"""Which nodes have labels and which are tested: the splits of the paper, and the user's own.
+"""Splits of the nodes into labelled and test nodes: those of the paper, and the user's own.
 
-Every random choice starts a fresh ``Generator(PCG64(seed))``, so that a seed names a split for good.
+Every random choice starts a fresh ``Generator(PCG64(seed))``, so that a seed always gives the same split.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from labelcert.graphs.validation import UNLABELED, as_indices, checked_seed, who
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from labelcert.graphs.validation import IntArray
+    from labelcert.arrays import Int
+
+TEST_FRACTION = 0.1
+"""Share of each class that the paper's split of a real graph holds out for testing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +30,7 @@ class Split:
     Parameters
     ----------
     train, validation : ndarray of int64
-        The labelled nodes, whose labels a certificate lets the adversary change.
+        The labelled nodes; a certificate lets the adversary change their labels.
     test : ndarray of int64
         Nodes held out for testing.
     unlabeled : ndarray of int64
@@ -40,10 +43,10 @@ class Split:
     (array([3, 1, 0]), array([4, 2]))
     """
 
-    train: IntArray
-    validation: IntArray
-    test: IntArray
-    unlabeled: IntArray
+    train: Int
+    validation: Int
+    test: Int
+    unlabeled: Int
 
     def __post_init__(self) -> None:
         limit = np.iinfo(np.int64).max
@@ -61,23 +64,22 @@ class Split:
             )
 
     @property
-    def labeled(self) -> IntArray:
-        """Training nodes followed by validation nodes: the m labels that a certificate is about."""
+    def labeled(self) -> Int:
+        """The m labelled nodes: training nodes, then validation nodes."""
         return np.concatenate((self.train, self.validation))
 
     @property
-    def pool(self) -> IntArray:
-        """Unlabelled nodes followed by test nodes: the pool P that test nodes are drawn from."""
+    def pool(self) -> Int:
+        """The pool P that test nodes are drawn from: unlabelled nodes, then test nodes."""
         return np.concatenate((self.unlabeled, self.test))
 
 
-def balanced_split(graph: Graph, *, per_class: int = 5, test_fraction: float = 0.1, seed: int = 0) -> Split:
-    """Split of the paper for real graphs, with 2 · `per_class` labelled nodes in each class.
+def balanced_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
+    """Return the paper's split of a real graph, with 2 · `per_class` labelled nodes in each class.
 
-    The nodes of each class are permuted: the first `per_class` are for training, the next `per_class` for
-    validation and the next ⌈`test_fraction` · class size⌉ for testing; then train, validation and test are
-    permuted in that order. All other nodes, those without a label among them, are unlabelled, in ascending
-    order.
+    The nodes of each class are permuted. The first `per_class` are for training, the next `per_class` for
+    validation and the next 10 % of the class (rounded up) for testing. Then train, validation and test are
+    permuted, in that order. All other nodes are unlabelled, in ascending order.
 
     Examples
     --------
@@ -86,13 +88,11 @@ def balanced_split(graph: Graph, *, per_class: int = 5, test_fraction: float = 0
     >>> len(split.labeled), len(split.test), len(split.unlabeled)
     (8, 4, 22)
     """
-    if not 0 <= test_fraction <= 1:
-        raise InvalidInput(f"expected a test fraction between 0 and 1, got {test_fraction}")
     rng = _generator(seed)
     train, validation, test = [], [], []
     for members in _members_by_class(graph, per_class):
         shuffled = rng.permutation(members)
-        n_test = int(np.ceil(test_fraction * len(members)))
+        n_test = int(np.ceil(TEST_FRACTION * len(members)))
         train.append(shuffled[:per_class])
         validation.append(shuffled[per_class : 2 * per_class])
         test.append(shuffled[2 * per_class : 2 * per_class + n_test])
@@ -102,10 +102,10 @@ def balanced_split(graph: Graph, *, per_class: int = 5, test_fraction: float = 0
 
 
 def exhaustive_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Split:
-    """Split of the paper for CSBM and CBA graphs: every labelled-class node is train, validation or test.
+    """Return the paper's split of a CSBM or CBA graph: every node is for training, validation or testing.
 
-    The nodes of each class, in turn, are permuted: the first `per_class` are for training, the next
-    `per_class` for validation and the others for testing. Nodes without a label are unlabelled.
+    The nodes of each class are permuted. The first `per_class` are for training, the next `per_class` for
+    validation and the others for testing. Nodes without a label, if any, are unlabelled.
 
     Examples
     --------
@@ -125,16 +125,16 @@ def exhaustive_split(graph: Graph, *, per_class: int = 5, seed: int = 0) -> Spli
 
 
 def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), test: ArrayLike | None = None) -> Split:
-    """Split from the user's own indices or boolean masks.
+    """Build a split from indices or boolean masks.
 
     Parameters
     ----------
     graph : Graph
-        The graph; training and validation nodes must have labels in it.
+        The graph; its training and validation nodes must have labels.
     train, validation : array of int, or boolean mask of shape (n,)
         The labelled nodes.
     test : array of int, or boolean mask of shape (n,), optional
-        Test nodes; all nodes that are not labelled where not given.
+        Test nodes. Defaults to all other nodes.
 
     Examples
     --------
@@ -160,8 +160,8 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
     return Split(train=chosen, validation=checked, test=tested, unlabeled=rest)
 
 
-def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> IntArray:
-    """The paper's test nodes for collective certificates: `count` nodes of the pool, or all where fewer.
+def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> Int:
+    """Return the paper's test nodes for collective certificates: `count` nodes of the pool, or all if fewer.
 
     Examples
     --------
@@ -177,10 +177,10 @@ def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> IntAr
     return _generator(seed).choice(pool, count, replace=False)
 
 
-def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> IntArray:
-    """The paper's test nodes for several classes, as even over the classes as `count` allows.
+def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> Int:
+    """Return the paper's test nodes for several classes, spread evenly over the classes.
 
-    Target τ = 0..count-1 is of class τ mod K: entry ⌊τ / K⌋ of that class's part of the pool, permuted.
+    Target τ = 0..count-1 is of class τ mod K: it is entry ⌊τ / K⌋ of the permuted nodes of that class in the pool.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def _no_labels(graph: Graph) -> InvalidInput:
     return InvalidInput(f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes")
 
 
-def _members_by_class(graph: Graph, per_class: int) -> list[IntArray]:
+def _members_by_class(graph: Graph, per_class: int) -> list[Int]:
     if whole_number(per_class, "per_class") < 1:
         raise InvalidInput(f"expected at least one training node per class, got per_class={per_class}")
     if graph.n_classes == 0:

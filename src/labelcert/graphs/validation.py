@@ -1,4 +1,4 @@
-"""What makes a graph valid: every check that `Graph` runs on what it is given, and on what it reads."""
+"""The checks that `Graph` runs on its arguments and on the files that it reads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from labelcert.errors import InvalidInput
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    FloatArray: TypeAlias = NDArray[np.float64]
-    IntArray: TypeAlias = NDArray[np.int64]
+    from labelcert.arrays import Float, Int, Values
+
     SparseMatrix: TypeAlias = csr_array[np.float64, tuple[int, int]]
 
 UNLABELED = -1
@@ -41,13 +41,13 @@ DAMAGED_NPZ = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What NumPy raises on an npz that is damaged, encrypted, pickled or no npz at all."""
+"""What NumPy raises on an npz that is damaged, encrypted or pickled, or on a file that is not an npz."""
 
 _PLAUSIBLE_CLASSES = 10_000
 
 
 def reason(error: BaseException) -> str:
-    r"""First line of an error's text, for a message in one line.
+    r"""Return the first line of an error's text, so that messages stay on one line.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def reason(error: BaseException) -> str:
 
 
 def whole_number(value: Any, what: str) -> int:
-    """An int from an int of Python or NumPy; everything else is refused, 2.0 and True included.
+    """Return a Python or NumPy integer as an int; refuse everything else, including 2.0 and True.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def whole_number(value: Any, what: str) -> int:
 
 
 def checked_seed(value: Any) -> int:
-    """Seed of a random generator; refused unless it is a non-negative int.
+    """Return the seed of a random generator; refuse anything but a non-negative integer.
 
     Examples
     --------
@@ -84,17 +84,17 @@ def checked_seed(value: Any) -> int:
     return int(value)
 
 
-def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArray:
-    """Distinct node indices from a list of indices (order kept) or from a boolean mask over all nodes.
+def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
+    """Return distinct node indices from a list of indices (in its order) or a boolean mask over all nodes.
 
     Parameters
     ----------
     nodes : array of int, or of bool with shape (n,)
-        The user's choice of nodes; negative indices are refused, since they are rarely meant.
+        The chosen nodes; negative indices are refused, because they are rarely intended.
     n_nodes : int
         Number of nodes n.
     what : str
-        What the nodes are for, named in messages.
+        What the nodes are for; error messages name it.
 
     Returns
     -------
@@ -141,16 +141,16 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> IntArr
     return index
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    # NumPy lets the owner of a buffer make it writable again, but not a view of a read-only one. SciPy's arrays
-    # may themselves be views of longer ones, which would stay writable.
+def _read_only(array: Values) -> Values:
+    # The owner of a buffer can make it writable again; a view of a read-only array cannot. SciPy's arrays may
+    # themselves be views of longer ones, which would stay writable.
     owner = array if array.base is None else array.copy()
     owner.setflags(write=False)
     return owner.view()
 
 
 def canonical_csr(matrix: Any) -> SparseMatrix:
-    """Float64 CSR copy with sorted indices, merged duplicates and no stored zeros."""
+    """Return a float64 CSR copy with sorted indices, merged duplicates and no stored zeros."""
     csr = csr_array(matrix, dtype=np.float64, copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()
@@ -158,8 +158,7 @@ def canonical_csr(matrix: Any) -> SparseMatrix:
 
 
 def _frozen_csr(matrix: SparseMatrix) -> SparseMatrix:
-    # SciPy computes these flags on first use and would sort in place; asking now keeps later calls off the
-    # arrays.
+    # SciPy computes these flags on first use and may then sort in place, so ask before the arrays are read-only.
     _ = matrix.has_sorted_indices, matrix.has_canonical_format
     matrix.data = _read_only(matrix.data)
     matrix.indices = _read_only(matrix.indices)
@@ -167,18 +166,18 @@ def _frozen_csr(matrix: SparseMatrix) -> SparseMatrix:
     return matrix
 
 
-def assembled_csr(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any], *, what: str
-) -> SparseMatrix:
-    """CSR matrix from its parts; refused unless they fit together."""
+def assembled_csr(data: Values, indices: Values, indptr: Values, shape: Values, *, what: str) -> SparseMatrix:
+    """Build a CSR matrix from its parts; refuse parts that do not fit together."""
     parts = {"data": data, "indices": indices, "indptr": indptr, "shape": shape}
     try:
         for part, array in parts.items():
-            # An empty list has no integers to show in its type.
+            # An empty list does not have an integer type.
             kinds = "biuf" if part == "data" or array.size == 0 else "iu"
             if array.ndim != 1 or array.dtype.kind not in kinds:
                 numbers = "real numbers" if part == "data" else "whole numbers"
-                raise ValueError(f"its {part} is no list of {numbers} (type {array.dtype}, shape {array.shape})")
+                raise ValueError(
+                    f"its part {part!r} is not a list of {numbers} (type {array.dtype}, shape {array.shape})"
+                )
         if shape.size != 2 or shape.min() < 0:
             raise ValueError(f"its shape is {shape.tolist()} instead of two numbers of rows and columns")
         index_type = np.int64 if indices.size == 0 else indices.dtype
@@ -190,7 +189,7 @@ def assembled_csr(
 
 
 def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
-    """First pair (i, j) whose two weights differ, or None where the matrix is symmetric."""
+    """Return the first pair (i, j) whose two weights differ, or None if the matrix is symmetric."""
     difference = (adjacency - adjacency.T).tocoo()
     nonzero = np.flatnonzero(difference.data)
     if nonzero.size == 0:
@@ -202,7 +201,7 @@ def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
 def _as_matrix(value: Any, *, what: str) -> Any:
     try:
         matrix: Any = value if sp.issparse(value) else np.asarray(value)
-        # NumPy would drop the imaginary part, and turn dates into a count of days or nanoseconds.
+        # NumPy would drop imaginary parts, and turn dates into numbers of days or nanoseconds.
         if matrix.dtype.kind in "cmM":
             raise TypeError(f"real numbers are needed, not values of type {matrix.dtype}")
         return matrix if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
@@ -213,7 +212,7 @@ def _as_matrix(value: Any, *, what: str) -> Any:
 
 
 def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
-    """Read-only CSR adjacency; refused unless square, finite, non-negative and (undirected) symmetric."""
+    """Return a read-only CSR adjacency matrix that is square, finite, non-negative and, if undirected, symmetric."""
     matrix = _as_matrix(value, what="the adjacency matrix")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         shape = "x".join(str(s) for s in matrix.shape)
@@ -239,8 +238,8 @@ def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
     return _frozen_csr(adjacency)
 
 
-def checked_features(value: Any, n: int) -> FloatArray | SparseMatrix:
-    """Read-only features, dense or CSR as given; refused unless finite with n rows."""
+def checked_features(value: Any, n: int) -> Float | SparseMatrix:
+    """Return read-only, finite features with n rows, dense or CSR as given."""
     matrix = _as_matrix(value, what="the features")
     if matrix.ndim != 2 or matrix.shape[0] != n:
         raise InvalidInput(
@@ -267,8 +266,8 @@ def _not_finite(value: float, row: int, column: int) -> InvalidInput:
     )
 
 
-def checked_labels(value: Any, n: int) -> IntArray:
-    """Read-only int64 labels; refused unless there are n integers from -1 upwards."""
+def checked_labels(value: Any, n: int) -> Int:
+    """Return n read-only int64 labels of at least -1."""
     labels = np.asarray(value)
     if labels.shape != (n,):
         raise InvalidInput(
@@ -291,8 +290,8 @@ def checked_labels(value: Any, n: int) -> IntArray:
     return _read_only(labels.astype(np.int64))
 
 
-def checked_class_names(names: Sequence[str], labels: IntArray) -> tuple[str, ...]:
-    """Distinct names for all classes; the numbers 0..K-1 where none are given."""
+def checked_class_names(names: Sequence[str], labels: Int) -> tuple[str, ...]:
+    """Return distinct names of all classes; by default the numbers 0..K-1."""
     needed = int(labels.max(initial=UNLABELED)) + 1
     if len(names) == 0 and needed > max(len(labels), _PLAUSIBLE_CLASSES):
         raise InvalidInput(
@@ -310,7 +309,7 @@ def checked_class_names(names: Sequence[str], labels: IntArray) -> tuple[str, ..
 
 
 def checked_node_names(names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
-    """Distinct names of all nodes, or None."""
+    """Return distinct names of all nodes, or None."""
     if names is None:
         return None
     given = tuple(str(name) for name in names)
@@ -328,12 +327,12 @@ def _refuse_repetition(names: tuple[str, ...], what: str) -> None:
         seen.add(name)
 
 
-def read_npz(source: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an npz; refused if any of them is pickled."""
+def read_npz(source: Path) -> dict[str, Values]:
+    """Return all arrays of an npz; refuse pickled ones."""
     if not source.is_file():
         raise InvalidInput(f"expected a graph in an npz file, but there is no file {source}; check the path")
     try:
-        # Opened here, since NumPy leaves a file open that turns out to be no archive.
+        # Opened here, because NumPy leaves a file open that turns out not to be an archive.
         with source.open("rb") as stream:
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.lib.npyio.NpzFile):
@@ -348,8 +347,8 @@ def read_npz(source: Path) -> dict[str, NDArray[Any]]:
     )
 
 
-def scalar_of(arrays: dict[str, NDArray[Any]], key: str, kinds: str, source: Path) -> Any:
-    """The single value that an npz has under `key`, or None; refused unless of one of the `kinds` of NumPy."""
+def scalar_of(arrays: dict[str, Values], key: str, kinds: str, source: Path) -> Any:
+    """Return the single value under `key` in an npz, or None; its type must be of one of NumPy's `kinds`."""
     if key not in arrays:
         return None
     if arrays[key].ndim != 0 or arrays[key].dtype.kind not in kinds:
@@ -357,8 +356,8 @@ def scalar_of(arrays: dict[str, NDArray[Any]], key: str, kinds: str, source: Pat
     return arrays[key].item()
 
 
-def names_of(arrays: dict[str, NDArray[Any]], key: str, source: Path) -> tuple[str, ...] | None:
-    """The list of names that an npz has under `key`, or None."""
+def names_of(arrays: dict[str, Values], key: str, source: Path) -> tuple[str, ...] | None:
+    """Return the list of names under `key` in an npz, or None."""
     if key not in arrays:
         return None
     if arrays[key].ndim != 1:
@@ -366,15 +365,15 @@ def names_of(arrays: dict[str, NDArray[Any]], key: str, source: Path) -> tuple[s
     return tuple(str(name) for name in arrays[key].tolist())
 
 
-def _unfit(arrays: dict[str, NDArray[Any]], key: str, expected: str, source: Path) -> InvalidInput:
+def _unfit(arrays: dict[str, Values], key: str, expected: str, source: Path) -> InvalidInput:
     return InvalidInput(
         f"expected {expected} as {key} in {source}, got an array of shape {arrays[key].shape} and type "
         f"{arrays[key].dtype}; write the file with Graph.to_npz"
     )
 
 
-def features_from_arrays(arrays: dict[str, NDArray[Any]], n: int, source: Path) -> Any:
-    """Features among the arrays of a normalised npz; the identity where it has none."""
+def features_from_arrays(arrays: dict[str, Values], n: int, source: Path) -> Any:
+    """Return the features among the arrays of an npz; by default the identity matrix."""
     if "x" in arrays:
         return arrays["x"]
     parts = ("x_data", "x_indices", "x_indptr", "x_shape")

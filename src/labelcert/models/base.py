@@ -1,6 +1,6 @@
-"""What every model offers: a kernel, the blocks of it that an SVM needs, and a certificate.
+"""The base class of models: a kernel, the blocks of it that an SVM needs, and a certificate.
 
-Throughout, n is the number of nodes, d of features, m of labelled nodes.
+Throughout, n is the number of nodes, d of features and m of labelled nodes.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
+from labelcert.graphs.validation import as_indices
 from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-Features = FloatArray | sp.csr_array
+Features = Float | sp.csr_array
 Activation = Literal["relu", "linear"]
 Variant = Literal["exact", "published"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 VARIANTS: tuple[str, ...] = get_args(Variant)
 
 SPARSE_BELOW = 0.1
-"""Dense features with a smaller share of nonzero entries are multiplied as sparse ones."""
+"""Features with a smaller share of nonzero entries are multiplied as sparse matrices."""
 
 
 class GraphLike(Protocol):
-    """What a model reads of a graph; `labelcert.graphs.Graph` has it all."""
+    """The parts of a graph that a model reads; `labelcert.graphs.Graph` has them."""
 
     @property
     def adjacency(self) -> sp.csr_array:
@@ -47,13 +47,13 @@ class GraphLike(Protocol):
         """Node features X, shape (n, d)."""
 
     @property
-    def labels(self) -> IntArray:
-        """Classes, −1 where unknown, shape (n,)."""
+    def labels(self) -> Int:
+        """Classes, −1 if unknown, shape (n,)."""
 
 
 @dataclass(frozen=True)
 class View:
-    """One graph as a model sees it, and some nodes of it.
+    """A graph as a model sees it, and some of its nodes.
 
     Attributes
     ----------
@@ -62,17 +62,17 @@ class View:
     features
         X, shape (n, d).
     nodes
-        Indices into this graph, any order.
+        Indices into this graph, in any order.
     """
 
     adjacency: sp.csr_array
     features: Features
-    nodes: IntArray
+    nodes: Int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """An infinitely wide network (or a plain kernel) with the SVM that is trained on top of it.
+    """An infinitely wide network, or a plain kernel, with the SVM trained on top of it.
 
     Parameters
     ----------
@@ -88,19 +88,19 @@ class Model(ABC):
                 SHARED_OPTIONS[option.name](option.name, getattr(self, option.name))
         self._check()
 
-    def _check(self) -> None:  # noqa: B027 (most models have no options of their own)
-        """Refuse options of this model alone that make no sense; shared ones are checked before."""
+    def _check(self) -> None:  # noqa: B027 (most models only have shared options)
+        """Refuse bad values of the options that only this model has; shared options are already checked."""
 
     @abstractmethod
-    def _square(self, view: View) -> FloatArray:
-        """Kernel among the nodes of one view, exactly symmetric."""
+    def _square(self, view: View) -> Float:
+        """Return the kernel among the nodes of a view, exactly symmetric."""
 
     @abstractmethod
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
-        """Kernel among the nodes of `train`, and between those of `test` (rows) and of `train` (columns)."""
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
+        """Return the kernel among the nodes of `train`, and between those of `test` (rows) and `train` (columns)."""
 
-    def kernel(self, graph: GraphLike) -> FloatArray:
-        """The kernel between all nodes of a graph.
+    def kernel(self, graph: GraphLike) -> Float:
+        """Compute the kernel between all nodes of a graph.
 
         Parameters
         ----------
@@ -114,9 +114,8 @@ class Model(ABC):
 
         Examples
         --------
-        >>> from types import SimpleNamespace
-        >>> from labelcert.models import Linear
-        >>> graph = SimpleNamespace(adjacency=sp.csr_array((2, 2)), features=np.array([[1.0], [2.0]]))
+        >>> from labelcert import Graph, Linear
+        >>> graph = Graph(np.zeros((2, 2)), [[1.0], [2.0]], [0, 1])
         >>> Linear().kernel(graph).tolist()
         [[1.0, 2.0], [2.0, 4.0]]
         """
@@ -130,8 +129,8 @@ class Model(ABC):
         test: npt.ArrayLike,
         *,
         inductive: bool = False,
-    ) -> tuple[FloatArray, FloatArray]:
-        r"""The two blocks of the kernel that an SVM needs, without the rest.
+    ) -> tuple[Float, Float]:
+        r"""Compute only the two blocks of the kernel that an SVM needs.
 
         Parameters
         ----------
@@ -140,12 +139,12 @@ class Model(ABC):
         labeled, test
             Node indices, or boolean masks of length n. The blocks keep their order.
         inductive
-            False: labelled and test nodes live in one graph, known in training. True: the test nodes join,
-            all of them together, after training. Training then sees the graph without them, of kernel
-            :math:`Q`. The trained network is evaluated on the whole graph :math:`G'`, so that the score of
-            test node t changes with the weights along :math:`\nabla f_{G'}(t)`, while training moved them
-            along the :math:`\nabla f_G(i)`: :math:`k_t(i) = \langle \nabla f_{G'}(t), \nabla f_G(i)
-            \rangle`, the kernel between two graphs that share their weights.
+            False: labelled and test nodes are in one graph, which is known in training. True: all test nodes
+            join together after training. Training then sees the graph :math:`G` without them, and the trained
+            network is evaluated on the whole graph :math:`G'`. The score of test node t changes with the
+            weights along :math:`\nabla f_{G'}(t)`, while training moved them along the
+            :math:`\nabla f_G(i)`. Hence :math:`k_t(i) = \langle \nabla f_{G'}(t), \nabla f_G(i) \rangle`,
+            the kernel between two graphs that share their weights.
 
         Returns
         -------
@@ -154,10 +153,8 @@ class Model(ABC):
 
         Examples
         --------
-        >>> from types import SimpleNamespace
-        >>> from labelcert.models import SGC
-        >>> path = sp.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
-        >>> graph = SimpleNamespace(adjacency=path, features=np.eye(3), labels=np.array([0, 1, -1]))
+        >>> from labelcert import SGC, Graph
+        >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, -1])
         >>> K_train, K_test = SGC(depth=1).kernel_blocks(graph, [0, 1], [2])
         >>> K_train.shape, K_test.shape
         ((2, 2), (1, 2))
@@ -173,7 +170,7 @@ class Model(ABC):
         require(
             len(both) == 0,
             f"inductive test nodes join after training, so none may be labelled, but {len(both)} of them are "
-            f"(nodes {', '.join(map(str, both[:5]))}); drop them from one of the two sets",
+            f"(nodes {', '.join(map(str, both[:5]))}); remove them from one of the two sets",
         )
         kept = np.setdiff1d(np.arange(n), columns)
         before = View(
@@ -232,7 +229,7 @@ class Model(ABC):
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise `InvalidInput` with the message unless the condition holds.
+    """Raise `InvalidInput` with this message unless the condition holds.
 
     Examples
     --------
@@ -304,44 +301,24 @@ SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {
     "edge_weight": partial(require_between, low=0.0, high=1e6),
     "variant": partial(require_choice, choices=VARIANTS),
 }
-"""Options that mean the same in every architecture that has them, and what they must be."""
+"""Options that mean the same in every model that has them, and the check of each."""
 
 
-def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> IntArray:
-    """Node indices from indices or a boolean mask; refuses repetitions and indices out of range.
+def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> Int:
+    """Return node indices from indices or a boolean mask; refuse repeated, unknown or no nodes.
 
     Examples
     --------
     >>> as_nodes([True, False, True], 3, "test").tolist()
     [0, 2]
     """
-    array = np.asarray(nodes)
-    if array.dtype == np.bool_:
-        require(array.shape == (n,), f"{name} as a mask must have shape ({n},), got {array.shape}")
-        array = np.flatnonzero(array)
-    require(
-        array.ndim == 1 and array.size > 0,
-        f"{name} must be a list of node indices that is not empty, got shape {array.shape}",
-    )
-    require(
-        np.issubdtype(array.dtype, np.integer),
-        f"{name} must hold whole numbers (node indices) or be a boolean mask, got dtype {array.dtype}",
-    )
-    outside = array[(array < 0) | (array >= n)]
-    require(
-        outside.size == 0,
-        f"{name} must hold node indices between 0 and {n - 1}, got {outside[0] if outside.size else ''}",
-    )
-    values, counts = np.unique(array, return_counts=True)
-    require(
-        len(values) == len(array),
-        f"{name} must not repeat a node, but node {values[counts.argmax()]} occurs {counts.max()} times",
-    )
-    return array.astype(np.int64)
+    index = as_indices(nodes, n_nodes=n, what=name)
+    require(index.size > 0, f"{name}: expected at least one node, got none")
+    return index
 
 
 def as_features(features: Features, n: int) -> Features:
-    """Features as float64, dense or CSR, whichever multiplies faster.
+    """Return features as float64, dense or CSR, whichever multiplies faster.
 
     Examples
     --------
@@ -362,8 +339,8 @@ def as_features(features: Features, n: int) -> Features:
     return dense
 
 
-def gram(left: Features, right: Features) -> FloatArray:
-    r"""Inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right).
+def gram(left: Features, right: Features) -> Float:
+    r"""Return the inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right).
 
     Examples
     --------
@@ -375,8 +352,8 @@ def gram(left: Features, right: Features) -> FloatArray:
     return np.ascontiguousarray((sp.csr_array(left) @ sp.csr_array(right).T).toarray())
 
 
-def squared_norms(features: Features) -> FloatArray:
-    """Squared Euclidean norms of the rows, shape (n,).
+def squared_norms(features: Features) -> Float:
+    """Return the squared Euclidean norms of the rows, shape (n,).
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Networks that alternate graph convolutions and weights: GCN, SGC, GraphSAGE, GIN, and skip connections.
 
-h is the width, S the graph convolution, σ the activation (c = 2 for the ReLU, c = 1 for none), all W have
-independent standard Gaussian entries and are trained unless said otherwise, and there are no biases.
-``depth`` counts hidden layers. The kernels follow from the recursion of :mod:`labelcert.models.recursion`.
+h is the width, S the graph convolution and σ the activation (c = 2 for the ReLU, c = 1 for none). All W have
+independent standard Gaussian entries and are trained, unless stated otherwise. There are no biases. ``depth``
+counts hidden layers. The kernels follow from the recursion of :mod:`labelcert.models.recursion`.
 """
 
 from __future__ import annotations
@@ -13,33 +13,23 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from labelcert.models.base import (
-    Activation,
-    FloatArray,
-    Model,
-    Variant,
-    View,
-    require_between,
-)
-from labelcert.models.propagation import (
-    Normalization,
-    convolution_matrix,
-    mean_aggregation_matrix,
-)
-from labelcert.models.recursion import Layer, Side, kernel_block
+from labelcert.arrays import Float
+from labelcert.models.base import Activation, Model, Variant, View, require_between
+from labelcert.models.layers import Layer, Side
+from labelcert.models.propagation import Normalization, convolution_matrix, mean_aggregation_matrix
+from labelcert.models.recursion import kernel_block
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessagePassing(Model):
-    """Base of the message-passing networks: everything but the layers.
+    """Base of the message-passing networks; a subclass only defines its layers.
 
     Parameters
     ----------
     depth
         Hidden layers, at least 1.
     variant
-        ``"exact"``: the kernel that the network has. ``"published"``: what the published code computes in
-        its place.
+        ``"exact"``: the kernel of the network. ``"published"``: the one that the published code computes.
     C
         Regularisation of the SVM.
     """
@@ -49,15 +39,15 @@ class MessagePassing(Model):
 
     @abstractmethod
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The network's layers on a graph."""
+        """Return the network's layers on a graph."""
 
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         nodes, inverse = np.unique(view.nodes, return_inverse=True)
         side = Side(self.layers(view.adjacency), view.features, nodes)
         K = kernel_block(side, side, same_graph=True, published=self.variant == "published")
         return K if np.array_equal(nodes, view.nodes) else K[np.ix_(inverse, inverse)]
 
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         published = self.variant == "published"
         columns, from_columns = np.unique(train.nodes, return_inverse=True)
         rows, from_rows = np.unique(test.nodes, return_inverse=True)
@@ -85,11 +75,11 @@ class GCN(MessagePassing):
     depth
         Hidden layers L; the network has L + 1 convolutions.
     normalization
-        ``"row"``, ``"symmetric"`` or ``"none"``: how :math:`\beta A + I` becomes S.
+        ``"row"``, ``"symmetric"`` or ``"none"``: how :math:`\beta A + I` is normalised to S.
     activation
         ``"relu"`` or ``"linear"``; the linear GCN is `SGC`.
     edge_weight
-        β, the weight of edges against self-loops.
+        β, the weight of edges relative to self-loops.
     variant
         ``"exact"`` or ``"published"``.
     C
@@ -97,9 +87,8 @@ class GCN(MessagePassing):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GCN(depth=1, normalization="row").kernel(graph).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -112,9 +101,9 @@ class GCN(MessagePassing):
         return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The L + 1 layers on a graph."""
+        """Return the L + 1 layers on a graph."""
         S = self._convolution(adjacency)
-        return [*(Layer(S, relu=self.activation == "relu") for _ in range(self.depth)), Layer(S, relu=False)]
+        return [Layer(S, relu=self.activation == "relu")] * self.depth + [Layer(S, relu=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +124,8 @@ class SGC(MessagePassing):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> SGC(depth=1).kernel(graph).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -146,7 +134,7 @@ class SGC(MessagePassing):
     edge_weight: float = 1.0
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The L + 1 layers on a graph."""
+        """Return the L + 1 layers on a graph."""
         S = convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
         return [Layer(S, relu=False)] * (self.depth + 1)
 
@@ -165,9 +153,8 @@ class GraphSAGE(MessagePassing):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GraphSAGE(depth=1).kernel(graph).round(12).tolist()
     [[16.0, 16.0], [16.0, 16.0]]
     """
@@ -175,9 +162,9 @@ class GraphSAGE(MessagePassing):
     activation: Activation = "relu"
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The L + 1 layers on a graph."""
+        """Return the L + 1 layers on a graph."""
         S = mean_aggregation_matrix(adjacency)
-        return [*(Layer(S, relu=self.activation == "relu") for _ in range(self.depth)), Layer(S, relu=False)]
+        return [Layer(S, relu=self.activation == "relu")] * self.depth + [Layer(S, relu=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,15 +182,14 @@ class GIN(MessagePassing):
     Parameters
     ----------
     depth
-        Number L of convolutions, each with one hidden layer. The published variant takes every depth for 1.
+        Number L of convolutions, each with one hidden layer. The published variant always has depth 1.
     activation, edge_weight, variant, C
         As in `GCN`.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GIN().kernel(graph).round(12).tolist()
     [[4.0, 4.0], [4.0, 4.0]]
     """
@@ -212,7 +198,7 @@ class GIN(MessagePassing):
     edge_weight: float = 1.0
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The L layers on a graph."""
+        """Return the L layers on a graph."""
         S = convolution_matrix(adjacency, normalization="none", edge_weight=self.edge_weight)
         depth = 1 if self.variant == "published" else self.depth
         return [Layer(S, relu=self.activation == "relu", readout=True)] * depth
@@ -220,7 +206,7 @@ class GIN(MessagePassing):
 
 @dataclass(frozen=True, kw_only=True)
 class GCNSkipPC(GCN):
-    r"""GCN whose layers all see the input again (Skip-PC of Sabanayagam et al., 2023; linear skip).
+    r"""GCN in which every layer sees the input again (Skip-PC of Sabanayagam et al., 2023; linear skip).
 
     Network: :math:`f = S (H_L + H_0) W_{L+1}`, :math:`H_l = \sqrt{c/h}\,\sigma(S (H_{l-1} + H_0) W_l)` for
     l > 1, :math:`H_1 = \sqrt{c/h}\,\sigma(S H_0 W_1)`, with the fixed random embedding :math:`H_0 = X W_0 /
@@ -238,15 +224,14 @@ class GCNSkipPC(GCN):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GCNSkipPC().kernel(graph).round(12).tolist()
     [[1.5, 1.5], [1.5, 1.5]]
     """
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The L + 1 layers on a graph."""
+        """Return the L + 1 layers on a graph."""
         S = self._convolution(adjacency)
         relu = self.activation == "relu"
         inner = Layer(S, skip=S, relu=relu, clip_skip=relu)
@@ -256,7 +241,7 @@ class GCNSkipPC(GCN):
 
 @dataclass(frozen=True, kw_only=True)
 class GCNSkipAlpha(GCN):
-    r"""GCN with a share of the input in every layer (Skip-α of Sabanayagam et al., 2023; linear skip).
+    r"""GCN in which every layer mixes in a share of the input (Skip-α of Sabanayagam et al., 2023; linear skip).
 
     Network: :math:`f = ((1 - \alpha) S H_L + \alpha H_0) W_{L+1}`, :math:`H_l = \sqrt{c/h}\,\sigma(((1 -
     \alpha) S H_{l-1} + \alpha H_0) W_l)`, with the fixed random embedding :math:`H_0 = X W_0 / \sqrt{h}`:
@@ -265,7 +250,7 @@ class GCNSkipAlpha(GCN):
     Kernel: with :math:`S_\alpha = (1 - \alpha) S + \alpha I`: :math:`\Sigma_1 = S_\alpha X X^\top
     S_\alpha^\top`, :math:`\Sigma_{l+1} = (1 - \alpha)^2 S E_l S^\top + \alpha^2 X X^\top`, and
     :math:`\Theta_{l+1} = \Sigma_{l+1} + (1 - \alpha)^2 S (\Theta_l \odot \dot E_l) S^\top`. The published
-    variant lacks the factor :math:`(1 - \alpha)^2` of the last term.
+    variant omits the factor :math:`(1 - \alpha)^2` of the last term.
 
     Parameters
     ----------
@@ -276,9 +261,8 @@ class GCNSkipAlpha(GCN):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GCNSkipAlpha(skip_alpha=0.0).kernel(graph).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -290,7 +274,7 @@ class GCNSkipAlpha(GCN):
         require_between("skip_alpha", self.skip_alpha, 0.0, 1.0)
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """The L + 1 layers on a graph."""
+        """Return the L + 1 layers on a graph."""
         S = self._convolution(adjacency)
         relu = self.activation == "relu"
         keep = sp.csr_array((1.0 - self.skip_alpha) * S)

@@ -9,11 +9,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from labelcert.arrays import Float
 from labelcert.memory import require_memory
+from labelcert.models import chunks
 from labelcert.models.base import (
     Activation,
     Features,
-    FloatArray,
     Model,
     Variant,
     View,
@@ -21,21 +22,13 @@ from labelcert.models.base import (
     require_between,
     squared_norms,
 )
-from labelcert.models.plain import mlp_kernel
-from labelcert.models.propagation import (
-    Normalization,
-    convolution_matrix,
-    pagerank_iterations,
-    propagate,
-)
-
-BLOCK_ENTRIES = 1 << 21
-"""Entries of the MLP's kernel that are made at once: 16 MiB."""
+from labelcert.models.plain_kernels import MLP
+from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 
 
 @dataclass(frozen=True, kw_only=True)
 class PropagatedMLP(Model):
-    r"""Base of APPNP and PPNP: an MLP whose outputs are propagated.
+    r"""Base of APPNP and PPNP: the outputs of an MLP are propagated.
 
     :math:`f = P\,\mathrm{MLP}(X)`, hence the kernel :math:`P\,\Theta_{\mathrm{MLP}}\,P^\top`.
 
@@ -46,7 +39,7 @@ class PropagatedMLP(Model):
     depth
         Hidden layers of the MLP.
     normalization, edge_weight
-        As in `GCN`, for the S that P is made of.
+        As in `GCN`, for the S that P is built from.
     activation, variant, C
         As in `MLP`.
     """
@@ -62,23 +55,17 @@ class PropagatedMLP(Model):
         require_between("alpha", self.alpha, 0.0, 1.0)
 
     @abstractmethod
-    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
-        """P M for signals M of shape (n, c)."""
+    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
+        """Return P M for signals M of shape (n, c)."""
 
-    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> FloatArray:
-        return mlp_kernel(
-            left,
-            right,
-            depth=self.depth,
-            relu=self.activation == "relu",
-            published=self.variant == "published",
-            same=same,
-        )
+    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
+        mlp = MLP(depth=self.depth, activation=self.activation, variant=self.variant)
+        return mlp._between(left, right, same=same)
 
     def _convolution(self, view: View) -> sp.csr_array:
         return convolution_matrix(view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         n = int(view.adjacency.shape[0])
         require_memory(4 * 8 * n * n, f"the kernel of {n} nodes")
         S = self._convolution(view)
@@ -88,13 +75,13 @@ class PropagatedMLP(Model):
         K *= 0.5
         return K if np.array_equal(view.nodes, np.arange(n)) else K[np.ix_(view.nodes, view.nodes)]
 
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         n, m = int(test.adjacency.shape[0]), len(train.nodes)
         require_memory(6 * 8 * n * m, f"propagating {m} labelled nodes over {n} nodes")
         S = self._convolution(train)
         unit = np.zeros((S.shape[0], m))
         unit[train.nodes, np.arange(m)] = 1.0
-        # P is a polynomial in S, so its rows at the labelled nodes are columns of that polynomial in S^T.
+        # P is a polynomial in S, so its rows at the labelled nodes are columns of the same polynomial in S^T.
         P_labeled = self._propagate(sp.csr_array(S.T), unit)
         inner = self._smooth(train.features, train.features, P_labeled, same=True)
         K_train = P_labeled.T @ inner
@@ -105,13 +92,11 @@ class PropagatedMLP(Model):
             K_test = self._propagate(self._convolution(test), inner)[test.nodes]
         return np.asarray(0.5 * (K_train + K_train.T)), K_test
 
-    def _smooth(self, left: Features, right: Features, P: FloatArray, *, same: bool) -> FloatArray:
-        r""":math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), made in chunks of rows."""
+    def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:
+        r"""Compute :math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), in chunks of rows."""
         n_left, n_right = int(left.shape[0]), int(right.shape[0])
         out = np.empty((n_left, P.shape[1]))
-        step = max(1, BLOCK_ENTRIES // n_right)
-        for start in range(0, n_left, step):
-            rows = slice(start, min(start + step, n_left))
+        for rows in chunks.row_chunks(n_left, n_right, chunks.MLP_ENTRIES):
             theta = self._mlp(left[rows], right)
             if same:
                 own = np.arange(rows.start, rows.stop)
@@ -119,8 +104,8 @@ class PropagatedMLP(Model):
             out[rows] = theta @ P
         return out
 
-    def _own(self, features: Features) -> FloatArray:
-        """Kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
+    def _own(self, features: Features) -> Float:
+        """Return the kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
         L = self.depth
         return (L + 1) * (squared_norms(features) + 1.0) + L * (L + 1) / 2
 
@@ -140,15 +125,14 @@ class APPNP(PropagatedMLP):
     alpha
         Teleport probability in [0, 1]; 1 is the MLP.
     iterations
-        Power iterations k; None stands for the limit, `PPNP`.
+        Power iterations k; None means the limit, `PPNP`.
     depth, normalization, activation, edge_weight, variant, C
         As in `PropagatedMLP`.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> APPNP(alpha=1.0).kernel(graph).diagonal().tolist()
     [5.0, 5.0]
     """
@@ -166,7 +150,7 @@ class APPNP(PropagatedMLP):
                 f"iterations must be a whole number, at least 1, or None for the limit, got {self.iterations!r}",
             )
 
-    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         if self.iterations is None:
             return _propagate_limit(S, M, alpha=self.alpha)
         return propagate(S, M, alpha=self.alpha, iterations=self.iterations)
@@ -183,13 +167,12 @@ class PPNP(PropagatedMLP):
     alpha
         Teleport probability, above 0.
     depth, normalization, activation, edge_weight, variant, C
-        As in `APPNP`; the normalisation must be ``"row"`` or ``"symmetric"``, for the limit to exist.
+        As in `APPNP`; the limit needs the normalisation ``"row"`` or ``"symmetric"``.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> path = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> graph = SimpleNamespace(adjacency=path, features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> bool(np.allclose(PPNP().kernel(graph), APPNP(iterations=400).kernel(graph)))
     True
     """
@@ -198,7 +181,7 @@ class PPNP(PropagatedMLP):
         super()._check()
         _require_limit(self.alpha, self.normalization)
 
-    def _propagate(self, S: sp.csr_array, M: FloatArray) -> FloatArray:
+    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         return _propagate_limit(S, M, alpha=self.alpha)
 
 
@@ -214,8 +197,8 @@ def _require_limit(alpha: float, normalization: str) -> None:
     )
 
 
-def _propagate_limit(S: sp.csr_array, M: FloatArray, *, alpha: float) -> FloatArray:
-    """P M for PPNP: one dense factorisation for many signals, power iteration to rounding for few."""
+def _propagate_limit(S: sp.csr_array, M: Float, *, alpha: float) -> Float:
+    """Return P M for PPNP: by one dense factorisation for many signals, by power iteration for few."""
     n, c = M.shape
     k = pagerank_iterations(alpha)
     if 8 * k * S.nnz * c < n * n * (n / 3 + c):

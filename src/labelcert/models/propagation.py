@@ -1,7 +1,7 @@
 """Graph convolution matrices S, and the personalised PageRank propagation of (A)PPNP.
 
-Every architecture sees the graph through one sparse matrix S of shape (n, n). Self-loops that the adjacency
-already has are ignored: each node gets exactly one self-loop of weight 1, whatever the input says.
+Every architecture sees the graph through one sparse matrix S of shape (n, n). Self-loops in the adjacency
+matrix are ignored: every node gets exactly one self-loop, of weight 1.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 
-FloatArray = npt.NDArray[np.float64]
 Normalization = Literal["row", "symmetric", "none"]
 NORMALIZATIONS: tuple[str, ...] = get_args(Normalization)
 
 
 def without_self_loops(adjacency: sp.csr_array) -> sp.csr_array:
-    """The adjacency matrix with an empty diagonal.
+    """Return the adjacency matrix with an empty diagonal.
 
     Examples
     --------
@@ -37,14 +36,14 @@ def without_self_loops(adjacency: sp.csr_array) -> sp.csr_array:
 def convolution_matrix(
     adjacency: sp.csr_array, *, normalization: Normalization = "row", edge_weight: float = 1.0
 ) -> sp.csr_array:
-    r"""Graph convolution S of the GCN family.
+    r"""Return the graph convolution S of the GCN family.
 
-    Made of :math:`B = \beta A + I` with degrees :math:`D = \mathrm{diag}(B 1)`.
+    It is built from :math:`B = \beta A + I` with degrees :math:`D = \mathrm{diag}(B 1)`.
 
     Parameters
     ----------
     adjacency
-        A, shape (n, n), weights not negative.
+        A, shape (n, n), with non-negative weights.
     normalization
         ``"row"``: :math:`D^{-1} B`; ``"symmetric"``: :math:`D^{-1/2} B D^{-1/2}`; ``"none"``: B.
     edge_weight
@@ -74,7 +73,7 @@ def convolution_matrix(
 
 
 def mean_aggregation_matrix(adjacency: sp.csr_array) -> sp.csr_array:
-    r"""GraphSAGE's :math:`S = I + D^{-1} A`, degrees without self-loop; isolated nodes keep only I.
+    r"""Return GraphSAGE's :math:`S = I + D^{-1} A`; degrees exclude self-loops, isolated nodes keep only I.
 
     Examples
     --------
@@ -90,7 +89,7 @@ def mean_aggregation_matrix(adjacency: sp.csr_array) -> sp.csr_array:
 
 
 def pagerank_iterations(alpha: float) -> int:
-    r"""Power iterations after which :math:`(1-\alpha)^k` is below float64 rounding, so that APPNP is PPNP.
+    r"""Return the k for which :math:`(1-\alpha)^k` is below float64 rounding, so that APPNP equals PPNP.
 
     Examples
     --------
@@ -102,7 +101,7 @@ def pagerank_iterations(alpha: float) -> int:
     return math.ceil(math.log(2.0**-56) / math.log1p(-alpha))
 
 
-def propagate(S: sp.csr_array, M: FloatArray, *, alpha: float, iterations: int) -> FloatArray:
+def propagate(S: sp.csr_array, M: Float, *, alpha: float, iterations: int) -> Float:
     r"""Apply the propagation :math:`P_k` of APPNP to the columns of M without forming it.
 
     :math:`P_0 = I` and :math:`P_k = (1 - \alpha) S P_{k-1} + \alpha I`; the limit is the PPNP matrix
@@ -144,6 +143,6 @@ def propagate(S: sp.csr_array, M: FloatArray, *, alpha: float, iterations: int) 
 def _refuse_negative(A: sp.csr_array) -> None:
     if A.nnz and float(A.data.min()) < 0.0:
         raise InvalidInput(
-            f"graph convolutions need edge weights that are not negative; the smallest is {A.data.min():g}; "
-            "shift or drop negative edges"
+            f"graph convolutions need non-negative edge weights, but the smallest is {A.data.min():g}; "
+            "shift the weights or drop negative edges"
         )

@@ -1,4 +1,4 @@
-r"""The tangent-kernel recursion of message-passing networks, on the blocks that are asked for.
+r"""The tangent-kernel recursion of message-passing networks, for requested blocks only.
 
 A network is a sequence of layers. Layer l = 1..D reads the previous layer's output H (the features X for l
 = 1) and, in a network with skip connections, the fixed random embedding :math:`H_0`:
@@ -24,176 +24,35 @@ Rows and columns may belong to two different graphs that share the weights: the 
 :math:`T_l` and X on the left and another on the right. That is the kernel between a node of the graph seen
 at test time and a node of the graph seen in training.
 
-Only what a block depends on is computed. Entry (i, j) of layer l needs layer l − 1 at the neighbours of i
-and of j, and the variances there; the first layer's entries are made in chunks, enter the second layer's
-sums at once, and are never stored.
+Only what a block depends on is computed. Entry (i, j) of layer l needs layer l − 1 at the neighbours of i and
+of j, and the variances there. The first layer is computed in chunks, which enter the sums of the second layer
+at once and are never stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
 
+from labelcert.arrays import Float, Int
 from labelcert.memory import require_memory
-from labelcert.models.base import Features, FloatArray, IntArray, gram, squared_norms
+from labelcert.models import chunks
+from labelcert.models.base import gram
+from labelcert.models.layers import Side
 from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
 
-STREAM_ENTRIES = 1 << 24
-"""Entries of a chunk of the first layer: 128 MiB."""
 
-PAIR_ENTRIES = 1 << 22
-"""Feature entries gathered at once for products of node pairs: 32 MiB."""
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One layer of a message-passing network on one graph of n nodes.
-
-    Attributes
-    ----------
-    convolution
-        T, shape (n, n), applied to the previous layer's output.
-    skip
-        R, shape (n, n), applied to the fixed random embedding of the features; None without skip connection.
-    relu
-        Whether a ReLU follows the weights.
-    readout
-        Whether a second trained linear map follows the activation.
-    gradient_convolution
-        Stands in for T where gradients pass, in published variants whose formula differs; None: T itself.
-    clip_skip
-        Published Skip-PC: the skip term was clipped together with the first layer.
-    """
-
-    convolution: sp.csr_array
-    skip: sp.csr_array | None = None
-    relu: bool = True
-    readout: bool = False
-    gradient_convolution: sp.csr_array | None = None
-    clip_skip: bool = False
-
-
-class Embedding:
-    """Rows of M X for a sparse map M of shape (r, n): covariances of a linear map of the features.
-
-    Of sparse features, those on the right are mapped after the product: mapped features have many more
-    entries, and the product of two sets of them would be the dearest way.
-
-    Examples
-    --------
-    >>> e = Embedding(sp.csr_array(np.array([[1.0, 1.0]])), np.eye(2))
-    >>> e.variances.tolist(), e.covariances(e, slice(0, 1)).tolist()
-    ([2.0], [[2.0]])
-    """
-
-    def __init__(self, M: sp.csr_array, features: Features) -> None:
-        self.columns: IntArray = np.unique(M.indices).astype(np.int64)
-        self.map = sp.csr_array(M[:, self.columns])
-        self.source: Features = features[self.columns]
-        self.mapped: Features = self.map @ self.source
-        self.variances: FloatArray = squared_norms(self.mapped)
-
-    @property
-    def size(self) -> int:
-        """Number of rows r."""
-        return int(self.map.shape[0])
-
-    @property
-    def width(self) -> int:
-        """Entries of a row of M X, on average, at least 1."""
-        entries = self.mapped.size if isinstance(self.mapped, np.ndarray) else self.mapped.nnz
-        return max(1, int(entries) // max(1, self.size))
-
-    def chunks(self, other: Embedding) -> list[slice]:
-        """Row slices for which `covariances` stays within `STREAM_ENTRIES`."""
-        per_row = max(other.size, len(other.columns))
-        step = max(1, STREAM_ENTRIES // max(1, per_row))
-        return [slice(start, min(start + step, self.size)) for start in range(0, self.size, step)]
-
-    def covariances(self, other: Embedding, rows: slice) -> FloatArray:
-        r"""Rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
-        if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
-            return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
-        inner = gram(self.mapped[rows], other.source)
-        return np.ascontiguousarray((other.map @ inner.T).T)
-
-    def pair_covariances(self, i: IntArray, j: IntArray) -> FloatArray:
-        """Covariances of the row pairs (i, j), shape (len(i),)."""
-        out = np.empty(len(i))
-        step = max(1, PAIR_ENTRIES // self.width)
-        for start in range(0, len(i), step):
-            part = slice(start, start + step)
-            if isinstance(self.mapped, np.ndarray):
-                out[part] = np.einsum("ij,ij->i", self.mapped[i[part]], self.mapped[j[part]])
-            else:
-                products = self.mapped[i[part]].multiply(self.mapped[j[part]])
-                out[part] = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
-        return out
-
-
-class Side:
-    """The rows (or columns) of a kernel block: the nodes that each layer needs, and what connects them.
-
-    Parameters
-    ----------
-    layers
-        The network on this side's graph.
-    features
-        X of that graph, shape (n, d).
-    nodes
-        The nodes asked for, ascending, without repetition.
-
-    Attributes
-    ----------
-    nodes
-        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are those
-        asked for.
-    variances
-        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, as far as known.
-    """
-
-    def __init__(self, layers: Sequence[Layer], features: Features, nodes: IntArray) -> None:
-        self.layers = layers
-        depth = len(layers)
-        self.nodes: dict[int, IntArray] = {depth: nodes}
-        self.convolutions: dict[int, sp.csr_array] = {}
-        self.gradient_convolutions: dict[int, sp.csr_array] = {}
-        self.skips: dict[int, Embedding] = {}
-        for level in range(depth, 1, -1):
-            layer = layers[level - 1]
-            rows = self.nodes[level]
-            T = sp.csr_array(layer.convolution[rows])
-            below = np.unique(T.indices).astype(np.int64)
-            self.nodes[level - 1] = below
-            self.convolutions[level] = sp.csr_array(T[:, below])
-            self.gradient_convolutions[level] = self.convolutions[level]
-            if layer.gradient_convolution is not None:
-                self.gradient_convolutions[level] = sp.csr_array(layer.gradient_convolution[rows][:, below])
-            if layer.skip is not None:
-                self.skips[level] = Embedding(sp.csr_array(layer.skip[rows]), features)
-        self.first = Embedding(sp.csr_array(layers[0].convolution[self.nodes[1]]), features)
-        self.variances: dict[int, FloatArray] = {1: self.first.variances}
-
-    @property
-    def last_relu(self) -> int:
-        """The last layer with an activation; 0 where there is none."""
-        return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
-
-
-def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> FloatArray:
-    r"""Tangent kernel :math:`\Theta_D` between the nodes of two sides.
+def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> Float:
+    r"""Compute the tangent kernel :math:`\Theta_D` between the nodes of two sides.
 
     Parameters
     ----------
     left, right
         Sides of one architecture; the same object for a square block.
     same_graph
-        Whether both sides look at one graph, so that equal node numbers mean one node.
+        Whether both sides belong to one graph, so that equal indices mean the same node.
     published
-        Clip covariances and round to float32 where the published code does.
+        Whether to clip covariances and round to float32 where the published code does.
 
     Returns
     -------
@@ -203,12 +62,13 @@ def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool =
     Raises
     ------
     WorkTooLarge
-        If the matrices would not fit into the memory that is free.
+        If the matrices would not fit into the free memory.
 
     Examples
     --------
     One linear layer of weights on the identity convolution is the linear kernel:
 
+    >>> from labelcert.models.layers import Layer
     >>> layers = [Layer(sp.eye_array(2, format="csr"), relu=False)]
     >>> side = Side(layers, np.array([[1.0], [2.0]]), np.arange(2))
     >>> kernel_block(side, side, same_graph=True).tolist()
@@ -226,10 +86,11 @@ def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool =
 
 
 def estimate_bytes(left: Side, right: Side) -> int:
-    """Peak memory of `kernel_block` in bytes: covariances and tangents of two layers in a row, and a chunk.
+    """Estimate the peak memory of `kernel_block` in bytes: two consecutive layers, and a chunk of the first.
 
     Examples
     --------
+    >>> from labelcert.models.layers import Layer
     >>> side = Side([Layer(sp.eye_array(2, format="csr"), relu=False)], np.ones((2, 1)), np.arange(2))
     >>> estimate_bytes(side, side) > 32
     True
@@ -239,7 +100,7 @@ def estimate_bytes(left: Side, right: Side) -> int:
     def area(a: Side, b: Side, level: int) -> int:
         return len(a.nodes[level]) * len(b.nodes[level]) if 1 <= level <= depth else 0
 
-    chunk = min(4 * STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
+    chunk = min(4 * chunks.STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
     block = area(left, right, 1) if depth == 1 else 0
     for level in range(2, depth + 1):
         block = max(block, 2 * area(left, right, level) + 2 * area(left, right, level + 1))
@@ -252,15 +113,15 @@ def estimate_bytes(left: Side, right: Side) -> int:
 
 
 class _Recursion:
-    """State of one run over the layers; see the module's head for the symbols."""
+    """One run over the layers; the module docstring explains the symbols."""
 
     def __init__(self, left: Side, right: Side, *, same_graph: bool, published: bool) -> None:
         self.left, self.right = left, right
         self.same_graph, self.published = same_graph, published
         self.depth = len(left.layers)
 
-    def run(self) -> FloatArray:
-        """All layers; returns Theta_D."""
+    def run(self) -> Float:
+        """Run over all layers and return Theta_D."""
         if self.depth == 1:
             out = np.empty((self.left.first.size, self.right.first.size))
             for rows in self.left.first.chunks(self.right.first):
@@ -273,7 +134,7 @@ class _Recursion:
         return self._complete_layer(self.depth, sigma, propagated)
 
     def run_covariances(self, last: int) -> None:
-        """Record the variances of layers 2..last on the way; needs a square block."""
+        """Compute the variances of layers 2..last, on a square block."""
         E = self._first_into_second(tangent=False)[0]
         for level in range(2, last + 1):
             self._complete_covariance(level, E)
@@ -281,7 +142,7 @@ class _Recursion:
                 activate(E, None, self.left.variances[level], self.right.variances[level])
                 E = _sandwich(self.left.convolutions[level + 1], E, self.right.convolutions[level + 1])
 
-    def _first_layer(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+    def _first_layer(self, rows: slice) -> tuple[Float, Float]:
         layer = self.left.layers[0]
         sigma = self.left.first.covariances(self.right.first, rows)
         left_variance, right_variance = self.left.variances[1][rows], self.right.variances[1]
@@ -296,7 +157,7 @@ class _Recursion:
             theta += sigma
         return sigma, theta
 
-    def _first_into_second(self, *, tangent: bool = True) -> tuple[FloatArray, FloatArray | None]:
+    def _first_into_second(self, *, tangent: bool = True) -> tuple[Float, Float | None]:
         shape = (len(self.left.nodes[2]), len(self.right.nodes[2]))
         merged = tangent and self._merges_at(2)
         sigma = np.zeros(shape)
@@ -313,7 +174,7 @@ class _Recursion:
                 _add_product(theta, G_left, rows, theta_dot, G_right)
         return sigma, theta
 
-    def _convolve(self, level: int, sigma: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def _convolve(self, level: int, sigma: Float, theta: Float) -> tuple[Float, Float | None]:
         T = self.left.convolutions[level], self.right.convolutions[level]
         if self._merges_at(level):
             sigma += theta
@@ -322,12 +183,12 @@ class _Recursion:
         return _sandwich(T[0], sigma, T[1]), _sandwich(G[0], theta, G[1])
 
     def _merges_at(self, level: int) -> bool:
-        """Whether the layer only adds Sigma and Theta, so that their sum can be convolved in one go."""
+        """Tell whether the layer only adds Sigma and Theta, so that their sum can be convolved at once."""
         layer = self.left.layers[level - 1]
         plain = not layer.relu and not layer.readout and layer.gradient_convolution is None
         return level == self.depth and plain
 
-    def _complete_covariance(self, level: int, sigma: FloatArray) -> None:
+    def _complete_covariance(self, level: int, sigma: Float) -> None:
         layer = self.left.layers[level - 1]
         if layer.skip is not None:
             left, right = self.left.skips[level], self.right.skips[level]
@@ -344,7 +205,7 @@ class _Recursion:
         if self.published:
             clip_at_smaller_variance(sigma, self.left.variances[level], self.right.variances[level])
 
-    def _complete_layer(self, level: int, sigma: FloatArray, theta: FloatArray | None) -> FloatArray:
+    def _complete_layer(self, level: int, sigma: Float, theta: Float | None) -> Float:
         layer = self.left.layers[level - 1]
         self._complete_covariance(level, sigma)
         if theta is None:
@@ -359,8 +220,8 @@ class _Recursion:
             theta += sigma
         return theta
 
-    def _set_diagonal(self, level: int, sigma: FloatArray, rows: slice) -> None:
-        """Give a node's covariance with itself the value of its variance.
+    def _set_diagonal(self, level: int, sigma: Float, rows: slice) -> None:
+        """Set the covariance of a node with itself to its variance.
 
         Near correlation 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8.
         """
@@ -383,22 +244,22 @@ def _complete_variances(side: Side, *, published: bool) -> None:
 
 
 def _local_is_cheaper(side: Side) -> bool:
-    """Whether `_second_variances` beats the dense recursion; for large sides its small memory decides."""
+    """Tell whether `_second_variances` is faster than the dense recursion, or the only one to fit into memory."""
     fan_in = np.diff(side.convolutions[2].indptr).astype(np.int64)
     pairs = int((fan_in**2).sum()) // 2
     dense_entries = len(side.nodes[1]) ** 2
-    return dense_entries > STREAM_ENTRIES or pairs * side.first.width < 5 * dense_entries
+    return dense_entries > chunks.STREAM_ENTRIES or pairs * side.first.width < 5 * dense_entries
 
 
-def _second_variances(side: Side, *, published: bool) -> FloatArray:
-    r"""Variances of layer 2 alone, :math:`(\Sigma_2)_{ii} = \sum_{jk} T_{ij} T_{ik} (E_1)_{jk}`.
+def _second_variances(side: Side, *, published: bool) -> Float:
+    r"""Compute the variances of layer 2 alone, :math:`(\Sigma_2)_{ii} = \sum_{jk} T_{ij} T_{ik} (E_1)_{jk}`.
 
-    Only pairs j, k with a common neighbour i enter, so no dense matrix is needed.
+    Only pairs j, k with a common neighbour i contribute, so no dense matrix is needed.
     """
     T = side.convolutions[2]
     out = np.zeros(T.shape[0])
     pairs = np.diff(T.indptr).astype(np.int64) ** 2
-    hubs = pairs > PAIR_ENTRIES
+    hubs = pairs > chunks.PAIR_ENTRIES
     for i in np.flatnonzero(hubs):
         row = slice(T.indptr[i], T.indptr[i + 1])
         out[i] = _hub_variance(side, T.indices[row].astype(np.int64), T.data[row], published=published)
@@ -407,7 +268,7 @@ def _second_variances(side: Side, *, published: bool) -> FloatArray:
     start = 0
     while start < len(rest):
         done = pairs_up_to[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(pairs_up_to, done + PAIR_ENTRIES // 4, side="right")))
+        stop = max(start + 1, int(np.searchsorted(pairs_up_to, done + chunks.PAIR_ENTRIES // 4, side="right")))
         part = sp.csr_array(T[rest[start:stop]])
         pattern = sp.csr_array((np.ones_like(part.data), part.indices, part.indptr), shape=part.shape)
         shared = sp.triu(pattern.T @ pattern, format="coo")
@@ -421,14 +282,12 @@ def _second_variances(side: Side, *, published: bool) -> FloatArray:
     return out
 
 
-def _hub_variance(side: Side, neighbours: IntArray, weights: FloatArray, *, published: bool) -> float:
-    r"""One entry of `_second_variances`, :math:`t^\top E_1 t` over many neighbours, in dense chunks of rows."""
+def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: bool) -> float:
+    r"""Compute one entry of `_second_variances`, :math:`t^\top E_1 t`, for a node with many neighbours."""
     X = side.first.mapped[neighbours]
     v = side.variances[1][neighbours]
     total = 0.0
-    step = max(1, STREAM_ENTRIES // 8 // len(neighbours))
-    for start in range(0, len(neighbours), step):
-        rows = slice(start, min(start + step, len(neighbours)))
+    for rows in chunks.row_chunks(len(neighbours), len(neighbours), chunks.STREAM_ENTRIES // 8):
         sigma = gram(X[rows], X)
         index = np.arange(rows.start, rows.stop)
         sigma[index - rows.start, index] = v[rows]
@@ -440,8 +299,8 @@ def _hub_variance(side: Side, neighbours: IntArray, weights: FloatArray, *, publ
     return total
 
 
-def _first_expectation(side: Side, i: IntArray, j: IntArray, *, published: bool) -> FloatArray:
-    """Entries (i, j) of E_1; of Sigma_1 where the first layer has no activation."""
+def _first_expectation(side: Side, i: Int, j: Int, *, published: bool) -> Float:
+    """Return entries (i, j) of E_1, or of Sigma_1 if the first layer has no activation."""
     v_i, v_j = side.variances[1][i], side.variances[1][j]
     sigma = np.where(i == j, v_i, side.first.pair_covariances(i, j))
     if not side.layers[0].relu:
@@ -451,22 +310,16 @@ def _first_expectation(side: Side, i: IntArray, j: IntArray, *, published: bool)
     return relu_expectations(sigma, np.sqrt(v_i * v_j))[0]
 
 
-def _sandwich(A: sp.csr_array, M: FloatArray, B: sp.csr_array) -> FloatArray:
-    r""":math:`A M B^\top` with sparse A and B, in chunks of rows."""
+def _sandwich(A: sp.csr_array, M: Float, B: sp.csr_array) -> Float:
+    r"""Compute :math:`A M B^\top` with sparse A and B, in chunks of rows."""
     out = np.empty((A.shape[0], B.shape[0]))
-    step = max(1, STREAM_ENTRIES // 8 // max(1, M.shape[1]))
-    for start in range(0, A.shape[0], step):
-        rows = slice(start, start + step)
+    for rows in chunks.row_chunks(A.shape[0], M.shape[1], chunks.STREAM_ENTRIES // 8):
         out[rows] = (B @ (sp.csr_array(A[rows]) @ M).T).T
     return out
 
 
-def _add_product(out: FloatArray, A: sp.csc_array, columns: slice, M: FloatArray, B: sp.csr_array) -> None:
+def _add_product(out: Float, A: sp.csc_array, columns: slice, M: Float, B: sp.csr_array) -> None:
     r"""Add :math:`A_{:,\mathrm{columns}} M B^\top` to `out`, touching only the rows that change."""
     part = sp.csr_array(A[:, columns])
     touched = np.flatnonzero(np.diff(part.indptr))
     out[touched] += sp.csr_array(part[touched]) @ np.ascontiguousarray((B @ M.T).T)
-
-
-def _dense_rows(rows: Features) -> FloatArray:
-    return rows if isinstance(rows, np.ndarray) else rows.toarray()

@@ -1,4 +1,7 @@
-"""Models by name, for the command line and for configuration files."""
+"""Models by name, for the command line and for configuration files.
+
+To add a model, write its class in a module of its own and add one line to `_LISTED`.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,21 @@ from labelcert.errors import InvalidInput
 from labelcert.models.base import Model
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
 from labelcert.models.pagerank import APPNP, PPNP
-from labelcert.models.plain import MLP, RBF, Linear
+from labelcert.models.plain_kernels import MLP, RBF, Linear
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model that can be asked for by name.
+    """A model that can be built by name.
 
     Attributes
     ----------
     name
-        Lower case, words joined by hyphens.
+        Name of the model: lower case, words joined by hyphens.
     description
-        One line.
+        One line about it.
     model
-        The class.
+        Its class.
     """
 
     name: str
@@ -33,7 +36,7 @@ class ModelInfo:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the options that the model takes.
+        """Names of the model's options.
 
         Examples
         --------
@@ -43,7 +46,7 @@ class ModelInfo:
         return tuple(field.name for field in fields(self.model))
 
 
-_MODELS = (
+_LISTED = (
     ModelInfo("gcn", "graph convolutional network with ReLU", GCN),
     ModelInfo("sgc", "simplified graph convolution: a GCN without activations", SGC),
     ModelInfo("graphsage", "GraphSAGE with mean aggregation, S = I + A/degree", GraphSAGE),
@@ -56,21 +59,23 @@ _MODELS = (
     ModelInfo("linear", "linear kernel on the features, edges unused", Linear),
     ModelInfo("rbf", "Gaussian kernel on the features, edges unused", RBF),
 )
+MODELS: dict[str, ModelInfo] = {info.name: info for info in _LISTED}
+"""Every model by name; lists show them in this order."""
 
 
 def models() -> tuple[ModelInfo, ...]:
-    """All models, in the order in which lists show them.
+    """Return all models.
 
     Examples
     --------
     >>> [info.name for info in models()][:3]
     ['gcn', 'sgc', 'graphsage']
     """
-    return _MODELS
+    return tuple(MODELS.values())
 
 
 def model_from_name(name: str, **options: Any) -> Model:
-    """A model by its name.
+    """Build a model by its name.
 
     Parameters
     ----------
@@ -93,12 +98,11 @@ def model_from_name(name: str, **options: Any) -> Model:
     >>> model_from_name("appnp", alpha=0.2, C=0.5).alpha
     0.2
     """
-    info = next((candidate for candidate in _MODELS if candidate.name == name), None)
-    if info is None:
-        names = [candidate.name for candidate in _MODELS]
-        close = difflib.get_close_matches(str(name).lower(), names, n=1)
+    if name not in MODELS:
+        close = difflib.get_close_matches(str(name).lower(), MODELS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InvalidInput(f"model must be one of {', '.join(names)}, got {name!r}{hint}")
+        raise InvalidInput(f"model must be one of {', '.join(MODELS)}, got {name!r}{hint}")
+    info = MODELS[name]
     unknown = [option for option in options if option not in info.options]
     if unknown:
         raise InvalidInput(f"model {name!r} has no option {unknown[0]!r}; its options are {', '.join(info.options)}")

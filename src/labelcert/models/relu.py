@@ -14,19 +14,16 @@ The factor 2 is the networks' :math:`c_\sigma`: it keeps :math:`E_{ii} = v_i`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from labelcert.arrays import Float
+from labelcert.models import chunks
 
 COLLINEAR = 4e-15
-"""Correlations this close to ±1 are ±1: rounding does not tell them apart."""
-
-CHUNK_ENTRIES = 1 << 17
-"""Entries of a dense block that is worked on at once: 1 MiB, so that temporaries stay in the cache."""
+"""Correlations this close to ±1 count as ±1, because the difference is only rounding."""
 
 
-def kappa0(u: FloatArray) -> FloatArray:
-    r"""Arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
+def kappa0(u: Float) -> Float:
+    r"""Compute the arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
 
     Parameters
     ----------
@@ -46,50 +43,16 @@ def kappa0(u: FloatArray) -> FloatArray:
     return 1.0 - np.arccos(u) / np.pi
 
 
-def kappa1(u: FloatArray) -> FloatArray:
-    r"""Arc-cosine function of order 1, :math:`\kappa_1(u) = u\,\kappa_0(u) + \sqrt{1 - u^2}/\pi`.
-
-    Parameters
-    ----------
-    u
-        Correlations in [-1, 1], any shape.
-
-    Returns
-    -------
-    ndarray
-        Values in [0, 1], same shape.
-
-    Examples
-    --------
-    >>> kappa1(np.array([-1.0, 1.0])).tolist()
-    [0.0, 1.0]
-    """
-    return u * kappa0(u) + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi
-
-
-def row_chunks(n_rows: int, n_columns: int) -> list[slice]:
-    """Slices that cut `n_rows` rows of length `n_columns` into chunks of about `CHUNK_ENTRIES` entries.
-
-    Examples
-    --------
-    >>> row_chunks(5, CHUNK_ENTRIES // 2)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    step = max(1, CHUNK_ENTRIES // max(1, n_columns))
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-
-
-def relu_expectations(sigma: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    r"""The pair :math:`(E, \dot E)` of the module's head, entry by entry.
+def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
+    r"""Compute :math:`(E, \dot E)` as defined in the module docstring, entry by entry.
 
     Parameters
     ----------
     sigma
         Covariances, any shape.
     q
-        :math:`\sqrt{v_i v_j}` of the same shape. Where it is zero, both Gaussians being compared cannot
-        vary together: E is zero and :math:`\dot E` is set to its value for independent signs, 1/2, which
-        only ever multiplies a zero.
+        :math:`\sqrt{v_i v_j}`, same shape. Where it is zero, E is zero and :math:`\dot E` is set to its value
+        for independent signs, 1/2, which only ever multiplies zeros.
 
     Returns
     -------
@@ -103,17 +66,15 @@ def relu_expectations(sigma: FloatArray, q: FloatArray) -> tuple[FloatArray, Flo
     ([0.5, 1.0], 4.0)
     """
     u = np.divide(sigma, q, out=np.zeros_like(q), where=q > 0.0)
-    # The arc cosine turns a rounding error of 1e-16 at |u| = 1 into one of 1e-8, of another size for every pair of
-    # nodes that look alike: enough to make the kernel indefinite. Within rounding of ±1 they are alike.
+    # Near |u| = 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8, which differs between pairs of
+    # equal nodes: enough to make the kernel indefinite. So correlations within rounding of ±1 become ±1.
     u[u > 1.0 - COLLINEAR] = 1.0
     u[u < -1.0 + COLLINEAR] = -1.0
     e_dot = kappa0(u)
     return q * (u * e_dot + np.sqrt((1.0 - u) * (1.0 + u)) / np.pi), e_dot
 
 
-def activate(
-    sigma: FloatArray, theta: FloatArray | None, left_variance: FloatArray, right_variance: FloatArray
-) -> None:
+def activate(sigma: Float, theta: Float | None, left_variance: Float, right_variance: Float) -> None:
     r"""Pass a layer through the ReLU, in place.
 
     :math:`\Theta \leftarrow \Theta \odot \dot E`, :math:`\Sigma \leftarrow E`.
@@ -123,8 +84,7 @@ def activate(
     sigma
         Covariances of the pre-activations, shape (r, c). Overwritten by E.
     theta
-        Tangent kernel of the pre-activations, shape (r, c), overwritten; None where only covariances are
-        wanted.
+        Tangent kernel of the pre-activations, shape (r, c), overwritten; None if only covariances are needed.
     left_variance, right_variance
         Variances of the row and the column nodes, shapes (r,) and (c,).
 
@@ -135,18 +95,18 @@ def activate(
     >>> sigma.tolist(), theta.tolist()
     ([[4.0]], [[3.0]])
     """
-    for rows in row_chunks(*sigma.shape):
+    for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         q = np.sqrt(np.outer(left_variance[rows], right_variance))
         sigma[rows], e_dot = relu_expectations(sigma[rows], q)
         if theta is not None:
             theta[rows] *= e_dot
 
 
-def clip_at_smaller_variance(sigma: FloatArray, left_variance: FloatArray, right_variance: FloatArray) -> None:
-    r"""The published clipping, in place: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
+def clip_at_smaller_variance(sigma: Float, left_variance: Float, right_variance: Float) -> None:
+    r"""Clip covariances in place as published: :math:`\Sigma_{ij} \leftarrow \min(\Sigma_{ij}, v_i, v_j)`.
 
-    No Gaussian requires it (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive
-    semidefinite. It serves ``variant="published"`` only.
+    No Gaussian requires this (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive
+    semidefinite. Only ``variant="published"`` uses it.
 
     Examples
     --------
@@ -155,6 +115,6 @@ def clip_at_smaller_variance(sigma: FloatArray, left_variance: FloatArray, right
     >>> sigma.tolist()
     [[1.0]]
     """
-    for rows in row_chunks(*sigma.shape):
+    for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         bound = np.minimum.outer(left_variance[rows], right_variance)
         np.minimum(sigma[rows], bound, out=sigma[rows])

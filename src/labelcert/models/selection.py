@@ -1,4 +1,4 @@
-"""Choosing C (and α, or any other option) by cross-validation over the labelled nodes, as the paper does."""
+"""Chooses C, and any other option, by cross-validation over the labelled nodes, as in the paper."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
-from labelcert.models.base import FloatArray, GraphLike, IntArray, Model, as_nodes, require, require_choice
+from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
 from labelcert.svm import train
 
 C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -23,7 +24,7 @@ RULES: tuple[str, ...] = get_args(Rule)
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of the grid and how it did.
+    """One point of the grid and its accuracy.
 
     Attributes
     ----------
@@ -75,25 +76,25 @@ def select(
     Parameters
     ----------
     model
-        Gives the options that are not searched.
+        The model; options that are not searched keep its values.
     graph
         Graph with n nodes and the labels of the labelled ones.
     labeled
-        Labelled nodes: indices or a mask. Their order matters to how scikit-learn shuffles them into folds.
+        Labelled nodes: indices or a boolean mask. Their order affects how scikit-learn shuffles them into folds.
     seed
-        Seed of that shuffle; the paper takes the seed of the split.
+        Seed of that shuffle; the paper uses the seed of the split.
     C
         Values of C to try.
     grid
         Values of other options to try, by name, such as ``{"alpha": (0.0, 0.1, 0.2)}``.
     rule
-        ``"best"``: the highest accuracy, the earliest in the grid among equals. ``"smallest"``: the
-        smallest C among the candidates at most one standard deviation (that of the best one) below the
-        best, the more accurate one among equal C.
+        ``"best"``: the highest accuracy; among equals, the earliest in the grid. ``"smallest"``: the smallest C
+        whose accuracy is at most one standard deviation of the best candidate below the best; among equals, the
+        more accurate.
     folds
         Number of folds.
     progress
-        Called with (evaluations done, evaluations in all) after each.
+        Called after each evaluation with the number done and the total.
 
     Returns
     -------
@@ -101,14 +102,9 @@ def select(
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> import scipy.sparse as sp
-    >>> from labelcert.models import Linear
-    >>> graph = SimpleNamespace(
-    ...     adjacency=sp.csr_array((8, 8)),
-    ...     features=np.array([[1.0], [2.0], [3.0], [4.0], [-1.0], [-2.0], [-3.0], [-4.0]]),
-    ...     labels=np.array([1, 1, 1, 1, 0, 0, 0, 0]),
-    ... )
+    >>> from labelcert import Graph, Linear
+    >>> x = [[1.0], [2.0], [3.0], [4.0], [-1.0], [-2.0], [-3.0], [-4.0]]
+    >>> graph = Graph(np.zeros((8, 8)), x, [1, 1, 1, 1, 0, 0, 0, 0])
     >>> select(Linear(), graph, np.arange(8), seed=0, C=(0.1, 1.0), rule="smallest").model
     Linear(C=0.1, bias=False)
     """
@@ -155,13 +151,13 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> Model:
     best = max(candidates, key=lambda candidate: candidate.accuracy)
     if rule == "best":
         return best.model
-    # Accuracies are means of ratios of small integers; without slack their rounding would decide ties.
+    # Accuracies are means of ratios of small integers. Without slack, rounding would decide ties.
     threshold = best.accuracy - best.deviation - 1e-12
     close = [candidate for candidate in candidates if candidate.accuracy >= threshold]
     return min(close, key=lambda candidate: (candidate.model.C, -candidate.accuracy)).model
 
 
-def _stratified_folds(labels: IntArray, *, folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
+def _stratified_folds(labels: Int, *, folds: int, seed: int) -> list[tuple[Int, Int]]:
     from sklearn.model_selection import StratifiedKFold
 
     smallest = int(np.unique(labels, return_counts=True)[1].min())
@@ -174,8 +170,8 @@ def _stratified_folds(labels: IntArray, *, folds: int, seed: int) -> list[tuple[
     return [(fit, validation) for fit, validation in splitter.split(np.zeros(len(labels)), labels)]
 
 
-def _predict(K: FloatArray, labels: IntArray, K_test: FloatArray, C: float) -> IntArray:
-    """Predictions of the SVM (two classes) or of one SVM per class against the rest."""
+def _predict(K: Float, labels: Int, K_test: Float, C: float) -> Int:
+    """Predict with one SVM for two classes, or with one SVM per class against the rest."""
     classes = np.unique(labels)
     if len(classes) == 2:
         scores = K_test @ train(K, np.where(labels == classes[1], 1.0, -1.0), C)

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from labelcert.errors import DataUnavailable
 from labelcert.graphs import Graph
-from labelcert.graphs.conversion import (
+from labelcert.graphs.published_datasets import CHAMELEON, CORA_ML, POLBLOGS
+from labelcert.graphs.published_formats import (
     archive_members,
     edge_npz_graph,
     planetoid_graph,
@@ -22,7 +23,6 @@ from labelcert.graphs.conversion import (
     table_graph,
     wiki_cs_graph,
 )
-from labelcert.graphs.download import RAW_SOURCES
 
 
 def npz_bytes(**arrays: Any) -> bytes:
@@ -94,7 +94,7 @@ def test_sparse_npz_with_pickled_fields_beside_the_arrays(dataset_folder: Path) 
             for part in ("data", "indices", "indptr", "shape"):
                 arrays[f"{prefix}{part}"] = np.asarray(getattr(matrix, part))
         graph = sparse_npz_graph(npz_bytes(**arrays), name="cora-ml")
-        assert graph.fingerprint() == RAW_SOURCES["cora-ml"].fingerprint
+        assert graph.fingerprint() == CORA_ML.fingerprint
 
 
 def test_edge_npz(dataset_folder: Path) -> None:
@@ -106,7 +106,7 @@ def test_edge_npz(dataset_folder: Path) -> None:
         edges=np.stack(once.coords, axis=1),
     )
     graph = edge_npz_graph(content, name="chameleon")
-    assert graph.fingerprint() == RAW_SOURCES["chameleon"].fingerprint
+    assert graph.fingerprint() == CHAMELEON.fingerprint
 
 
 def test_tables_in_an_archive(dataset_folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_tables_in_an_archive(dataset_folder: Path) -> None:
     labels = "\n".join(map(str, raw.labels)).encode()
     found = archive_members(tar_bytes(adjacency=edges, labels=labels), ("adjacency.tsv", "labels.tsv"), name="p")
     graph = table_graph(found["adjacency.tsv"], found["labels.tsv"], name="polblogs")
-    assert graph.fingerprint() == RAW_SOURCES["polblogs"].fingerprint
+    assert graph.fingerprint() == POLBLOGS.fingerprint
     assert graph.directed
 
 

@@ -20,7 +20,6 @@ from labelcert.graphs import (
     to_pyg,
     to_scipy,
 )
-from labelcert.graphs.class_coding import encode_classes
 
 
 def test_networkx_there_and_back() -> None:
@@ -66,7 +65,7 @@ def test_networkx_graphs_that_do_not_fit(source: Any, features: Any, message: st
         from_networkx(source, features=features)
 
 
-def test_networkx_features_that_are_no_numbers() -> None:
+def test_networkx_features_that_are_not_numbers() -> None:
     source = nx.Graph([(0, 1)])
     nx.set_node_attributes(source, {0: [1.0], 1: [1.0, 2.0]}, "x")
     with pytest.raises(InvalidInput, match="equally many on every node"):
@@ -135,24 +134,8 @@ def test_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
         to_pyg(karate())
 
 
-@pytest.mark.parametrize(
-    ("values", "labels", "names"),
-    [
-        (["b", "", None, "a"], [1, -1, -1, 0], ("a", "b")),
-        ([2.0, np.nan, 10], [0, -1, 1], ("2", "10")),
-        (["1", 1, 1.0, np.int64(1)], [0, 0, 0, 0], ("1",)),
-        ([True, False], [1, 0], ("False", "True")),
-        ([0.5, 1], [0, 1], ("0.5", "1")),
-        ([], [], ()),
-    ],
-)
-def test_class_coding(values: list[Any], labels: list[int], names: tuple[str, ...]) -> None:
-    found, classes = encode_classes(values)
-    assert (found.tolist(), classes) == (labels, names)
-
-
 @pytest.mark.parametrize("weight", ["heavy", "3", None, 1j, [1]])
-def test_weights_that_are_no_numbers(weight: Any) -> None:
+def test_weights_that_are_not_numbers(weight: Any) -> None:
     source = nx.Graph()
     source.add_edge("a", "b", w=weight)
     with pytest.raises(InvalidInput, match=r"a number in the attribute 'w' of every edge, got .* between 'a' and 'b'"):

@@ -147,7 +147,7 @@ def test_files_and_npz_agree(write: Any, tmp_path: Path) -> None:
         ({"labels": "node,label\nn1,a\n\n\nn9,b\n"}, "got 'n9' in column 'node', line 5 of labels.csv"),
         ({"labels": '\nnode,label\n"n1","two\nlines"\nn9,b\n'}, "got 'n9' in column 'node', line 5 of labels.csv"),
         ({"features": "node,x,x\nn1,1,2\n"}, "distinct columns, got 'x' more than once in the header of features.csv"),
-        ({"labels": "node;label\nn1;a\n"}, "separated by ',' in labels.csv, .* separated by ';'"),
+        ({"labels": "node;label\nn1;a\n"}, "separated by ',' in labels.csv, .* use ';'"),
     ],
 )
 def test_bad_tables(write: Any, changes: dict[str, str], message: str) -> None:
@@ -167,7 +167,7 @@ def test_bad_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["NA", "NaN", "nan", "None", "null", "NULL", "n/a", "-1", "-1.0"])
-def test_words_for_a_missing_label_are_no_classes(write: Any, word: str) -> None:
+def test_words_for_a_missing_label_are_not_classes(write: Any, word: str) -> None:
     paths = write(edges=EDGES, labels=f"node,label\nn1,0\nn2,{word}\nn3,{word}\n")
     with pytest.raises(InvalidInput, match=f"got '{word}' in line 3 of labels.csv.*leave the field empty"):
         graph_from_files(**paths)
@@ -236,7 +236,7 @@ def test_every_compression(tmp_path: Path) -> None:
         assert graph_from_files(tmp_path / name).n_edges == 2
 
 
-def test_dates_are_no_numbers(tmp_path: Path) -> None:
+def test_dates_are_not_numbers(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     for values in (pd.to_datetime(["2020-01-01", "2020-01-02"]), pd.to_timedelta([1, 2], unit="s")):
         pd.DataFrame({"node": ["a", "b"], "x": values}).to_parquet(tmp_path / "dates.parquet")

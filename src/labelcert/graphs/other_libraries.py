@@ -1,4 +1,4 @@
-"""From and to the graph objects of networkx, SciPy and PyTorch Geometric."""
+"""Conversion from and to the graphs of networkx, SciPy and PyTorch Geometric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from labelcert.graphs.validation import UNLABELED, first_asymmetry, reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+    from labelcert.arrays import Float, Int
+    from labelcert.graphs.validation import SparseMatrix
 
 
 def from_networkx(
@@ -27,20 +28,20 @@ def from_networkx(
     weight: str | None = None,
     name: str | None = None,
 ) -> Graph:
-    """Graph from a networkx graph; nodes keep its order and are named by their keys.
+    """Convert a networkx graph; nodes keep their order and are named after their keys.
 
     Parameters
     ----------
     source : networkx.Graph or networkx.DiGraph
-        The graph; multigraphs are refused.
+        The graph, which must not be a multigraph.
     features : str or sequence of str, optional
-        A node attribute that holds a vector, or several that hold a number each; identity where not given.
+        A node attribute that holds a vector, or several that each hold a number. Defaults to the identity matrix.
     label : str, optional
         Node attribute with the class (any text or number); nodes without it are unlabelled.
     weight : str, optional
-        Edge attribute with the weight, 1 on edges that lack it; all weights are 1 where not given.
+        Edge attribute with the weight; an edge without it has weight 1. By default, all weights are 1.
     name : str, optional
-        Name of the graph; the networkx graph's own where not given.
+        Name of the graph. Defaults to the name of the networkx graph.
 
     Examples
     --------
@@ -50,7 +51,8 @@ def from_networkx(
     >>> from_networkx(source, name="friends")
     Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
     """
-    nx = _networkx()
+    import networkx as nx
+
     if not isinstance(source, nx.Graph) or source.is_multigraph():
         raise InvalidInput(
             f"expected a networkx Graph or DiGraph, got {type(source).__name__}; "
@@ -76,7 +78,7 @@ def from_networkx(
 
 
 def to_networkx(graph: Graph) -> Any:
-    """Networkx graph with `weight` on edges, and `features` and (where known) `label` on nodes.
+    """Convert to networkx, with `weight` on edges and with `features` and, if known, `label` on nodes.
 
     Examples
     --------
@@ -85,7 +87,8 @@ def to_networkx(graph: Graph) -> Any:
     >>> club.number_of_edges(), club.nodes[0]["label"]
     (78, 'Mr. Hi')
     """
-    nx = _networkx()
+    import networkx as nx
+
     result = nx.DiGraph(name=graph.name) if graph.directed else nx.Graph(name=graph.name)
     keys: Sequence[Any] = graph.node_names if graph.node_names is not None else range(graph.n_nodes)
     X = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
@@ -108,7 +111,7 @@ def from_scipy(
     name: str = "graph",
     directed: bool = False,
 ) -> Graph:
-    """Graph from matrices: identity features and unlabelled nodes where they are not given.
+    """Build a graph from matrices; features default to the identity matrix and nodes to unlabelled.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ def from_scipy(
     features : sparse or dense matrix, shape (n, d), optional
         Node features.
     labels : array of int, shape (n,), optional
-        Classes 0..K-1 and -1 for unlabelled nodes.
+        Classes 0..K-1, and -1 for unlabelled nodes.
     class_names, node_names, name, directed
         As for `Graph`.
 
@@ -138,8 +141,8 @@ def from_scipy(
     )
 
 
-def to_scipy(graph: Graph) -> tuple[SparseMatrix, FloatArray | SparseMatrix, IntArray]:
-    """Adjacency, features and labels as copies that may be changed.
+def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
+    """Return adjacency, features and labels as copies that may be changed.
 
     Examples
     --------
@@ -152,10 +155,10 @@ def to_scipy(graph: Graph) -> tuple[SparseMatrix, FloatArray | SparseMatrix, Int
 
 
 def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
-    """Graph from a PyTorch Geometric `Data`: `edge_index`, and `x`, `y`, `edge_weight` where it has them.
+    """Convert a PyTorch Geometric `Data` with `edge_index` and, optionally, `x`, `y` and `edge_weight`.
 
-    The result is undirected where edges come in both directions with the same weight, and directed otherwise.
-    Repeated edges count once, or add up where they are weighted.
+    The graph is undirected if every edge comes in both directions with the same weight, and directed otherwise.
+    Repeated edges count once; if edges are weighted, their weights add up.
 
     Examples
     --------
@@ -196,7 +199,7 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
 
 
 def to_pyg(graph: Graph) -> Any:
-    """PyTorch Geometric `Data` with `edge_index`, `edge_weight`, dense `x` and `y` (-1 = unlabelled).
+    """Convert to a PyTorch Geometric `Data` with `edge_index`, `edge_weight`, dense `x` and `y` (-1 = unlabelled).
 
     Examples
     --------
@@ -218,17 +221,11 @@ def to_pyg(graph: Graph) -> Any:
     )
 
 
-def _networkx() -> Any:
-    import networkx
-
-    return networkx
-
-
 def _numpy(tensor: Any) -> Any:
     return tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
 
 
-def _edge_weights(weights: Any, n_edges: int) -> FloatArray:
+def _edge_weights(weights: Any, n_edges: int) -> Float:
     if weights.size != n_edges or weights.dtype.kind not in "biuf":
         raise InvalidInput(
             f"expected one real number in edge_weight for each of the {n_edges} edges, got shape {weights.shape} "

@@ -1,4 +1,4 @@
-"""Models that ignore the edges: the fully connected network, the linear kernel and the RBF kernel."""
+"""Models that ignore edges: the fully connected network, the linear kernel and the RBF kernel."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labelcert.arrays import Float
 from labelcert.memory import require_memory
 from labelcert.models.base import (
     Activation,
     Features,
-    FloatArray,
     Model,
     Variant,
     View,
@@ -25,8 +25,8 @@ from labelcert.models.relu import activate, clip_at_smaller_variance
 
 def mlp_kernel(
     left: Features, right: Features, *, depth: int, relu: bool, published: bool = False, same: bool = False
-) -> FloatArray:
-    r"""Tangent kernel of the fully connected network with biases.
+) -> Float:
+    r"""Compute the tangent kernel of the fully connected network with biases.
 
     :math:`\Sigma_1 = X X'^\top + 1`, :math:`\Sigma_{l+1} = E_l + 1`, :math:`\Theta_1 = \Sigma_1`,
     :math:`\Theta_{l+1} = \Sigma_{l+1} + \Theta_l \odot \dot E_l`. Invariant: the variances are
@@ -41,7 +41,7 @@ def mlp_kernel(
     relu
         Whether the hidden layers have a ReLU.
     published
-        Clip covariances at the smaller variance.
+        Whether to clip covariances at the smaller variance.
     same
         Whether `left` and `right` are the same points, so that the diagonal holds their variances.
 
@@ -58,7 +58,7 @@ def mlp_kernel(
     sigma = gram(left, right)
     sigma += 1.0
     v_left, v_right = squared_norms(left) + 1.0, squared_norms(right) + 1.0
-    theta: FloatArray | None = None
+    theta: Float | None = None
     for level in range(depth):
         if relu:
             if same:
@@ -74,20 +74,20 @@ def mlp_kernel(
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseModel(Model):
-    """Base of the kernels that compare two nodes by their features alone; inductive or not is the same."""
+    """Base of the kernels that only compare the features of two nodes, inductive or not."""
 
     @abstractmethod
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
-        """Kernel between two sets of points; `same` where they are one."""
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
+        """Return the kernel between two sets of points; `same` tells whether they are the same set."""
 
-    def _square(self, view: View) -> FloatArray:
+    def _square(self, view: View) -> Float:
         X = view.features[view.nodes]
         m = len(view.nodes)
         require_memory(3 * 8 * m * m, f"a kernel of {m} nodes")
         K = self._between(X, X, same=True)
         return np.asarray(0.5 * (K + K.T))
 
-    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[FloatArray, FloatArray]:
+    def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         require_memory(3 * 8 * len(train.nodes) * len(test.nodes), f"a kernel block of {len(test.nodes)} rows")
         K_test = self._between(test.features[test.nodes], train.features[train.nodes], same=False)
         return self._square(train), K_test
@@ -95,10 +95,10 @@ class PairwiseModel(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(PairwiseModel):
-    r"""Fully connected network with biases; the graph's edges play no role.
+    r"""Fully connected network with biases; edges play no role.
 
     Network: :math:`f = H_L W_{L+1} + b_{L+1}`, :math:`H_l = \sqrt{c/h}\,\sigma(H_{l-1} W_l + b_l)`,
-    :math:`H_0 = X`; all weights and biases standard Gaussian and trained.
+    :math:`H_0 = X`; all weights and biases are standard Gaussian and trained.
 
     Kernel: that of `mlp_kernel`; for one hidden layer :math:`\Sigma \odot \dot E + E + 1` with
     :math:`\Sigma = X X^\top + 1`.
@@ -116,9 +116,8 @@ class MLP(PairwiseModel):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> import scipy.sparse as sp
-    >>> graph = SimpleNamespace(adjacency=sp.csr_array((2, 2)), features=np.eye(2))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
     >>> MLP().kernel(graph).diagonal().tolist()
     [5.0, 5.0]
     """
@@ -127,15 +126,9 @@ class MLP(PairwiseModel):
     activation: Activation = "relu"
     variant: Variant = "exact"
 
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
-        return mlp_kernel(
-            left,
-            right,
-            depth=self.depth,
-            relu=self.activation == "relu",
-            published=self.variant == "published",
-            same=same,
-        )
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
+        relu, published = self.activation == "relu", self.variant == "published"
+        return mlp_kernel(left, right, depth=self.depth, relu=relu, published=published, same=same)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,15 +138,14 @@ class Linear(PairwiseModel):
     Parameters
     ----------
     bias
-        Adds a trained bias, :math:`f = X w + b`, and with it 1 to every entry.
+        Whether to add a trained bias, :math:`f = X w + b`, which adds 1 to every entry.
     C
         Regularisation of the SVM.
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> import scipy.sparse as sp
-    >>> graph = SimpleNamespace(adjacency=sp.csr_array((1, 1)), features=np.array([[3.0]]))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph([[0]], [[3.0]], [0])
     >>> Linear(bias=True).kernel(graph).tolist()
     [[10.0]]
     """
@@ -163,7 +155,7 @@ class Linear(PairwiseModel):
     def _check(self) -> None:
         require(isinstance(self.bias, bool), f"bias must be True or False, got {self.bias!r}")
 
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         K = gram(left, right)
         if self.bias:
             K += 1.0
@@ -172,7 +164,7 @@ class Linear(PairwiseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class RBF(PairwiseModel):
-    r"""Gaussian kernel :math:`\exp(-\gamma \|x - x'\|^2)`; no network, but the same certificates apply.
+    r"""Gaussian kernel :math:`\exp(-\gamma \|x - x'\|^2)`: not a network, but the same certificates apply.
 
     Parameters
     ----------
@@ -183,9 +175,8 @@ class RBF(PairwiseModel):
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> import scipy.sparse as sp
-    >>> graph = SimpleNamespace(adjacency=sp.csr_array((2, 2)), features=np.array([[0.0], [1.0]]))
+    >>> from labelcert.graphs import Graph
+    >>> graph = Graph(np.zeros((2, 2)), [[0.0], [1.0]], [0, 1])
     >>> RBF(gamma=0.5).kernel(graph).round(4).tolist()
     [[1.0, 0.6065], [0.6065, 1.0]]
     """
@@ -195,7 +186,7 @@ class RBF(PairwiseModel):
     def _check(self) -> None:
         require_positive("gamma", self.gamma)
 
-    def _between(self, left: Features, right: Features, *, same: bool) -> FloatArray:
+    def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         K = -2.0 * gram(left, right)
         K += squared_norms(left)[:, None]
         K += squared_norms(right)[None, :]

@@ -1,6 +1,6 @@
-"""Bring your own graph: an edge list, a feature table and a label table, as CSV or Parquet.
+"""The user's own graph, from an edge list, a feature table and a label table in CSV or Parquet files.
 
-pandas is imported where a file is read: it takes as long to import as the rest of the package.
+pandas is only imported when a file is read, because it takes as long to import as the rest of the package.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from labelcert.graphs.validation import FloatArray, IntArray, SparseMatrix
+    from labelcert.arrays import Float, Int
+    from labelcert.graphs.validation import SparseMatrix
 
     PathOrStr: TypeAlias = str | os.PathLike[str]
 
@@ -69,29 +70,27 @@ def graph_from_files(
     label: str = "label",
     name: str | None = None,
 ) -> Graph:
-    r"""Graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed) or Parquet.
+    r"""Read a graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed) or Parquet.
 
-    The feature table says which nodes there are, and in which order. Without one, the nodes are those of the
-    edge list in order of appearance. Where there are no features, they are the identity.
+    The feature table determines the nodes and their order. Without one, the nodes are those of the edge list,
+    in order of appearance. A graph without features gets the identity matrix.
 
     Parameters
     ----------
     edges : path, optional
-        One row per edge, with the columns `source` and `target` and possibly `weight` (1 where absent).
+        One row per edge, with the columns `source`, `target` and, optionally, `weight` (1 by default).
     features : path, optional
-        One row per node: the column `node`, numeric columns and, where `labels` is not given, possibly
-        `label`.
+        One row per node: the column `node`, numeric columns and, without `labels`, optionally `label`.
     labels : path, optional
-        Columns `node` and `label`; nodes that it leaves out, or leaves empty, are unlabelled. Other words for
-        a missing label (such as NA or null) are refused.
+        Columns `node` and `label`. Nodes that are missing, or whose label is empty, are unlabelled. Words for
+        a missing label, such as NA or null, are refused.
     directed : bool
-        Whether edges have a direction. Otherwise each row joins both ways; two rows for the two directions of
-        an edge are one edge.
+        Whether edges have a direction. If not, two rows for the two directions of an edge are one edge.
     source, target, weight, node, label : str
         Names of the columns.
     name : str, optional
-        Name of the graph; the edge list's (or feature table's) file name where not given, with its suffix, so
-        that a file csbm.csv is not taken for the dataset csbm.
+        Name of the graph. Defaults to the file name of the edge list, or of the feature table. It includes the
+        suffix, so that a file csbm.csv is not taken for the dataset csbm.
 
     Examples
     --------
@@ -107,42 +106,31 @@ def graph_from_files(
     ('ann', 'bob', 'cleo')
     >>> folder.cleanup()
     """
-    if edges is None and features is None:
+    first = edges if edges is not None else features
+    if first is None:
         raise InvalidInput("expected an edge list or a feature table, got neither; name at least one file")
     edge_table = None if edges is None else _Table(edges, text=(source, target))
     node_table = None if features is None else _Table(features, text=(node, label))
-    if labels is not None and node_table is not None and label in node_table.frame.columns:
-        raise InvalidInput(
-            f"expected labels in one place, got a column {label!r} in {node_table.path.name} and the table "
-            f"{Path(labels).name}; leave one of them out"
-        )
+    label_table = _label_table(labels, node_table, node=node, label=label)
+    X: Any = None
     if node_table is not None:
         node_names = node_table.distinct_ids(node)
+        X = node_table.numbers(leaving_out=(node, label), ids=node_names)
     else:
         assert edge_table is not None
         node_names = edge_table.endpoints(source, target)
-    if not node_names:
+    n = len(node_names)
+    if n == 0:
         raise InvalidInput("expected at least one node, got empty tables; check the files")
     position = {name: i for i, name in enumerate(node_names)}
-    n = len(node_names)
-    if edge_table is None:
-        adjacency = csr_array((n, n))
-    else:
+    adjacency, y, class_names = csr_array((n, n)), np.full(n, UNLABELED), tuple[str, ...]()
+    if edge_table is not None:
         adjacency = edge_table.adjacency(source, target, weight, position, directed=directed)
-    X: Any = sp.eye_array(n, format="csr")
-    if node_table is not None:
-        described = node_table.numbers(leaving_out=(node, label), ids=node_names)
-        X = described if described.shape[1] else X
-    y, class_names = np.full(n, UNLABELED), tuple[str, ...]()
-    if labels is not None:
-        y, class_names = _Table(labels, text=(node, label)).classes(node, label, position)
-    elif node_table is not None and label in node_table.frame.columns:
-        y, class_names = node_table.classes(node, label, position)
-    first = edges if edges is not None else features
-    assert first is not None
+    if label_table is not None:
+        y, class_names = label_table.classes(node, label, position)
     return Graph(
         adjacency=adjacency,
-        features=X,
+        features=sp.eye_array(n, format="csr") if X is None or X.shape[1] == 0 else X,
         labels=y,
         class_names=class_names,
         node_names=node_names,
@@ -151,8 +139,21 @@ def graph_from_files(
     )
 
 
+def _label_table(labels: PathOrStr | None, node_table: _Table | None, *, node: str, label: str) -> _Table | None:
+    """Return the table with the labels: one of its own, or the feature table if it has a column for them."""
+    in_features = node_table is not None and label in node_table.frame.columns
+    if labels is None:
+        return node_table if in_features else None
+    if node_table is not None and in_features:
+        raise InvalidInput(
+            f"expected labels in one place, got a column {label!r} in {node_table.path.name} and the table "
+            f"{Path(labels).name}; leave one of them out"
+        )
+    return _Table(labels, text=(node, label))
+
+
 class _Table:
-    """A table and the file it came from, which every message about it names."""
+    """A table and the file that it was read from; error messages name the file."""
 
     def __init__(self, path: PathOrStr, *, text: tuple[str, ...]) -> None:
         self.path = Path(path)
@@ -201,7 +202,7 @@ class _Table:
         return (content if decompress is None else decompress(content)).decode("utf-8-sig")
 
     def _check_rows(self, content: str, separator: str) -> None:
-        """Refuse rows that are longer or shorter than the header (pandas fills or cuts them); note their lines."""
+        """Refuse rows longer or shorter than the header, which pandas would cut or fill; record their line numbers."""
         lines = io.StringIO(content, newline="").readlines()
         rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
         header: list[str] | None = None
@@ -224,8 +225,8 @@ class _Table:
         other = next((s for s in (";", "\t", ",", "|") if s != separator and s in header[0]), None)
         if len(header) == 1 and other is not None:
             raise InvalidInput(
-                f"expected fields separated by {separator!r} in {self.path.name}, but its header seems to be "
-                f"separated by {other!r} ({header[0]!r}); write it with {separator!r} as the separator"
+                f"expected fields separated by {separator!r} in {self.path.name}, but its header seems to "
+                f"use {other!r} ({header[0]!r}); write it with {separator!r} as the separator"
             )
         repeated = next((name for i, name in enumerate(header) if name in header[:i]), None)
         if repeated is not None:
@@ -249,13 +250,13 @@ class _Table:
             ) from error
 
     def row(self, index: int) -> str:
-        """Where row `index` is, as a reader of the file would say it."""
+        """Describe where row `index` is in the file."""
         if self.path.suffix.lower() in _PARQUET:
             return f"row {index} of {self.path.name}"
         return f"line {self._lines[index]} of {self.path.name}"
 
     def field(self, column: Any, index: int) -> str:
-        """What is in a field, for messages."""
+        """Describe the content of a field for error messages."""
         field = self.frame[column].iloc[[index]]
         return "an empty field" if field.isna().any() else repr(field.item())
 
@@ -269,7 +270,7 @@ class _Table:
         return self.frame[name]
 
     def ids(self, column: str) -> list[str]:
-        """Node ids in a column, as text."""
+        """Return the node ids in a column as text."""
         values = self.column(column)
         missing = np.flatnonzero(values.isna())
         if missing.size:
@@ -292,11 +293,11 @@ class _Table:
         return tuple(ids)
 
     def endpoints(self, source: str, target: str) -> tuple[str, ...]:
-        """Distinct nodes of an edge list in order of appearance."""
+        """Return the distinct nodes of an edge list in order of appearance."""
         pairs = zip(self.ids(source), self.ids(target), strict=True)
         return tuple(dict.fromkeys(name for pair in pairs for name in pair))
 
-    def positions(self, column: str, position: dict[str, int]) -> IntArray:
+    def positions(self, column: str, position: dict[str, int]) -> Int:
         ids = self.ids(column)
         for i, name in enumerate(ids):
             if name not in position:
@@ -334,7 +335,7 @@ class _Table:
     def _edge(self, source: str, target: str, i: int) -> str:
         return f"{self.frame[source].iloc[i]!s} - {self.frame[target].iloc[i]!s}"
 
-    def _weights(self, weight: str) -> FloatArray:
+    def _weights(self, weight: str) -> Float:
         if weight not in self.frame.columns:
             return np.ones(len(self.frame))
         values = self._numeric(weight)
@@ -346,12 +347,12 @@ class _Table:
             )
         return values
 
-    def _numeric(self, column: Any) -> FloatArray:
-        """A column as float64; NaN where it is not a number."""
+    def _numeric(self, column: Any) -> Float:
+        """Return a column as float64, with NaN for everything that is not a number."""
         import pandas as pd
 
         values = self.frame[column]
-        # pandas would take dates and durations for the nanoseconds that it stores them as.
+        # pandas would convert dates and durations to nanoseconds.
         if values.dtype.kind in "mMc":
             return np.full(len(values), np.nan)
         try:
@@ -360,8 +361,8 @@ class _Table:
         except (TypeError, ValueError):
             return np.full(len(values), np.nan)
 
-    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> FloatArray:
-        """All columns but those left out, as a matrix of shape (n, d)."""
+    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> Float:
+        """Return all other columns as a matrix of shape (n, d)."""
         columns = [c for c in self.frame.columns if c not in leaving_out]
         X = np.empty((len(self.frame), len(columns)))
         for j, column in enumerate(columns):
@@ -375,8 +376,8 @@ class _Table:
                 )
         return X
 
-    def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
-        """Labels of all nodes, -1 for those not in the table, and the names of the classes."""
+    def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[Int, tuple[str, ...]]:
+        """Return the labels of all nodes, -1 for those not in the table, and the names of the classes."""
         self.distinct_ids(node)
         nodes = self.positions(node, position)
         values = self.column(label)

@@ -1,4 +1,4 @@
-"""From the files that datasets are published in to a raw graph; nothing in these files is executed."""
+"""Reads raw graphs from the files that datasets are published in, without executing anything in them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from labelcert.graphs.safe_pickle import read_pickled_data
 from labelcert.graphs.validation import DAMAGED_NPZ, first_asymmetry, reason
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from labelcert.graphs.validation import IntArray, SparseMatrix
+    from labelcert.arrays import Int, Values
+    from labelcert.graphs.validation import SparseMatrix
 
 PLANETOID_PARTS = ("tx", "allx", "ty", "ally", "graph", "test.index")
-"""The Planetoid files of a whole graph; `x` and `y` repeat the first rows of `allx` and `ally`."""
+"""The Planetoid files that make up a graph; `x` and `y` only repeat the first rows of `allx` and `ally`."""
 
 
 def planetoid_graph(parts: Mapping[str, bytes], *, name: str) -> Graph:
-    """Raw graph from Planetoid's files, as bytes by part (see `PLANETOID_PARTS`).
+    """Read a raw graph from Planetoid's files, given as bytes by part (see `PLANETOID_PARTS`).
 
-    Row i of `tx` belongs to the node in line i of `test.index`. Nodes that neither `allx` nor `test.index`
-    mentions (Citeseer has 15) have no features and are put in class 0.
+    Row i of `tx` belongs to the node in line i of `test.index`. Nodes that are neither in `allx` nor in
+    `test.index` (Citeseer has 15) get no features and class 0.
     """
     tx, allx, ty, ally = (_pickled(parts, part, name) for part in ("tx", "allx", "ty", "ally"))
     neighbors = _pickled(parts, "graph", name)
@@ -59,7 +58,7 @@ def _pickled(parts: Mapping[str, bytes], part: str, name: str) -> Any:
 
 
 def sparse_npz_graph(content: bytes, *, name: str) -> Graph:
-    """Raw graph from an npz with the CSR parts `adj_matrix.*` and `attr_matrix.*` (or `adj_*`, `attr_*`)."""
+    """Read a raw graph from an npz with the CSR parts `adj_matrix.*` and `attr_matrix.*` (or `adj_*`, `attr_*`)."""
     with _npz(content, name) as arrays:
         adjacency = _csr_parts(arrays, ("adj_matrix.", "adj_"), name)
         X = _csr_parts(arrays, ("attr_matrix.", "attr_"), name)
@@ -69,7 +68,7 @@ def sparse_npz_graph(content: bytes, *, name: str) -> Graph:
 
 
 def edge_npz_graph(content: bytes, *, name: str) -> Graph:
-    """Raw graph from an npz with `node_features`, `node_labels` and undirected `edges` of shape (e, 2)."""
+    """Read a raw graph from an npz with `node_features`, `node_labels` and undirected `edges` of shape (e, 2)."""
     with _npz(content, name) as arrays:
         X, labels, edges = (_member(arrays, key, name) for key in ("node_features", "node_labels", "edges"))
     A = _pattern(np.asarray(edges, dtype=np.int64).T, len(labels), name)
@@ -77,7 +76,7 @@ def edge_npz_graph(content: bytes, *, name: str) -> Graph:
 
 
 def table_graph(edges: bytes, labels: bytes, *, name: str) -> Graph:
-    """Raw graph without features from two text tables: source and target per line, class per line."""
+    """Read a raw graph without features from two text tables: source and target per line, and class per line."""
     try:
         pairs = np.array([line.split()[:2] for line in edges.splitlines() if line.strip()], dtype=np.int64)
         classes = np.array(labels.split(), dtype=np.int64)
@@ -87,7 +86,7 @@ def table_graph(edges: bytes, labels: bytes, *, name: str) -> Graph:
 
 
 def archive_members(content: bytes, members: tuple[str, ...], *, name: str) -> dict[str, bytes]:
-    """Contents of the named files in a tar archive, read in memory; nothing is unpacked to disk."""
+    """Return the contents of files in a tar archive; nothing is unpacked to disk."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:
@@ -105,7 +104,7 @@ def archive_members(content: bytes, members: tuple[str, ...], *, name: str) -> d
 
 
 def wiki_cs_graph(content: bytes, *, name: str) -> Graph:
-    """Raw directed graph from Wiki-CS's JSON with `features`, `labels` and, per node, its `links`."""
+    """Read a raw directed graph from Wiki-CS's JSON with `features`, `labels` and the `links` of each node."""
     try:
         document = json.loads(content)
         X = np.array(document["features"], dtype=np.float32)
@@ -118,7 +117,7 @@ def wiki_cs_graph(content: bytes, *, name: str) -> Graph:
     return _raw_graph(name, _pattern(np.stack((sources, targets)), len(labels), name), X, labels)
 
 
-def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: IntArray) -> Graph:
+def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: Int) -> Graph:
     try:
         directed = first_asymmetry(adjacency) is not None
         return Graph(adjacency=adjacency, features=features, labels=labels, name=name, directed=directed)
@@ -126,8 +125,8 @@ def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: IntArr
         raise DataUnavailable(f"the published files of {name} do not make a graph: {error}") from error
 
 
-def _pattern(pairs: IntArray, n: int, name: str) -> SparseMatrix:
-    """Unweighted adjacency with an entry for every pair; repeated pairs count once."""
+def _pattern(pairs: Int, n: int, name: str) -> SparseMatrix:
+    """Return the unweighted adjacency matrix with these pairs as edges; repeated pairs count once."""
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
         raise DataUnavailable(f"the files of {name} have an edge to node {pairs.max()}, but only {n} nodes")
     matrix = csr_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(n, n))
@@ -146,7 +145,7 @@ def _npz(content: bytes, name: str) -> Any:
         raise DataUnavailable(f"the file of {name} is not an intact npz ({reason(error)})") from error
 
 
-def _member(arrays: Any, key: str, name: str) -> NDArray[Any]:
+def _member(arrays: Any, key: str, name: str) -> Values:
     try:
         return np.asarray(arrays[key])
     except DAMAGED_NPZ as error:

@@ -1,0 +1,147 @@
+"""The published graphs of the paper: where each comes from, and the steps that prepare it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import scipy.sparse as sp
+
+from labelcert.graphs.download import RawSource, RemoteFile, raw_graph, require_checksum
+from labelcert.graphs.preprocessing import (
+    binarize_features,
+    drop_nodes_without_features,
+    drop_self_loops,
+    largest_component,
+    symmetrize,
+    two_largest_classes,
+)
+from labelcert.graphs.published_formats import (
+    PLANETOID_PARTS,
+    archive_members,
+    edge_npz_graph,
+    planetoid_graph,
+    sparse_npz_graph,
+    table_graph,
+    wiki_cs_graph,
+)
+
+if TYPE_CHECKING:
+    from labelcert.graphs.graph import Graph
+
+_POLBLOGS_TABLES = {
+    "adjacency.tsv": "ee273f75175cb33c53f115bad3924af56b490c6de056c6666503f437b8ca915b",
+    "labels.tsv": "6d53ecdabe0c41da893d7115f4d1cf8fd5488e5d3b9998a2f070e1dbfeaee896",
+}
+
+
+def prepared(source: RawSource, *steps: Callable[[Graph], Graph]) -> Callable[..., Graph]:
+    """Return a function that loads the raw graph of a source and applies the steps to it, in order.
+
+    Examples
+    --------
+    >>> prepared(CORA_ML, symmetrize, largest_component)().n_nodes  # doctest: +SKIP
+    2810
+    """
+
+    def build(*, data_dir: str | os.PathLike[str] | None = None, mirror: str | None = None) -> Graph:
+        graph = raw_graph(source, data_dir=data_dir, mirror=mirror)
+        for step in steps:
+            graph = step(graph)
+        return graph
+
+    return build
+
+
+def _planetoid(name: str, fingerprint: str) -> RawSource:
+    base = "https://github.com/kimiyoung/planetoid/raw/master/data"
+    return RawSource(
+        name=name,
+        files=tuple(RemoteFile(f"{base}/ind.{name}.{part}") for part in PLANETOID_PARTS),
+        convert=lambda found: planetoid_graph(
+            {part: found[f"ind.{name}.{part}"] for part in PLANETOID_PARTS}, name=name
+        ),
+        directed=False,
+        fingerprint=fingerprint,
+    )
+
+
+def _polblogs_graph(found: Mapping[str, bytes]) -> Graph:
+    tables = archive_members(found["polblogs.tar.gz"], tuple(_POLBLOGS_TABLES), name="polblogs")
+    for table, sha256 in _POLBLOGS_TABLES.items():
+        require_checksum(hashlib.sha256(tables[table]).hexdigest(), sha256, f"{table} in polblogs.tar.gz")
+    return table_graph(tables["adjacency.tsv"], tables["labels.tsv"], name="polblogs")
+
+
+def _identity_features(graph: Graph) -> Graph:
+    return replace(graph, features=sp.eye_array(graph.n_nodes, format="csr"))
+
+
+def _party_names(graph: Graph) -> Graph:
+    return replace(graph, class_names=("liberal", "conservative"))
+
+
+CORA_ML = RawSource(
+    name="cora-ml",
+    files=(
+        RemoteFile(
+            "https://github.com/gasteigerjo/ppnp/raw/master/ppnp/data/cora_ml.npz",
+            sha256="e3439bfd32c4a962d5c56a4f313793baee39181c208c90a3915b61183d3e1cda",
+        ),
+    ),
+    convert=lambda found: sparse_npz_graph(found["cora_ml.npz"], name="cora-ml"),
+    directed=True,
+    fingerprint="32518818cb9cdbf483a158d7dda18f6ebf11779d260d35777505bc810079aa19",
+)
+cora_ml = prepared(CORA_ML, binarize_features, symmetrize, largest_component)
+cora_ml_b = prepared(CORA_ML, binarize_features, symmetrize, two_largest_classes)
+
+CITESEER = _planetoid("citeseer", "e5f2fb57e56652ee214f8d7128fc1768dfeffc6c925fa1e9608cac6a4a81662f")
+citeseer = prepared(CITESEER, drop_self_loops, drop_nodes_without_features, largest_component)
+citeseer_b = prepared(CITESEER, drop_self_loops, drop_nodes_without_features, two_largest_classes)
+
+CORA = _planetoid("cora", "866a1a147bdda65e98cfeb5cb2811f67f5301c05064329535d8d4b4461521c3b")
+cora = prepared(CORA, drop_self_loops, drop_nodes_without_features, largest_component)
+cora_b = prepared(CORA, drop_self_loops, drop_nodes_without_features, two_largest_classes)
+
+POLBLOGS = RawSource(
+    name="polblogs",
+    files=(RemoteFile("https://netset.telecom-paris.fr/datasets/polblogs.tar.gz"),),
+    convert=_polblogs_graph,
+    directed=True,
+    fingerprint="feb8f58845b93cc7416d3304059df9b086f175c472b62af94eb8b1c43a173f11",
+)
+polblogs = prepared(POLBLOGS, drop_self_loops, largest_component, symmetrize, _identity_features, _party_names)
+
+CHAMELEON = RawSource(
+    name="chameleon",
+    files=(
+        RemoteFile(
+            "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/chameleon_filtered.npz",
+            sha256="bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5",
+        ),
+    ),
+    convert=lambda found: edge_npz_graph(found["chameleon_filtered.npz"], name="chameleon"),
+    directed=False,
+    fingerprint="cb1cca13ca571d2a850d80b4eae3bec7ef206383a6c34a4fdea00ca900d1b1d7",
+)
+chameleon = prepared(CHAMELEON, drop_nodes_without_features, largest_component)
+chameleon_b = prepared(CHAMELEON, drop_nodes_without_features, two_largest_classes)
+
+WIKI_CS = RawSource(
+    name="wiki-cs",
+    files=(
+        RemoteFile(
+            "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset/data.json",
+            git_sha1="f1b743119df1a7a3bca449039c54034ae623a756",
+        ),
+    ),
+    convert=lambda found: wiki_cs_graph(found["data.json"], name="wiki-cs"),
+    directed=True,
+    fingerprint=None,
+)
+wiki_cs = prepared(WIKI_CS, symmetrize, largest_component)
+wiki_cs_b = prepared(WIKI_CS, symmetrize, two_largest_classes)

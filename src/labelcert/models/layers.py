@@ -1,0 +1,148 @@
+"""The layers of a message-passing network, and the parts of them that a block of its kernel needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelcert.arrays import Float, Int
+from labelcert.models import chunks
+from labelcert.models.base import Features, gram, squared_norms
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer of a message-passing network on one graph of n nodes.
+
+    Attributes
+    ----------
+    convolution
+        T, shape (n, n), applied to the previous layer's output.
+    skip
+        R, shape (n, n), applied to the fixed random embedding of the features; None without a skip connection.
+    relu
+        Whether a ReLU follows the weights.
+    readout
+        Whether a second trained linear map follows the activation.
+    gradient_convolution
+        Replaces T for gradients, in published variants whose formula differs; None means T itself.
+    clip_skip
+        Whether the published variant clips the skip term like the first layer (Skip-PC).
+    """
+
+    convolution: sp.csr_array
+    skip: sp.csr_array | None = None
+    relu: bool = True
+    readout: bool = False
+    gradient_convolution: sp.csr_array | None = None
+    clip_skip: bool = False
+
+
+class Embedding:
+    """Rows of M X for a sparse map M of shape (r, n), and their covariances.
+
+    If features are sparse, those on the right are mapped after the product: mapped features have many more
+    entries, so the product of two mapped sets would cost most.
+
+    Examples
+    --------
+    >>> e = Embedding(sp.csr_array(np.array([[1.0, 1.0]])), np.eye(2))
+    >>> e.variances.tolist(), e.covariances(e, slice(0, 1)).tolist()
+    ([2.0], [[2.0]])
+    """
+
+    def __init__(self, M: sp.csr_array, features: Features) -> None:
+        self.columns: Int = np.unique(M.indices).astype(np.int64)
+        self.map = sp.csr_array(M[:, self.columns])
+        self.source: Features = features[self.columns]
+        self.mapped: Features = self.map @ self.source
+        self.variances: Float = squared_norms(self.mapped)
+
+    @property
+    def size(self) -> int:
+        """Number of rows r."""
+        return int(self.map.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Average number of entries in a row of M X, at least 1."""
+        entries = self.mapped.size if isinstance(self.mapped, np.ndarray) else self.mapped.nnz
+        return max(1, int(entries) // max(1, self.size))
+
+    def chunks(self, other: Embedding) -> list[slice]:
+        """Return row slices for which `covariances` stays within `chunks.STREAM_ENTRIES`."""
+        return chunks.row_chunks(self.size, max(other.size, len(other.columns)), chunks.STREAM_ENTRIES)
+
+    def covariances(self, other: Embedding, rows: slice) -> Float:
+        r"""Return rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
+        if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
+            return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
+        inner = gram(self.mapped[rows], other.source)
+        return np.ascontiguousarray((other.map @ inner.T).T)
+
+    def pair_covariances(self, i: Int, j: Int) -> Float:
+        """Return the covariances of the row pairs (i, j), shape (len(i),)."""
+        out = np.empty(len(i))
+        for part in chunks.row_chunks(len(i), self.width, chunks.PAIR_ENTRIES):
+            if isinstance(self.mapped, np.ndarray):
+                out[part] = np.einsum("ij,ij->i", self.mapped[i[part]], self.mapped[j[part]])
+            else:
+                products = self.mapped[i[part]].multiply(self.mapped[j[part]])
+                out[part] = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
+        return out
+
+
+class Side:
+    """The rows (or columns) of a kernel block: the nodes that each layer needs, and the maps between them.
+
+    Parameters
+    ----------
+    layers
+        The network on this side's graph.
+    features
+        X of that graph, shape (n, d).
+    nodes
+        The requested nodes, ascending, without repetition.
+
+    Attributes
+    ----------
+    nodes
+        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are the requested
+        ones.
+    variances
+        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, filled in as they are found.
+    """
+
+    def __init__(self, layers: Sequence[Layer], features: Features, nodes: Int) -> None:
+        self.layers = layers
+        depth = len(layers)
+        self.nodes: dict[int, Int] = {depth: nodes}
+        self.convolutions: dict[int, sp.csr_array] = {}
+        self.gradient_convolutions: dict[int, sp.csr_array] = {}
+        self.skips: dict[int, Embedding] = {}
+        for level in range(depth, 1, -1):
+            layer = layers[level - 1]
+            rows = self.nodes[level]
+            T = sp.csr_array(layer.convolution[rows])
+            below = np.unique(T.indices).astype(np.int64)
+            self.nodes[level - 1] = below
+            self.convolutions[level] = sp.csr_array(T[:, below])
+            self.gradient_convolutions[level] = self.convolutions[level]
+            if layer.gradient_convolution is not None:
+                self.gradient_convolutions[level] = sp.csr_array(layer.gradient_convolution[rows][:, below])
+            if layer.skip is not None:
+                self.skips[level] = Embedding(sp.csr_array(layer.skip[rows]), features)
+        self.first = Embedding(sp.csr_array(layers[0].convolution[self.nodes[1]]), features)
+        self.variances: dict[int, Float] = {1: self.first.variances}
+
+    @property
+    def last_relu(self) -> int:
+        """The last layer with an activation; 0 if there is none."""
+        return max((level for level, layer in enumerate(self.layers, start=1) if layer.relu), default=0)
+
+
+def _dense_rows(rows: Features) -> Float:
+    return rows if isinstance(rows, np.ndarray) else rows.toarray()
