@@ -211,11 +211,10 @@ class Certificate:
 
     def collective_changed(self, b: int) -> Bool:
         """(n,) which predictions the attack of :meth:`collective_witness` provably changes."""
-        return self.curve_changed[self._attack_at(b)]
+        changed: Bool = self.curve_changed[self._attack_at(b)]
+        return changed
 
-    def verdicts(
-        self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
-    ) -> Text:
+    def verdicts(self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None) -> Text:
         """``"robust"``, ``"vulnerable"`` or ``"unknown"`` for each node at one budget: see :class:`Verdict`.
 
         Parameters

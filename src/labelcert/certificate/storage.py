@@ -81,9 +81,9 @@ class _Reader:
 
     def certificate(self) -> Certificate:
         metadata = self._metadata()
-        arrays = {name: self._array(name) for name in ARRAYS}
+        arrays: dict[str, Any] = {name: self._array(name) for name in ARRAYS}
         arrays.update({name: self._array(name) for name in OPTIONAL_ARRAYS if f"{name}.npy" in self._members})
-        attacks = {
+        attacks: dict[str, Any] = {
             name: RelabellingList(*(self._array(f"{name}_{part}") for part in ATTACK_PARTS)) for name in ATTACKS
         }
         try:

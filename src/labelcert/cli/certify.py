@@ -10,23 +10,20 @@ from typing import Any
 
 import click
 
-from labelcert import tables
 from labelcert._version import __version__
-from labelcert.budget import flips_for_fraction
+from labelcert.certificate import Stop
 from labelcert.cli import inputs
 from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.printing import few, print_json, print_table
+from labelcert.engines.registry import engine_names
+from labelcert.engines.search.solvers import SOLVERS
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.milp.solvers import SOLVERS
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.selection import RULES
-from labelcert.problem import LOSSES
-from labelcert.progress import progress_report
-from labelcert.threat import Threat
-from labelcert.workflow import (
+from labelcert.pipeline import (
     COLLECTIVE,
     Certified,
     Choice,
@@ -36,12 +33,13 @@ from labelcert.workflow import (
     choose_split,
     choose_targets,
     model_options,
-    node_names,
     save_results,
 )
-
-CLASS_FLIPS = 3
-"""Largest budget with more than two classes, where none is given: relabellings are many."""
+from labelcert.prediction import USUAL_CLASS_FLIPS, usual_budget
+from labelcert.problem import LOSSES, Threat
+from labelcert.problem.budget import flips_for_fraction
+from labelcert.progress import progress_report
+from labelcert.report import tables
 
 DEFAULT_FOLDER = Path("labelcert-out")
 
@@ -142,9 +140,9 @@ _node_options = _options(
     click.option("--labeled", metavar="FILE|LIST", help="Your labelled nodes: one per line, or with commas."),
     click.option(
         "--test",
-        metavar="all|collective|multiclass|FILE|LIST",
-        help="Test nodes; collective, multiclass: the 50 of the paper's tests. [default: all unlabelled; for graphs of "
-        "the paper also collective, with more than two classes multiclass alone]",
+        metavar="all|collective|multi-class|FILE|LIST",
+        help="Test nodes. Collective and multi-class are the 50 of the paper's tests. [default: all unlabelled nodes; for "
+        "graphs of the paper also collective, or multi-class alone with more than two classes]",
     ),
     click.option("--inductive", is_flag=True, help="Test nodes join the graph after training."),
 )
@@ -153,7 +151,7 @@ _threat_options = _options(
     click.option(
         "--max-flips",
         type=int,
-        help=f"Largest budget. [default: all labels; {CLASS_FLIPS} with more than two classes]",
+        help=f"Largest budget. [default: all labels; {USUAL_CLASS_FLIPS} with more than two classes]",
     ),
     click.option("--max-fraction", type=float, help="Largest budget as a fraction of the labels."),
     click.option("--trusted", metavar="FILE|LIST", help="Labelled nodes whose labels cannot be changed."),
@@ -176,7 +174,8 @@ _work_options = _options(
         "--engine",
         default="auto",
         show_default=True,
-        help="auto, closed-form, enumerate, milp, milp-paper or relaxed.",
+        type=click.Choice(engine_names()),
+        help="How to compute certificates.",
     ),
     click.option(
         "--solver",
@@ -270,7 +269,7 @@ def certify_command(**given: Any) -> None:
         per_class=given["per_class"],
         labeled=None if labeled_text is None else inputs.parse_nodes(graph, labeled_text, "--labeled"),
     )
-    own_test = test_text not in (None, "all", "collective", "multiclass")
+    own_test = test_text not in (None, "all", "collective", "multi-class")
     targets = choose_targets(
         graph,
         split,
@@ -365,7 +364,7 @@ def _test_nodes(graph: Graph, labeled: Any, text: str) -> Any:
     if both:
         raise InvalidInput(
             f"test nodes must not be labelled ones, but {len(both)} of {len(nodes)} are, the first is "
-            f"{node_names(graph, both)[0]!r}; leave them out of --test or choose other labelled nodes with --labeled"
+            f"{graph.names(both[:1])[0]!r}; leave them out of --test or choose other labelled nodes with --labeled"
         )
     return nodes
 
@@ -374,26 +373,28 @@ def _largest_budget(given: dict[str, Any], graph: Graph, threat: Threat, labeled
     total = len(labeled) if threat.costs is None else sum(threat.costs)  # type: ignore[arg-type]
     if given["max_fraction"] is not None:
         return flips_for_fraction(given["max_fraction"], int(total))
-    if given["max_flips"] is not None or len(set(graph.labels[labeled].tolist())) <= 2 or total <= CLASS_FLIPS:
+    usual = usual_budget(len(set(graph.labels[labeled].tolist())), int(total))
+    if given["max_flips"] is not None or usual is None:
         return given["max_flips"]  # type: ignore[no-any-return]
     if not given["quiet"]:
-        click.echo(f"note: more than two classes, so budgets up to {CLASS_FLIPS}; more with --max-flips", err=True)
-    return CLASS_FLIPS
+        click.echo(f"note: more than two classes, so budgets up to {usual}; more with --max-flips", err=True)
+    return usual
 
 
 def _interrupted(results: Sequence[Certified]) -> bool:
-    return any(result.certificate.settings["stopped"] == "interrupted" for result in results)
+    return any(result.certificate.run.stopped is Stop.INTERRUPTED for result in results)
 
 
 def _deliver(results: list[Certified], given: dict[str, Any]) -> None:
-    if given["as_json"]:
-        print_json(_as_json(results, given))
-    else:
-        _print(results, given["limit"])
+    # Files come first: what is printed may have no reader.
     out: Path | None = given["out"]
     written = [] if out is None else save_results(results, out)
     if given["pictures"] and not (given["as_json"] and out is None):
         written += draw(results, out or DEFAULT_FOLDER, attack=given["attack"])
+    if given["as_json"]:
+        print_json(_as_json(results, given))
+    else:
+        _print(results, given["limit"])
     if written and not given["quiet"]:
         click.echo(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", err=True)
 
@@ -412,8 +413,6 @@ def _print(results: list[Certified], limit: int) -> None:
                 print_table(
                     tables.node_table(
                         cert,
-                        node_names=result.test_names,
-                        label_names=result.label_names,
                         limit=limit,
                         title=f"{choice.label}: fewest flipped labels that change each prediction, {where}",
                     )
@@ -422,11 +421,10 @@ def _print(results: list[Certified], limit: int) -> None:
                 tables.budget_table(
                     cert,
                     budgets=few(cert.max_flips),
-                    label_names=result.label_names,
                     title=f"{choice.label}: predictions that provably survive, {where}",
                 )
             )
-            if cert.n_classes > 2 and cert.engine != "relaxed":
+            if cert.run.finds_attacks:
                 title = f"{choice.label}: what predictions become within {cert.max_flips} flips, {where}"
                 print_table(tables.takeover_table(cert, title=title))
             accuracy = "" if result.correct is None else f"; clean accuracy {result.correct.mean():.1%}"
@@ -443,7 +441,7 @@ def _print(results: list[Certified], limit: int) -> None:
 
 def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Path]:
     """All pictures of a run as files; returns them."""
-    from labelcert import pictures
+    from labelcert.report import pictures
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -454,11 +452,13 @@ def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Pat
         written += pictures.save_figure(pictures.ratio_figure(pairs, title=title), folder / f"ratio-{where}")
         written += pictures.save_figure(pictures.radius_figure(pairs, title=title), folder / f"radius-{where}")
         for result in group:
-            if result.certificate.n_classes > 2 and result.certificate.engine != "relaxed":
+            if result.certificate.run.finds_attacks:
                 figure = pictures.takeover_figure(result.certificate)
                 written += pictures.save_figure(figure, folder / f"takeovers-{result.choice.slug}-{where}")
         if group[0].graph.n_nodes <= pictures.LARGEST_DRAWN_GRAPH:
-            written += pictures.save_figure(pictures.graph_figure(group, flips=attack), folder / f"graph-{where}")
+            written += pictures.save_figure(
+                pictures.graph_figure([result.attack_panel(attack) for result in group]), folder / f"graph-{where}"
+            )
     return written
 
 
@@ -479,7 +479,9 @@ def _as_json(results: Sequence[Certified], given: dict[str, Any]) -> dict[str, A
         "inductive": first.inductive,
         "labeled": [
             {"node": name, "index": int(node), "label": label.item()}
-            for name, node, label in zip(first.label_names, first.labeled, first.certificate.labels, strict=True)
+            for name, node, label in zip(
+                graph.names(first.labeled), first.labeled, first.certificate.labels, strict=True
+            )
         ],
         "results": [
             {

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, graph_from_files, load_dataset
 from labelcert.graphs.datasets import dataset_info
-from labelcert.threat import Threat
-from labelcert.workflow import node_names
+from labelcert.problem import Threat
 
 IntArray = npt.NDArray[np.int64]
 
@@ -73,7 +72,7 @@ def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
         place = "(which is no file either)"
     if not wanted:
         raise InvalidInput(f"expected at least one node for {what}, got none in {text!r}")
-    position = node_positions(graph)
+    position = graph.positions()
     for name in wanted:
         if name not in position:
             raise InvalidInput(
@@ -101,8 +100,8 @@ def build_threat(
         for node in parse_nodes(graph, trusted, "--trusted").tolist():
             if node not in row:
                 raise InvalidInput(
-                    f"--trusted names the node {node_names(graph, [node])[0]!r}, which is not labelled; the labelled "
-                    f"nodes are {_some(node_names(graph, labeled), 12)}"
+                    f"--trusted names the node {graph.names([node])[0]!r}, which is not labelled; the labelled "
+                    f"nodes are {_some(graph.names(labeled), 12)}"
                 )
             mask[row[node]] = True
     prices = None
@@ -128,14 +127,9 @@ def build_threat(
     )
 
 
-def node_positions(graph: Graph) -> dict[str, int]:
-    """Index of each node by its name."""
-    return {name: i for i, name in enumerate(node_names(graph, range(graph.n_nodes)))}
-
-
 def _table(graph: Graph, path: Path, column: str) -> list[tuple[int, str]]:
     """Rows (node, value) of a CSV table with the columns ``node`` and ``column``."""
-    position = node_positions(graph)
+    position = graph.positions()
     if not path.is_file():
         raise InvalidInput(f"expected a table with the columns node and {column}, but there is no file {path}")
     rows: list[tuple[int, str]] = []

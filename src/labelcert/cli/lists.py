@@ -6,10 +6,10 @@ from dataclasses import asdict, fields
 
 import click
 
-from labelcert import tables
 from labelcert.cli.printing import print_json, print_table
 from labelcert.graphs.datasets import datasets
 from labelcert.models import models
+from labelcert.report import tables
 
 
 @click.command("datasets")

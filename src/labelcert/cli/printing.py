@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from labelcert import tables
 from labelcert.certificate import Certificate
+from labelcert.report import tables
 
 WIDEST = 10_000
 """Columns of a piped table are never cut, whatever the names in them."""
@@ -37,7 +37,7 @@ def show(cert: Certificate, *, limit: int | None = 20) -> None:
     """Both tables and the summary of a certificate that knows no names."""
     print_table(tables.node_table(cert, limit=limit))
     print_table(tables.budget_table(cert, budgets=few(cert.max_flips)))
-    if cert.n_classes > 2 and cert.engine != "relaxed":
+    if cert.run.finds_attacks:
         print_table(tables.takeover_table(cert))
     click.echo(tables.summary(cert))
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from labelcert import tables
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.printing import print_table
 from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
+from labelcert.report import tables
 from labelcert.studies import Graphs, Outcome, Plan, Store, Study, expand, run_plan
 from labelcert.studies.catalogue import ORDER, find_study, paper_study
 from labelcert.studies.published import HOURS_PER_COLLECTIVE_CERTIFICATE

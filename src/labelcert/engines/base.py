@@ -98,7 +98,7 @@ class Findings:
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
-        """What is known before any engine ran: a node with a clean prediction of the model has a radius of 1 or more."""
+        """What is known before any engine ran: a clean prediction of the model has a radius of at least 1."""
         n, budget = question.nodes.size, question.budget
         lower = np.ones(n, dtype=np.int64)
         curve_upper = np.full(budget + 1, n, dtype=np.int64)

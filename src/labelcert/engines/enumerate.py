@@ -13,7 +13,7 @@ from labelcert.engines.tables.method import TableMethod
 from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
 
-METHODS = {Sign: CubeMethod(), OneVsRest: TableMethod()}
+METHODS: dict[type[Predictor], CubeMethod | TableMethod] = {Sign: CubeMethod(), OneVsRest: TableMethod()}
 """How each kind of predictor is enumerated: one score over all labellings, or K tables over toggled labels."""
 
 

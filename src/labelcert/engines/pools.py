@@ -25,7 +25,7 @@ Chunk = TypeVar("Chunk")
 
 
 class Task(Protocol):
-    """Work that can be cut into chunks. A task that may leave this process is a (nested) tuple of arrays and numbers."""
+    """Work that can be cut into chunks; one that may leave this process is a nested tuple of arrays and numbers."""
 
     def new_worker(self) -> Any:
         """Working memory of one worker."""

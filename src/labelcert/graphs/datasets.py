@@ -37,6 +37,8 @@ class DatasetInfo:
         "built in", "random" or "download".
     per_class : int
         Number of nodes of each class that `published_split` takes for training, and again for validation.
+    test : str
+        The test nodes of the paper's experiments: "collective" or "multi-class".
     """
 
     name: str
@@ -46,7 +48,10 @@ class DatasetInfo:
     n_classes: int
     source: str
     per_class: int = 5
+    test: str = "collective"
 
+
+MULTI_CLASS = "multi-class"
 
 Registration = tuple[DatasetInfo, Callable[..., "Graph"]]
 
@@ -61,19 +66,32 @@ _LISTED: tuple[Registration, ...] = (
     (DatasetInfo("karate", "Zachary's karate club, two factions", 34, 78, 2, "built in", 2), karate),
     (DatasetInfo("csbm", "contextual stochastic block model", 200, None, 2, "random"), csbm),
     (DatasetInfo("cba", "contextual Barabási-Albert model", 200, None, 2, "random"), cba),
-    (DatasetInfo("cora-ml", "machine-learning papers and their citations", 2810, 7981, 7, "download"), paper.cora_ml),
+    (
+        DatasetInfo(
+            "cora-ml", "machine-learning papers and their citations", 2810, 7981, 7, "download", test=MULTI_CLASS
+        ),
+        paper.cora_ml,
+    ),
     (DatasetInfo("cora-ml-b", "Cora-ML, two largest classes", 1235, 2500, 2, "download"), paper.cora_ml_b),
-    (DatasetInfo("citeseer", "papers and their citations", 2110, 3668, 6, "download", 10), paper.citeseer),
+    (
+        DatasetInfo("citeseer", "papers and their citations", 2110, 3668, 6, "download", 10, test=MULTI_CLASS),
+        paper.citeseer,
+    ),
     (DatasetInfo("citeseer-b", "Citeseer, two largest classes", 1239, 1849, 2, "download"), paper.citeseer_b),
-    (DatasetInfo("cora", "papers and their citations", 2485, 5069, 7, "download"), paper.cora),
+    (DatasetInfo("cora", "papers and their citations", 2485, 5069, 7, "download", test=MULTI_CLASS), paper.cora),
     (DatasetInfo("cora-b", "Cora, two largest classes", 1200, 1972, 2, "download"), paper.cora_b),
     (DatasetInfo("polblogs", "political blogs in the US and their links", 1222, 16714, 2, "download"), paper.polblogs),
     (
-        DatasetInfo("chameleon", "Wikipedia pages on chameleons, no duplicates", 792, 8026, 5, "download"),
+        DatasetInfo(
+            "chameleon", "Wikipedia pages on chameleons, no duplicates", 792, 8026, 5, "download", test=MULTI_CLASS
+        ),
         paper.chameleon,
     ),
     (DatasetInfo("chameleon-b", "Chameleon, two largest classes", 294, 1182, 2, "download"), paper.chameleon_b),
-    (DatasetInfo("wiki-cs", "Wikipedia pages on computer science", None, None, 10, "download"), paper.wiki_cs),
+    (
+        DatasetInfo("wiki-cs", "Wikipedia pages on computer science", None, None, 10, "download", test=MULTI_CLASS),
+        paper.wiki_cs,
+    ),
     (DatasetInfo("wiki-cs-b", "Wiki-CS, two largest classes", 4660, 72806, 2, "download"), paper.wiki_cs_b),
     *_tables("iris", "flowers", 150, 3),
     *_tables("wine", "wines", 178, 3),

@@ -189,7 +189,9 @@ class Model(ABC):
         inductive: bool = False,
         **options: Any,
     ) -> Certificate:
-        """Certificate of the model's predictions for the test nodes against changed labels.
+        """Certify the model's predictions for the test nodes against changed labels.
+
+        Predictions and witnesses are in the names of the graph's classes.
 
         Parameters
         ----------
@@ -208,24 +210,14 @@ class Model(ABC):
 
         Examples
         --------
-        >>> from types import SimpleNamespace
+        >>> from labelcert.graphs import karate
         >>> from labelcert.models import SGC
-        >>> path = sp.csr_array(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
-        >>> graph = SimpleNamespace(adjacency=path, features=np.eye(3), labels=np.array([0, 1, -1]))
-        >>> SGC(C=1.0).certify(graph, [0, 1], [2]).predictions.tolist()
-        [1]
+        >>> SGC(C=1.0).certify(karate(), [0, 1, 32, 33], [5, 30]).predictions.tolist()
+        ['Mr. Hi', 'Officer']
         """
-        from labelcert.certification import certify
+        from labelcert.certification import GraphCertifier
 
-        n = int(graph.adjacency.shape[0])
-        labels = np.asarray(graph.labels)[as_nodes(labeled, n, "labeled")]
-        require(
-            bool((labels >= 0).all()),
-            f"every node in `labeled` needs a label, but {int((labels < 0).sum())} of {len(labels)} have "
-            "none; leave them out",
-        )
-        K_train, K_test = self.kernel_blocks(graph, labeled, test, inductive=inductive)
-        return certify(K_train, labels, K_test, self.C, **options)
+        return GraphCertifier(self, graph, labeled, [test], inductive=inductive).certify(test, **options)
 
 
 def require(condition: bool, message: str) -> None:

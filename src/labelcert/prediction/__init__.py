@@ -16,4 +16,15 @@ def predictor_for(problem: Problem, *, linear: bool) -> Predictor:
     return kind(problem, linear=linear)
 
 
-__all__ = ["OPEN", "TIED", "OneVsRest", "Predictor", "Sign", "is_linear", "predictor_for"]
+USUAL_CLASS_FLIPS = 3
+
+
+def usual_budget(n_classes: int, total: int) -> int | None:
+    """A largest budget that is usually feasible: None (all labels) for two classes, fewer for more.
+
+    Relabellings grow with the number of classes that each label may become.
+    """
+    return None if n_classes == 2 or total <= USUAL_CLASS_FLIPS else USUAL_CLASS_FLIPS
+
+
+__all__ = ["OPEN", "TIED", "OneVsRest", "Predictor", "Sign", "is_linear", "predictor_for", "usual_budget"]

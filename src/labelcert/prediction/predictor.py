@@ -82,9 +82,11 @@ class Predictor(ABC):
     def with_predictions(self, predicted: Int) -> Predictor:
         """The same model under the assumption that its clean predictions are these.
 
-        A node whose given prediction is not the model's own counts as changed by the clean labels already.
+        A node whose given prediction is not the model's own counts as changed by the clean labels already. A node
+        without a prediction stays without one.
         """
         twin = copy.copy(self)
-        twin.predicted, twin.shown = predicted, np.where(predicted >= 0, predicted, self.shown)
-        twin.contrary = predicted != self.predicted
+        twin.predicted = np.where(self.predicted < 0, self.predicted, predicted)
+        twin.shown = np.where(twin.predicted < 0, self.shown, twin.predicted)
+        twin.contrary = twin.predicted != self.predicted
         return twin

@@ -48,4 +48,4 @@ class Sign(Predictor):
         return 1 - int(self.predicted[node])
 
     def _sides(self, nodes: Index) -> Float:
-        return 2.0 * self.predicted[nodes] - 1.0
+        return np.where(self.predicted[nodes] == 1, 1.0, -1.0)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from labelcert.workflow import Certified
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -104,27 +103,27 @@ class Curve:
     """A line of a study: means over seeds, as proved intervals, and their deviation; all in percent."""
 
     name: str
-    x: npt.NDArray[np.float64]
-    lower: npt.NDArray[np.float64]
-    upper: npt.NDArray[np.float64]
-    deviation: npt.NDArray[np.float64]
+    x: Float
+    lower: Float
+    upper: Float
+    deviation: Float
 
 
 @dataclass(frozen=True)
-class Panel:
+class CurvePanel:
     """Curves under one heading."""
 
     heading: str
     curves: tuple[Curve, ...]
 
 
-def curves_figure(panels: Sequence[Panel], *, xlabel: str, ylabel: str, title: str | None = None) -> Figure:
+def curves_figure(panels: Sequence[CurvePanel], *, xlabel: str, ylabel: str, title: str | None = None) -> Figure:
     """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
 
     Examples
     --------
     >>> x, y = np.array([0.1, 0.2]), np.array([80.0, 50.0])
-    >>> panel = Panel("CSBM", (Curve("GCN", x, y, y, 0 * y),))
+    >>> panel = CurvePanel("CSBM", (Curve("GCN", x, y, y, 0 * y),))
     >>> len(curves_figure([panel], xlabel="budget", ylabel="certified (%)").axes)
     1
     """
@@ -264,52 +263,61 @@ def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str |
     return figure
 
 
-def graph_figure(results: Sequence[Certified], *, flips: int = 1, seed: int = 0) -> Figure:
-    """The graph before the attack, and beside it what the strongest attack does to each model's predictions.
+@dataclass(frozen=True, eq=False)
+class GraphPanel:
+    """One attack on a graph.
+
+    Attributes
+    ----------
+    title : str
+    graph : Graph
+    labeled, flipped, changed : arrays of node indices
+        Labelled nodes, those whose label is flipped, and test nodes whose prediction changes.
+    """
+
+    title: str
+    graph: Graph
+    labeled: Int
+    flipped: Int
+    changed: Int
+
+
+def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
+    """The graph before the attack, and beside it what each attack does.
 
     Parameters
     ----------
-    results : sequence of Certified
-        Of one graph and one set of labelled nodes; one panel for each.
-    flips : int
-        Budget of the attack.
+    attacks : sequence of GraphPanel
+        On one graph with one set of labelled nodes.
     seed : int
         Of the layout (graphs of up to 100 nodes do not depend on it).
 
     Examples
     --------
     >>> from labelcert.graphs import karate
-    >>> from labelcert.workflow import certify_targets, choose_model, choose_split, choose_targets
-    >>> graph = karate()
-    >>> split = choose_split(graph)
-    >>> targets = choose_targets(graph, split)
-    >>> choice = choose_model("sgc", graph, split.labeled)
-    >>> figure = graph_figure(certify_targets(choice, graph, split.labeled, targets, max_flips=1))
-    >>> len(figure.axes)
+    >>> labeled, flipped, changed = np.array([0, 1, 32, 33]), np.array([1]), np.array([3, 7])
+    >>> len(graph_figure([GraphPanel("one flip", karate(), labeled, flipped, changed)]).axes)
     2
     """
-    if not results:
-        raise InvalidInput("there is nothing to draw: give at least one result")
-    graph = results[0].graph
+    _need(attacks)
+    graph, labeled = attacks[0].graph, attacks[0].labeled
     if graph.n_nodes > LARGEST_DRAWN_GRAPH:
         raise InvalidInput(
             f"a picture of {graph.n_nodes} nodes would show nothing; graphs of up to {LARGEST_DRAWN_GRAPH} are drawn"
         )
     positions = _layout(graph, seed)
-    figure = _figure(4.1 * (len(results) + 1), 4.6)
-    panels: Sequence[Axes] = figure.subplots(1, len(results) + 1)
+    figure = _figure(4.1 * (len(attacks) + 1), 4.6)
+    panels: Sequence[Axes] = figure.subplots(1, len(attacks) + 1)
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
-    clean[results[0].labeled] = LABELED
+    clean[labeled] = LABELED
     _draw(panels[0], graph, positions, clean)
-    panels[0].set_title(f"{graph.name}: {len(results[0].labeled)} of {graph.n_nodes} nodes labelled", fontsize=11)
-    for axes, result in zip(panels[1:], results, strict=True):
-        b = min(flips, result.certificate.max_flips)
-        changed = result.changed(b)
+    panels[0].set_title(f"{graph.name}: {len(labeled)} of {graph.n_nodes} nodes labelled", fontsize=11)
+    for axes, attack in zip(panels[1:], attacks, strict=True):
         kinds = clean.copy()
-        kinds[result.targets.nodes[changed]] = CHANGED
-        kinds[result.flipped(b)] = FLIPPED
+        kinds[attack.changed] = CHANGED
+        kinds[attack.flipped] = FLIPPED
         _draw(axes, graph, positions, kinds)
-        axes.set_title(f"{result.choice.label}\n{_attack_text(result, b, int(changed.sum()))}", fontsize=11)
+        axes.set_title(attack.title, fontsize=11)
     handles = [panels[-1].scatter([], [], label=kind, **style) for kind, style in NODE_STYLE.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return figure
@@ -349,24 +357,16 @@ def _whole(axis: Axis) -> None:
 
 
 def _budget_label(certificates: Sequence[tuple[str, Certificate]]) -> str:
-    costly = any(cert.settings["threat"]["costs"] is not None for _, cert in certificates)
-    return "cost units" if costly else "flipped labels"
+    units = {cert.run.unit for _, cert in certificates}
+    return "flipped labels" if units == {"flips"} else "cost units"
 
 
 def _need(drawn: Sequence[object]) -> None:
     if not drawn:
-        raise InvalidInput("there is nothing to draw: give at least one certificate")
+        raise InvalidInput("there is nothing to draw: give at least one result")
 
 
-def _attack_text(result: Certified, b: int, changed: int) -> str:
-    text = f"{b} flip{'' if b == 1 else 's'}: {changed} of {result.certificate.n_test} predictions change"
-    if result.correct is None:
-        return text
-    before, after = float(np.mean(result.correct)), result.accuracy_after(b)
-    return f"{text}\ncorrect before {before:.0%}, still correct {after:.0%}"
-
-
-def _layout(graph: Graph, seed: int) -> npt.NDArray[np.float64]:
+def _layout(graph: Graph, seed: int) -> Float:
     """(n, 2) positions in the square of side 2: the largest component, and the others in rows below it."""
     import networkx as nx
 
@@ -391,7 +391,7 @@ def _layout(graph: Graph, seed: int) -> npt.NDArray[np.float64]:
     return positions
 
 
-def _fill_square(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _fill_square(points: Float) -> Float:
     """Turn the longest direction of a drawing to the horizontal and stretch it to [-1, 1] both ways."""
     centred = points - points.mean(axis=0)
     if len(points) < 3:
@@ -401,8 +401,7 @@ def _fill_square(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(2.0 * (turned - low) / np.where(high > low, high - low, 1.0) - 1.0)
 
 
-def _draw(axes: Axes, graph: Graph, positions: npt.NDArray[np.float64], kinds: npt.NDArray[Any]) -> None:
-    from labelcert.workflow import node_names
+def _draw(axes: Axes, graph: Graph, positions: Float, kinds: Values) -> None:
     from matplotlib.collections import LineCollection
 
     rows, columns = graph.adjacency.nonzero()
@@ -416,7 +415,7 @@ def _draw(axes: Axes, graph: Graph, positions: npt.NDArray[np.float64], kinds: n
         if len(at):
             axes.scatter(at[:, 0], at[:, 1], zorder=2 + layer, **{**style, "s": style["s"] * scale})
     if graph.n_nodes <= LARGEST_NAMED_GRAPH:
-        for at, name in zip(positions, node_names(graph, range(graph.n_nodes)), strict=True):
+        for at, name in zip(positions, graph.names(range(graph.n_nodes)), strict=True):
             axes.annotate(
                 name,
                 (float(at[0]), float(at[1])),

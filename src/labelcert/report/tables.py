@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from labelcert.arrays import Text
 from labelcert.certificate import Certificate
 
 
@@ -28,8 +29,6 @@ def interval(lower: int, upper: int, never: int) -> str:
 def node_table(
     cert: Certificate,
     *,
-    node_names: Sequence[str] | None = None,
-    label_names: Sequence[str] | None = None,
     limit: int | None = None,
     title: str = "Fewest flipped labels that change each prediction",
 ) -> Table:
@@ -37,8 +36,6 @@ def node_table(
 
     Parameters
     ----------
-    node_names, label_names : sequences of str, optional
-        What to call test nodes and labelled points; their indices by default.
     limit : int, optional
         Show that many rows at the most.
     title : str
@@ -54,9 +51,9 @@ def node_table(
     order = sorted(range(cert.n_test), key=lambda t: (cert.radius_lower[t], cert.radius_upper[t], t))
     for t in order[:limit]:
         radius = interval(int(cert.radius_lower[t]), int(cert.radius_upper[t]), cert.never)
-        name = str(t) if node_names is None else node_names[t]
+        name = str(t) if cert.test_names is None else str(cert.test_names[t])
         tie = " (tie)" if cert.radius_upper[t] == 0 else ""
-        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t), label_names))
+        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t), cert.label_names))
     if limit is not None and cert.n_test > limit:
         table.caption = f"the {limit} weakest of {cert.n_test} nodes"
     return table
@@ -66,7 +63,6 @@ def budget_table(
     cert: Certificate,
     *,
     budgets: Sequence[int] | None = None,
-    label_names: Sequence[str] | None = None,
     title: str = "Predictions that provably survive",
 ) -> Table:
     """One row per budget: certified ratios, sample-wise and collective, and the collective attack.
@@ -75,12 +71,10 @@ def budget_table(
     ----------
     budgets : sequence of int, optional
         Which; all by default.
-    label_names : sequence of str, optional
-        What to call labelled points; their indices by default.
     title : str
     """
     table = Table(title=title, title_justify="left")
-    units = ("flips", "of labels") if cert.settings["threat"]["costs"] is None else ("cost", "of total")
+    units = ("flips", "of labels") if cert.run.unit == "flips" else ("cost", "of total")
     for heading in (*units, "each alone", "all at once", "changed"):
         table.add_column(heading, justify="right")
     table.add_column("by flipping")
@@ -96,7 +90,7 @@ def budget_table(
                 cert.certified_ratio(flips=b, collective=True, bound="upper"),
             ),
             str(changed[0]) if changed[0] == changed[1] else f"{changed[0]} to {changed[1]}",
-            flips_text(cert.collective_witness(b), label_names),
+            flips_text(cert.collective_witness(b), cert.label_names),
         )
     return table
 
@@ -119,8 +113,7 @@ def takeover_table(cert: Certificate, *, flips: int | None = None, title: str | 
     """
     b = cert.max_flips if flips is None else flips
     counts = cert.takeovers(flips=b)
-    unit = "flips" if cert.settings["threat"]["costs"] is None else "cost units"
-    table = Table(title=title or f"What predictions become within {b} {unit}", title_justify="left")
+    table = Table(title=title or f"What predictions become within {b} {cert.run.unit}", title_justify="left")
     for heading in ("predicted", "nodes", *(f"→ {name}" for name in counts.columns)):
         table.add_column(heading, justify="left" if heading == "predicted" else "right")
     for name in counts.index:
@@ -182,7 +175,7 @@ def listing(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) 
     return table
 
 
-def flips_text(witness: dict[int, Any] | None, label_names: Sequence[str] | None = None) -> str:
+def flips_text(witness: dict[int, Any] | None, label_names: Text | None = None) -> str:
     """A witness in one short line.
 
     Examples
@@ -200,9 +193,8 @@ def flips_text(witness: dict[int, Any] | None, label_names: Sequence[str] | None
 
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
-    stages = [cert.settings["statistics"], *(stage["statistics"] for stage in cert.settings.get("later_stages", ()))]
-    how = ", then ".join(_how(statistics) for statistics in stages)
-    return f"{cert.state}; engine {cert.engine}: {how} in {cert.settings['seconds']:.2f} s"
+    how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
+    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s"
 
 
 def _how(statistics: Mapping[str, Any]) -> str:

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Int
-from labelcert.budget import flips_for_fraction
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset, multiclass_targets
-from labelcert.graphs.datasets import dataset_info
+from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
+from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
 from labelcert.models import model_from_name
 from labelcert.models.selection import C_GRID
-from labelcert.paper_settings import paper_rule, paper_setting
+from labelcert.pipeline import FOLDS, choose_split, choose_targets
+from labelcert.pipeline.paper_settings import paper_rule, paper_setting
+from labelcert.problem.budget import flips_for_fraction
 from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study
 from labelcert.studies.store import canonical
-from labelcert.workflow import FOLDS, choose_split, choose_targets, node_names
 
 Budgets = tuple[tuple[float | None, int], ...]
 """Pairs of a fraction ε (None where flips are given) and its number of flips."""
@@ -248,19 +248,16 @@ class _Builder:
         return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
 
     def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> Int:
-        published = dataset.name is not None and dataset_info(dataset.name).source != "built in"
+        info = None if dataset.name is None else dataset_info(dataset.name)
         test: Any = spec.test
         if dataset.test is not None:
             test = _nodes(graph, dataset.test, "test")
-        elif test == "auto" and published and graph.n_classes > 2:
-            test = "multi-class"
         elif test == "auto":
-            test = "collective" if published and spec.kind is Kind.COLLECTIVE else "all"
-        if isinstance(test, str) and test == "multi-class":
-            nodes = multiclass_targets(graph, split, seed=seed)
-        else:
-            [targets] = choose_targets(graph, split, test=test, seed=seed)
-            nodes = targets.nodes
+            test = "all"
+            if info is not None and info.source != "built in":
+                test = info.test if info.test == MULTI_CLASS or spec.kind is Kind.COLLECTIVE else "all"
+        [targets] = choose_targets(graph, split, test=test, seed=seed)
+        nodes = targets.nodes
         if spec.kind is Kind.ACCURACY and np.any(graph.labels[nodes] == UNLABELED):
             raise InvalidInput(
                 "certified accuracy needs the true label of every test node, but some have none; ask for 'ratio' "
@@ -360,7 +357,7 @@ def _digest(nodes: Int) -> str:
 
 
 def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> Int:
-    position = {name: k for k, name in enumerate(node_names(graph, range(graph.n_nodes)))}
+    position = graph.positions()
     for name in map(str, names):
         if name not in position:
             raise InvalidInput(f"{what} names the node {name!r}, which {graph.name!r} does not have")

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labelcert.certification import versions
-from labelcert.engines.chunks import Chunk
-from labelcert.engines.remote import Walked, chunks_walked_by, read_only_arrays, walk_batch
-from labelcert.engines.walks import Task
+from labelcert.engines.pools import Task, chunks_walked_by, read_only_arrays, walk_batch
 from labelcert.errors import DataUnavailable, InvalidInput, MissingExtra
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.execution import failure, run_job
@@ -92,7 +90,7 @@ class _ClusterChunks:
         self.batch = batch
         self.ahead = max(4, 3 * sum(client.nthreads().values()))
 
-    def submit(self, task: Task, chunks: Sequence[Chunk]) -> _Batch:
+    def submit(self, task: Task, chunks: Sequence[Any]) -> _Batch:
         """Start to walk a batch. The task travels with it, so no worker depends on another."""
         return _Batch(self._client, (task, read_only_arrays(task), list(chunks)))
 
@@ -106,10 +104,10 @@ class _Batch:
         self._attempt = 0
         self._start()
 
-    def result(self, timeout: float | None = None) -> Walked:
+    def result(self, timeout: float | None = None) -> list[Any]:
         """Wait for the result; raises TimeoutError if it takes longer."""
         try:
-            walked: Walked = self._future.result(timeout=timeout)
+            walked: list[Any] = self._future.result(timeout=timeout)
         except TimeoutError:
             raise
         except Exception:

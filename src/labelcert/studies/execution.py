@@ -8,19 +8,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
-from labelcert.arrays import Float, Int
-from labelcert.certificate import Certificate
-from labelcert.certification import certify, versions
+from labelcert.arrays import Int
+from labelcert.certificate import Certificate, Stop
+from labelcert.certification import GraphCertifier, certify, versions
 from labelcert.errors import LabelcertError
 from labelcert.models import model_from_name
+from labelcert.pipeline import choose_model
 from labelcert.studies import published_code
 from labelcert.studies.cells import Cell, Job
-from labelcert.studies.store import DONE, FAILED, Record
-from labelcert.workflow import choose_model
-
-INTERRUPTED = "interrupted"
+from labelcert.studies.store import Record, Status
 
 
 def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
@@ -35,75 +31,46 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
     started = time.perf_counter()
     try:
         model = model_from_name(job.model, **job.options)
-        if job.inductive:
-            blocks = None
-        else:
-            nodes = np.unique(np.concatenate([cell.test for cell in job.cells]))
-            blocks = model.kernel_blocks(job.graph, job.labeled, nodes, inductive=False)
+        tests = [cell.test for cell in job.cells]
+        certifier = GraphCertifier(model, job.graph, job.labeled, tests, inductive=job.inductive)
     except Exception as error:
         for cell in job.cells:
             yield failure(cell, error, time.perf_counter() - started)
         return
     kernel_seconds = time.perf_counter() - started
+    using = published_code.certify if job.options.get("variant") == "published" else certify
     for cell in job.cells:
         started = time.perf_counter()
         try:
-            if blocks is None:
-                K_train, K_test = model.kernel_blocks(job.graph, job.labeled, cell.test, inductive=True)
-            else:
-                K_train, K_test = blocks[0], blocks[1][np.searchsorted(nodes, cell.test)]
-            labels, truth = job.graph.labels[job.labeled], job.graph.labels[cell.test]
-            C = cell.C
-            if C is None:
-                C = choose_model(
-                    job.model, job.graph, job.labeled, C="cv", rule=cell.rule, seed=job.seed, **job.options
-                ).model.C
-            published = job.options.get("variant") == "published"
-            result = _certified(cell, K_train, labels, K_test, truth, C, published=published, workers=workers)
+            C = _regularisation(job, cell)
+            certificate = certifier.certify(
+                cell.test,
+                C=C,
+                using=using,
+                max_flips=cell.max_flips,
+                engine=cell.engine,
+                time_limit=cell.time_limit,
+                workers=workers,
+            )
+            result = summary(certificate, job, cell)
         except Exception as error:
             yield failure(cell, error, time.perf_counter() - started)
             continue
-        if result["stopped"] == INTERRUPTED:
+        if certificate.run.stopped is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
-        yield _record(cell, DONE, seconds, result=result)
+        yield _record(cell, Status.DONE, seconds, result=result)
 
 
-def _certified(
-    cell: Cell,
-    K_train: Float,
-    labels: Int,
-    K_test: Float,
-    truth: Int,
-    C: float,
-    *,
-    published: bool,
-    workers: int | None,
-) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "max_flips": cell.max_flips,
-        "engine": cell.engine,
-        "time_limit": cell.time_limit,
-        "workers": workers,
-    }
-    if not published:
-        return summary(certify(K_train, labels, K_test, C, **options), truth, C)
-    shift = published_code.diagonal_shift(K_train)
-    K_train = K_train + shift * np.eye(len(K_train))
-    contrary = published_code.contrary_nodes(K_train, labels, K_test, C)
-    if contrary.any():
-        certificate = published_code.certify_as_published(
-            K_train, labels, K_test, C, contrary, max_flips=cell.max_flips, workers=workers
-        )
-    else:
-        certificate = certify(K_train, labels, K_test, C, **options)
-    result = summary(certificate, truth, C)
-    return {**result, "diagonal_shift": shift, "contrary_nodes": int(contrary.sum())}
+def _regularisation(job: Job, cell: Cell) -> float:
+    if cell.C is not None:
+        return cell.C
+    return choose_model(job.model, job.graph, job.labeled, C="cv", rule=cell.rule, seed=job.seed, **job.options).model.C
 
 
 def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:
     """The record of a cell that failed, with the reason."""
-    record = _record(cell, FAILED, seconds, reason=f"{type(error).__name__}: {error}")
+    record = _record(cell, Status.FAILED, seconds, reason=f"{type(error).__name__}: {error}")
     if not isinstance(error, LabelcertError):
         record["traceback"] = "".join(traceback.format_exception(error))[-4000:]
     return record
@@ -111,30 +78,35 @@ def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:
 
 def unavailable(key: str, about: Any, reason: str) -> Record:
     """The record of a cell whose data is not here."""
-    return {"cell": key, "status": FAILED, "about": dict(about), "reason": reason, "run": _run(0.0)}
+    return {"cell": key, "status": Status.FAILED, "about": dict(about), "reason": reason, "run": _run(0.0)}
 
 
-def summary(certificate: Certificate, truth: Int, C: float) -> dict[str, Any]:
+def summary(certificate: Certificate, job: Job, cell: Cell) -> dict[str, Any]:
     """All that studies read off a certificate, in plain values: counts of nodes for every budget 0..B.
 
     The same problem gives the same summary, bit for bit, wherever and however often it is computed.
     """
     c = certificate
-    correct = (truth == c.predictions) & (c.radius_upper > 0)
-    budgets = np.arange(c.max_flips + 1)
+    correct = c.correct(job.graph.labels[cell.test])
+    budgets = range(c.max_flips + 1)
 
     def survive(radius: Int) -> list[int]:
-        return [int(v) for v in (radius[:, None] > budgets[None, :]).sum(axis=0)]
+        return [int((radius > b).sum()) for b in budgets]
 
+    attack = None
+    if c.max_flips:
+        flipped, changed = job.labeled[list(c.collective_witness(1))], cell.test[c.collective_changed(1)]
+        attack = {"labels": flipped.tolist(), "changed": changed.tolist()}
     return {
         "n_test": c.n_test,
         "labels": int(c.labels.size),
         "max_flips": c.max_flips,
-        "C": float(C),
+        "C": c.run.C,
         "engine": c.engine,
         "exact": c.exact,
-        "stopped": c.settings.get("stopped", "finished"),
-        "problem_sha256": c.settings.get("problem_sha256", ""),
+        "stopped": c.run.stopped.value,
+        "problem_sha256": c.run.problem_sha256,
+        "kernel_shift": c.run.kernel_shift,
         "correct": int(correct.sum()),
         "survive_lower": survive(c.radius_lower),
         "survive_upper": survive(c.radius_upper),
@@ -142,6 +114,8 @@ def summary(certificate: Certificate, truth: Int, C: float) -> dict[str, Any]:
         "correct_upper": survive(c.radius_upper[correct]),
         "changed_lower": [int(v) for v in c.collective_lower],
         "changed_upper": [int(v) for v in c.collective_upper],
+        "correct_after": [int((correct & ~c.collective_changed(b)).sum()) for b in budgets],
+        "attack": attack,
     }
 
 

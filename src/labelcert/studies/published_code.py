@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int
+from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import check_witnesses, compose
-from labelcert.engines import Control, Findings, Question
-from labelcert.engines.enumerate import Enumerate
+from labelcert.certification import answer
+from labelcert.engines.control import Control
+from labelcert.engines.freezing import Names
 from labelcert.problem import Problem
+from labelcert.problem.problem import signs_of
+from labelcert.problem.validation import check_workers
 from labelcert.svm import train
 
 DROPPED_BELOW = 1e-4
@@ -35,37 +37,33 @@ def diagonal_shift(K_train: Float) -> float:
     return 0.0 if lowest >= -rounding else -lowest + rounding
 
 
-def contrary_nodes(K_train: Float, labels: Int, K_test: Float, C: float) -> Bool:
-    """(n,) which nodes the published code predicts otherwise than the model that it certifies (two classes)."""
-    classes = np.unique(labels)
-    if classes.size != 2:
-        return np.zeros(len(K_test), dtype=bool)
-    z = train(K_train, np.where(labels == classes[1], 1.0, -1.0), C)
-    dropped = np.where(np.abs(z) <= DROPPED_BELOW, 0.0, z)
-    return np.asarray((K_test @ z > 0) != (K_test @ dropped > 0))
+def published_predictions(problem: Problem) -> Int:
+    """(n,) what the published code predicts, as positions among the classes."""
+    scores = []
+    for c in range(problem.n_classes):
+        z = train(problem.K_train, signs_of(problem.codes, c), problem.C)
+        scores.append(problem.K_test @ np.where(np.abs(z) <= DROPPED_BELOW, 0.0, z))
+    return np.asarray(np.argmax(scores, axis=0), dtype=np.int64)
 
 
-def certify_as_published(
+def certify(
     K_train: Float,
-    labels: Int,
+    labels: Values,
     K_test: Float,
     C: float,
-    contrary: Bool,
     *,
+    names: Names,
     max_flips: int,
+    engine: str,
+    time_limit: float | None,
     workers: int | None,
 ) -> Certificate:
-    """A certificate in which contrary nodes keep their published prediction.
+    """A certificate of the published predictions on a published kernel.
 
-    Such a node is changed from the start (radius 0), and unchanged only under flips that turn its score.
+    A node whose published prediction is not the model's is changed from the start (radius 0), and unchanged only under
+    flips that turn its score.
     """
+    K_train = K_train + diagonal_shift(K_train) * np.eye(len(K_train))
     problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips)
-    control = Control(workers=workers or 1)
-    with control.running():
-        engine = Enumerate()
-        scorer = engine.scorer(problem)
-        scorer.clean[contrary] *= -1
-        question = Question.ask(problem, scorer)
-        findings = check_witnesses(question, engine.run(question, control, Findings.nothing(question)))
-    settings = {"engine": engine.name, "stopped": control.stop.value, "problem_sha256": problem.digest()}
-    return compose(question, findings, settings)
+    control = Control(workers=check_workers(workers), time_limit=time_limit)
+    return answer(problem, engine, control, names=names, predicted=published_predictions(problem))

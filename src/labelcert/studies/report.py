@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelcert.arrays import Int
-from labelcert.graphs import Graph
 from labelcert.studies import published
 from labelcert.studies.cells import Cell, Job, Place, Plan
 from labelcert.studies.compare import (
@@ -37,6 +35,8 @@ from labelcert.studies.store import Store
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from labelcert.report.pictures import GraphPanel
 
 KIND_TITLES: Mapping[str, str] = {
     Kind.COLLECTIVE: "collective certified ratio",
@@ -129,7 +129,7 @@ def make_report(plan: Plan, store: Store, folder: Path | None = None, *, picture
 def _write(plan: Plan, parts: _Parts, counts: str, notes: Sequence[str], folder: Path) -> list[Path]:
     import pandas as pd
 
-    from labelcert.pictures import save_figure
+    from labelcert.report.pictures import save_figure
 
     written = []
     if parts.comparison:
@@ -239,7 +239,9 @@ def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Par
     figures = dict(_curves(plan, summary, draw))
     panels = _attack_panels(plan, store)
     if draw and panels:
-        figures["graph"] = _draw_attack(panels)
+        from labelcert.report.pictures import graph_figure
+
+        figures["graph"] = graph_figure(panels)
     return _Parts(sheets + _certified_sheets(summary, []), comparison, figures, [OLDER] if older else [])
 
 
@@ -249,23 +251,18 @@ def _attacked(plan: Plan) -> list[tuple[Place, Job, Cell]]:
     return [(places[cell.key], job, cell) for job in plan.jobs for cell in job.cells]
 
 
-_Panel = tuple[str, Graph, Int, Int, Sequence[int], Sequence[int]]
-"""Title, graph, labelled nodes, test nodes, nodes whose label is flipped, nodes whose prediction changes."""
-
-
-def _attack_panels(plan: Plan, store: Store) -> list[_Panel]:
+def _attack_panels(plan: Plan, store: Store) -> list[GraphPanel]:
     """The worst single flip for each model, on the first graph and seed that has one."""
-    panels: list[_Panel] = []
+    from labelcert.report.pictures import GraphPanel
+
+    panels: list[GraphPanel] = []
     for place, job, cell in _attacked(plan):
         attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
-        if attack and (not panels or (job.graph is panels[0][1] and np.array_equal(job.labeled, panels[0][2]))):
-            panels.append((place.model, job.graph, job.labeled, cell.test, attack["labels"], attack["changed"]))
+        if attack and (not panels or (job.graph is panels[0].graph and np.array_equal(job.labeled, panels[0].labeled))):
+            flipped, changed = (np.array(attack[key], dtype=np.int64) for key in ("labels", "changed"))
+            title = f"{place.model}\n1 flip: {changed.size} of {cell.test.size} predictions change"
+            panels.append(GraphPanel(title, job.graph, job.labeled, flipped, changed))
     return panels
-
-
-def _draw_attack(panels: Sequence[_Panel]) -> Figure:
-    # TO COMPLETE when merging: return graph_figure([GraphPanel(...) for each panel]) from labelcert.pictures.
-    raise NotImplementedError
 
 
 _REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {
@@ -277,7 +274,7 @@ _REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {
 
 
 def _curves(plan: Plan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
-    from labelcert.pictures import Curve, Panel, curves_figure
+    from labelcert.report.pictures import Curve, CurvePanel, curves_figure
 
     known = summary[summary["mean_lower"].notna()]
     if not draw or known.empty:
@@ -289,7 +286,7 @@ def _curves(plan: Plan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
         for model, own in part.groupby("model", sort=False):
             columns = ("epsilon" if share else "flips", "mean_lower", "mean_upper", "std")
             curves.append(Curve(str(model), *(own[column].to_numpy(dtype=float) for column in columns)))
-        panels.append(Panel(f"{dataset}, {certificate}", tuple(curves)))
+        panels.append(CurvePanel(f"{dataset}, {certificate}", tuple(curves)))
     xlabel = "budget ε (share of the labels)" if share else "flips"
     return {"picture": curves_figure(panels, xlabel=xlabel, ylabel="certified (%)", title=plan.study.title)}
 

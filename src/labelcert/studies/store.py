@@ -30,9 +30,6 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-DONE, FAILED = Status
-
-
 class Store:
     """The results in one folder. The last record of a cell counts.
 

@@ -248,9 +248,7 @@ class Judge:
             session.close()
         return lower, upper
 
-    def read(
-        self, program: Program, answer: Answer, question: Question, node: int | None = None
-    ) -> Relabelling | None:
+    def read(self, program: Program, answer: Answer, question: Question, node: int | None = None) -> Relabelling | None:
         """The relabelling in a solution, if it is an admissible one."""
         if answer.x is None or not np.all(np.isfinite(answer.x)):
             return None  # said where the answer is judged

@@ -118,9 +118,7 @@ class OneScore(Formulation):
             self._range_seconds += time.perf_counter() - began
         return self._ranges[budget]
 
-    def _solve(
-        self, program: Program, t: int, budget: int, deadline: float, start: Relabelling = NOTHING
-    ) -> Judgement:
+    def _solve(self, program: Program, t: int, budget: int, deadline: float, start: Relabelling = NOTHING) -> Judgement:
         question = self.searching.question
         row: Float = self._rows[:, t]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelcert.engines.search.mixed_integer import Builder, Index
+from labelcert.arrays import Index
+from labelcert.engines.search.mixed_integer import Builder
 from labelcert.problem import Problem
 
 

@@ -1,7 +1,7 @@
 """Rigorous bounds before any search: ranges of the margins under a budget, and proofs for single nodes.
 
-The *relaxation* lets every label be any mixture of the corners of its two hulls, tied together by ``f = Q z`` and by the
-budget. Minimising and maximising each label's g and a, on both sides, tightens the ranges; tighter ranges give a
+The *relaxation* lets every label be any mixture of the corners of its two hulls, tied together by ``f = Q z`` and by
+the budget. Minimising and maximising each label's g and a, on both sides, tightens the ranges; tighter ranges give a
 tighter relaxation, and so on. Asked about attacks that change one node (``success·z ≤ 0``), the ranges often end up
 empty: then there is no such attack, and the node is proved robust without any search.
 

@@ -144,9 +144,7 @@ class Rivals(Formulation):
         control.note(f"budget {budget}: tightening ranges")
 
         def one(c: int) -> tuple[Ranges, Multipliers | None]:
-            return relaxation.proved_ranges(
-                self._parts[c], budget, known=self._multipliers.get(c), over=control.over
-            )
+            return relaxation.proved_ranges(self._parts[c], budget, known=self._multipliers.get(c), over=control.over)
 
         found = list(self.pool.map(one, range(self._problem.n_classes)))
         for c, (ranges, known) in enumerate(found):

@@ -211,7 +211,7 @@ class Trials:
     def greedy(self, t: int, over: Callable[[], bool]) -> list[Relabelling]:
         """Step by step, the move that lowers the margin of one node the most per unit of cost."""
         a, budget = self._question.problem.adversary, self._question.budget
-        change, path = NOTHING, []
+        change, path = NOTHING, list[Relabelling]()
         trials = 0
         for _ in range(a.most_flips(budget)):
             here = float(self.margins(change)[t])

@@ -39,7 +39,7 @@ BATCH = 32
 
 
 def pair_options(question: Question, place: Int, c: int, r: int) -> tuple[Int, Int, Int]:
-    """Options of :func:`~labelcert.engines.tables.relabelling_walk.walk_pairs`, and the position and new class of each.
+    """Options of :func:`.relabelling_walk.walk_pairs`, and the position and new class of each.
 
     A label has at most two that matter: others toggle the same.
     """
@@ -59,7 +59,7 @@ def pair_options(question: Question, place: Int, c: int, r: int) -> tuple[Int, I
 
 
 def all_options(question: Question, place: Int) -> tuple[Int, Int, Int]:
-    """Options of :func:`~labelcert.engines.tables.relabelling_walk.walk_all`, and the position and new class of each."""
+    """Options of :func:`.relabelling_walk.walk_all`, and the position and new class of each."""
     problem = question.problem
     a = problem.adversary
     source = problem.codes[a.labels].tolist()

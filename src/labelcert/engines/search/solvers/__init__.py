@@ -41,4 +41,15 @@ def check_solver(name: str) -> str:
     return name
 
 
-__all__ = ["SOLVERS", "Answer", "Limits", "Row", "Session", "Solver", "SolverUnavailable", "Status", "check_solver", "get_solver"]
+__all__ = [
+    "SOLVERS",
+    "Answer",
+    "Limits",
+    "Row",
+    "Session",
+    "Solver",
+    "SolverUnavailable",
+    "Status",
+    "check_solver",
+    "get_solver",
+]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy
 
 from labelcert._version import __version__
+from labelcert.arrays import Int
 from labelcert.certificate import Certificate, RunRecord, StageRecord
 from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
@@ -122,7 +123,7 @@ def answer(
     control: Control,
     *,
     names: Names | None = None,
-    predicted: npt.NDArray[np.int64] | None = None,
+    predicted: Int | None = None,
 ) -> Certificate:
     """Plan, run, check and freeze.
 

@@ -1,0 +1,6 @@
+"""From arrays, or from a graph and a kernel, to a certificate."""
+
+from labelcert.certification.from_arrays import answer, certify, versions
+from labelcert.certification.from_graph import GraphCertifier, KernelModel
+
+__all__ = ["GraphCertifier", "KernelModel", "answer", "certify", "versions"]

@@ -1,0 +1,120 @@
+"""The one way from a graph and a model to certificates: models, command line and studies all take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Float, Int, Values
+from labelcert.certificate import Certificate
+from labelcert.certification.from_arrays import certify
+from labelcert.engines.freezing import Names
+from labelcert.errors import InvalidInput
+from labelcert.graphs import UNLABELED, Graph
+from labelcert.graphs.validation import as_indices
+
+
+class KernelModel(Protocol):
+    """What is certified: a kernel between nodes, and the regularisation of the machine that is trained on it."""
+
+    @property
+    def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
+        """Regularisation."""
+
+    def kernel_blocks(
+        self, graph: Any, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False
+    ) -> tuple[Float, Float]:
+        """Kernel among labelled nodes, and between test nodes and labelled ones."""
+
+
+class GraphCertifier:
+    """Certificates for several sets of test nodes on one graph, from one kernel.
+
+    Parameters
+    ----------
+    model : KernelModel
+    graph : Graph, or anything with adjacency, features and labels
+        The class names and node names of a Graph carry over to certificates.
+    labeled : indices or mask
+    tests : sequence of indices or masks
+        The sets of test nodes that will be asked for.
+    inductive : bool
+        Whether test nodes join after training, each set on its own; then each set has a kernel of its own.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> from labelcert.models import SGC
+    >>> certifier = GraphCertifier(SGC(C=0.1), karate(), [0, 1, 32, 33], [[5, 30]])
+    >>> certifier.certify([5, 30]).predictions.tolist()
+    ['Mr. Hi', 'Officer']
+    """
+
+    def __init__(
+        self,
+        model: KernelModel,
+        graph: Any,
+        labeled: npt.ArrayLike,
+        tests: Sequence[npt.ArrayLike],
+        *,
+        inductive: bool = False,
+    ) -> None:
+        n = int(graph.adjacency.shape[0])
+        self._model, self._graph, self._inductive = model, graph, inductive
+        self.labeled: Int = as_indices(labeled, n_nodes=n, what="labeled")
+        self.labels = self._labels()
+        if not inductive:
+            self._nodes = np.unique(np.concatenate([as_indices(test, n_nodes=n, what="test") for test in tests]))
+            self._blocks = model.kernel_blocks(graph, self.labeled, self._nodes, inductive=False)
+
+    def certify(
+        self,
+        test: npt.ArrayLike,
+        *,
+        C: float | None = None,
+        using: Callable[..., Certificate] = certify,
+        **options: Any,
+    ) -> Certificate:
+        """The certificate of one set of test nodes.
+
+        Parameters
+        ----------
+        test : indices or mask
+            Certificates keep their order.
+        C : float, optional
+            Instead of the model's own.
+        using : callable
+            What certifies the arrays; :func:`labelcert.certify` by default.
+        **options
+            Passed on to it.
+        """
+        nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
+        if self._inductive:
+            K_train, K_test = self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)
+        else:
+            K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
+        C = self._model.C if C is None else C
+        return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
+
+    def _labels(self) -> Values:
+        graph, codes = self._graph, np.asarray(self._graph.labels)[self.labeled]
+        without = self.labeled[codes == UNLABELED]
+        if without.size:
+            name = graph.names(without[:1])[0] if isinstance(graph, Graph) else str(without[0])
+            raise InvalidInput(
+                f"every labelled node needs a label, but {without.size} of {codes.size} have none (such as {name}); "
+                "leave them out"
+            )
+        return graph.named_labels(self.labeled) if isinstance(graph, Graph) else codes
+
+    def _names(self, nodes: Int) -> Names:
+        if not isinstance(self._graph, Graph):
+            return Names()
+        return Names(
+            test=np.array(self._graph.names(nodes)),
+            labels=np.array(self._graph.names(self.labeled)),
+            class_list=np.array(self._graph.class_names),
+        )

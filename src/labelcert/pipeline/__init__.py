@@ -1,0 +1,29 @@
+"""The way from a graph to certificates that the command line and studies share: choices, certificates, files."""
+
+from labelcert.pipeline.choices import (
+    ALL,
+    COLLECTIVE,
+    FOLDS,
+    Choice,
+    Targets,
+    choose_model,
+    choose_split,
+    choose_targets,
+    model_options,
+)
+from labelcert.pipeline.results import Certified, certify_targets, save_results
+
+__all__ = [
+    "ALL",
+    "COLLECTIVE",
+    "FOLDS",
+    "Certified",
+    "Choice",
+    "Targets",
+    "certify_targets",
+    "choose_model",
+    "choose_split",
+    "choose_targets",
+    "model_options",
+    "save_results",
+]

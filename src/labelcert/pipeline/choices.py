@@ -1,0 +1,267 @@
+"""Choices that precede a certificate: which nodes are labelled, which are tested, which model with which C."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Int
+from labelcert.errors import InvalidInput
+from labelcert.graphs import (
+    UNLABELED,
+    Graph,
+    Split,
+    collective_targets,
+    multiclass_targets,
+    own_split,
+    published_split,
+)
+from labelcert.graphs.datasets import DATASETS, MULTI_CLASS, DatasetInfo
+from labelcert.models import Model, model_from_name, models, select
+from labelcert.models.selection import RULES, Rule
+from labelcert.pipeline.paper_settings import paper_rule, paper_setting
+from labelcert.problem.validation import check_labels
+from labelcert.progress import Report
+
+ALL, COLLECTIVE, OWN = "all", "collective", "own"
+COLLECTIVE_COUNT = 50
+"""Nodes of the paper's collective test on real graphs, and of its test with more than two classes."""
+
+FOLDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Test nodes under a name: "all" unlabelled ones, one of the paper's tests, or the user's "own".
+
+    The paper's are "collective" and, for more than two classes, "multi-class".
+    """
+
+    name: str
+    nodes: Int
+
+    @property
+    def title(self) -> str:
+        """For headings."""
+        count = len(self.nodes)
+        if self.name == ALL:
+            return f"all {count} unlabelled nodes"
+        if self.name == COLLECTIVE:
+            return f"the {count} nodes of the paper's collective test"
+        if self.name == MULTI_CLASS:
+            return f"the {count} nodes of the paper's multi-class test"
+        return f"{count} chosen nodes"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model with its C, and where that came from.
+
+    Attributes
+    ----------
+    name : str
+        As in `models`.
+    model : Model
+    source : str
+        "given", "paper", "default" (of this package for the dataset) or "cross-validation".
+    """
+
+    name: str
+    model: Model
+    source: str
+
+    @property
+    def label(self) -> str:
+        """Short and distinct from other choices, for headings and legends.
+
+        Examples
+        --------
+        >>> Choice("gcn", model_from_name("gcn", depth=2), "given").label
+        'gcn depth=2'
+        """
+        defaults = type(self.model)()
+        changed = [
+            f"{name}={value}"
+            for name, value in asdict(self.model).items()
+            if name != "C" and value != getattr(defaults, name)
+        ]
+        return " ".join([self.name, *changed])
+
+    @property
+    def slug(self) -> str:
+        """The label as part of a file name."""
+        return re.sub(r"[^a-z0-9.]+", "-", self.label.lower())
+
+
+def choose_split(
+    graph: Graph, *, seed: int = 0, per_class: int | None = None, labeled: npt.ArrayLike | None = None
+) -> Split:
+    """Which nodes are labelled.
+
+    The user's own choice; else, for a graph in which some nodes have no label, all those that have one; else the
+    paper's split.
+
+    Parameters
+    ----------
+    graph : Graph
+    seed, per_class : int
+        Of the paper's split (asking for ``per_class`` asks for that split).
+    labeled : indices or mask, optional
+        The user's own choice.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> len(choose_split(karate()).labeled), choose_split(karate(), labeled=[0, 33]).labeled.tolist()
+    (8, [0, 33])
+    """
+    if labeled is not None:
+        if per_class is not None:
+            raise InvalidInput("name the labelled nodes, or say how many per class, but not both")
+        return own_split(graph, train=labeled, test=[])
+    known = np.flatnonzero(graph.labels != UNLABELED)
+    if per_class is None and _info(graph) is None and 0 < known.size < graph.n_nodes:
+        return own_split(graph, train=known, test=[])
+    return published_split(graph, seed=seed, per_class=per_class)
+
+
+def choose_targets(
+    graph: Graph, split: Split, *, test: str | npt.ArrayLike | None = None, seed: int = 0
+) -> list[Targets]:
+    """Which nodes are tested.
+
+    Parameters
+    ----------
+    test : "all", "collective", "multi-class", or indices or a mask, optional
+        By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set,
+        the nodes of its collective test as a second set. For a graph of the paper with more than two classes, the
+        nodes of its multi-class test.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> graph = karate()
+    >>> [targets.title for targets in choose_targets(graph, choose_split(graph))]
+    ['all 26 unlabelled nodes']
+    """
+    if isinstance(test, str) and test not in (ALL, COLLECTIVE, MULTI_CLASS):
+        raise InvalidInput(f"test must be 'all', 'collective', 'multi-class' or a list of nodes, got {test!r}")
+    everything = Targets(ALL, split.pool)
+    if test is not None and not isinstance(test, str):
+        nodes = own_split(graph, train=split.labeled, test=test).test
+        if nodes.size == 0:
+            raise InvalidInput("expected at least one test node, got none")
+        return [Targets(OWN, nodes)]
+    if everything.nodes.size == 0:
+        raise InvalidInput(
+            f"all {graph.n_nodes} nodes of {graph.name!r} are labelled, so none is left to test; "
+            "name fewer labelled nodes"
+        )
+    info = _info(graph)
+    multi_class = test is None and info is not None and info.source == "download" and info.test == MULTI_CLASS
+    if multi_class or test == MULTI_CLASS:
+        return [Targets(MULTI_CLASS, multiclass_targets(graph, split, count=COLLECTIVE_COUNT, seed=seed))]
+    # On random graphs the paper's collective test takes every node.
+    count = len(split.pool) if info is not None and info.source == "random" else COLLECTIVE_COUNT
+    some = Targets(COLLECTIVE, collective_targets(split, count=count, seed=seed))
+    if test is not None:
+        return [everything if test == ALL else some]
+    published = info is not None and info.source == "download" and len(some.nodes) < len(everything.nodes)
+    return [everything, some] if published else [everything]
+
+
+def choose_model(
+    name: str,
+    graph: Graph,
+    labeled: npt.ArrayLike,
+    *,
+    C: float | str | None = None,
+    rule: str | None = None,
+    seed: int = 0,
+    report: Report | None = None,
+    **options: Any,
+) -> Choice:
+    """A model by name, with the paper's options and C where it has them, else with C by cross-validation.
+
+    Parameters
+    ----------
+    name : str
+        As in `models`.
+    graph, labeled
+        What the model is for.
+    C : float or "cv", optional
+        A number, or cross-validation even where the paper has a value.
+    rule : {"best", "smallest"}, optional
+        Of the cross-validation; the paper's for the dataset by default.
+    seed : int
+        Of the cross-validation's folds.
+    **options
+        Options of the model that are fixed.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> choose_model("gcn", karate(), [0, 1, 32, 33], C=0.5, depth=2).model.depth
+    2
+    """
+    known = model_from_name(name, **options)
+    setting = paper_setting(graph.name, name, options)
+    extra = {} if setting is None else dict(setting.options)
+    model = replace(known, **extra)
+    if C is None and setting is not None:
+        return Choice(name, replace(model, C=setting.C), setting.source)
+    if C is None or C == "cv":
+        labels = graph.labels[np.asarray(labeled)]
+        check_labels(labels)
+        smallest = int(np.unique(labels, return_counts=True)[1].min())
+        if smallest < 2:
+            raise InvalidInput(
+                "cross-validation needs at least two labelled nodes of each class to choose C, but one class has "
+                "a single one; give C as a number"
+            )
+        chosen = _rule(rule, graph.name)
+        found = select(model, graph, labeled, seed=seed, rule=chosen, folds=min(FOLDS, smallest), progress=report)
+        return Choice(name, found.model, "cross-validation")
+    if isinstance(C, str):
+        raise InvalidInput(f"C must be a positive number or 'cv', got {C!r}")
+    return Choice(name, replace(model, C=float(C)), "given")
+
+
+def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The options for each of several models: each takes those that it has; an option that none has is refused.
+
+    Examples
+    --------
+    >>> model_options(["gcn", "appnp"], {"alpha": 0.2, "depth": 1})
+    [{'depth': 1}, {'alpha': 0.2, 'depth': 1}]
+    """
+    infos = {info.name: info for info in models()}
+    takes = []
+    for name in names:
+        if name not in infos:
+            model_from_name(name)
+        takes.append(set(infos[name].options))
+    for option in given:
+        if not any(option in options for options in takes):
+            listed = "; ".join(f"{name} has {', '.join(infos[name].options)}" for name in names)
+            raise InvalidInput(f"no model that was asked for has the option {option!r}: {listed}")
+    return [{k: v for k, v in given.items() if k in options} for options in takes]
+
+
+def _rule(rule: str | None, dataset: str) -> Rule:
+    if rule is None:
+        return paper_rule(dataset)
+    for known in RULES:
+        if rule == known:
+            return known  # type: ignore[return-value]
+    raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+
+
+def _info(graph: Graph) -> DatasetInfo | None:
+    """What is known about the graph, if it is one of the datasets."""
+    return DATASETS[graph.name][0] if graph.name in DATASETS else None

@@ -1,0 +1,229 @@
+"""From a graph, a model and a choice of nodes to certificates, their rows and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Bool, Int, Text
+from labelcert.certificate import Certificate, Stop
+from labelcert.certification import GraphCertifier
+from labelcert.graphs import UNLABELED, Graph
+from labelcert.pipeline.choices import Choice, Targets
+from labelcert.problem import Threat
+from labelcert.report.pictures import GraphPanel
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A certificate, and what its indices mean in the graph.
+
+    Attributes
+    ----------
+    graph : Graph
+    choice : Choice
+    labeled : (m,) array
+        Labelled nodes, in the certificate's order.
+    targets : Targets
+        Test nodes, in the certificate's order.
+    inductive : bool
+    certificate : Certificate
+        In the names of nodes and classes.
+    """
+
+    graph: Graph
+    choice: Choice
+    labeled: Int
+    targets: Targets
+    inductive: bool
+    certificate: Certificate
+
+    @cached_property
+    def correct(self) -> Bool | None:
+        """Which clean predictions are right, or None where the truth is not known for all test nodes."""
+        truth = self.graph.labels[self.targets.nodes]
+        return None if np.any(truth == UNLABELED) else self.certificate.correct(truth)
+
+    def attack_panel(self, flips: int) -> GraphPanel:
+        """What the strongest known attack within a budget does, for a picture of the graph."""
+        cert = self.certificate
+        b = min(flips, cert.max_flips)
+        changed = cert.collective_changed(b)
+        text = f"{b} flip{'' if b == 1 else 's'}: {int(changed.sum())} of {cert.n_test} predictions change"
+        if self.correct is not None:
+            text += f"\ncorrect before {self.correct.mean():.0%}, still correct {(self.correct & ~changed).mean():.0%}"
+        return GraphPanel(
+            title=f"{self.choice.label}\n{text}",
+            graph=self.graph,
+            labeled=self.labeled,
+            flipped=self.labeled[list(cert.collective_witness(b))],
+            changed=self.targets.nodes[changed],
+        )
+
+    def node_rows(self) -> list[dict[str, Any]]:
+        """One row per test node in plain values: names, prediction, radius, flips that change it."""
+        cert = self.certificate
+        truth = self.graph.named_labels(self.targets.nodes)
+        scores, second = cert.top_scores, cert.runners_up()
+        names = _names(cert.test_names, cert.n_test)
+        return [
+            {
+                "node": names[t],
+                "index": int(node),
+                "true_label": truth[t].item() or None,
+                "prediction": cert.predictions[t].item(),
+                "decision_value": float(scores[t]),
+                "runner_up": second[t].item(),
+                "becomes": self._becomes(t),
+                "radius_lower": int(cert.radius_lower[t]),
+                "radius_upper": int(cert.radius_upper[t]),
+                "exact": bool(cert.radius_lower[t] == cert.radius_upper[t]),
+                "flips": self._named(cert.witness(t)),
+            }
+            for t, node in enumerate(self.targets.nodes)
+        ]
+
+    def budget_rows(self) -> list[dict[str, Any]]:
+        """One row per budget in plain values: certified ratios, accuracy, and the collective attack."""
+        cert = self.certificate
+        rows = []
+        for b in range(cert.max_flips + 1):
+            row: dict[str, Any] = {
+                "flips": b,
+                "ratio_lower": cert.certified_ratio(flips=b),
+                "ratio_upper": cert.certified_ratio(flips=b, bound="upper"),
+                "collective_ratio_lower": cert.certified_ratio(flips=b, collective=True),
+                "collective_ratio_upper": cert.certified_ratio(flips=b, collective=True, bound="upper"),
+                "changed_lower": int(cert.collective_lower[b]),
+                "changed_upper": int(cert.collective_upper[b]),
+            }
+            if self.correct is not None:
+                row["accuracy_lower"] = float(np.mean(self.correct & (cert.radius_lower > b)))
+                row["accuracy_upper"] = float(np.mean(self.correct & (cert.radius_upper > b)))
+            rows.append({**row, "attack": self._named(cert.collective_witness(b))})
+        return rows
+
+    def describe(self) -> dict[str, Any]:
+        """Everything in plain JSON values."""
+        cert = self.certificate
+        return {
+            "test": self.targets.name,
+            "n_test": cert.n_test,
+            "n_labels": int(cert.labels.size),
+            "max_flips": cert.max_flips,
+            "never": cert.never,
+            "exact": cert.exact,
+            "stopped": cert.run.stopped.value,
+            "classes": cert.classes.tolist(),
+            "takeovers": self._takeovers(),
+            "settings": cert.settings,
+            "nodes": self.node_rows(),
+            "budgets": self.budget_rows(),
+        }
+
+    def _becomes(self, t: int) -> Any:
+        """The class that the node's witness turns it into; None without one."""
+        new = int(self.certificate.new_classes[t])
+        return None if new < 0 else self.certificate.classes[new].item()
+
+    def _takeovers(self) -> list[dict[str, Any]]:
+        """Counts at the largest budget, without zeros."""
+        counts = self.certificate.takeovers(flips=self.certificate.max_flips)
+        return [
+            {"prediction": old, "becomes": new, "nodes": int(counts.loc[old, new])}
+            for old in counts.index
+            for new in counts.columns
+            if counts.loc[old, new]
+        ]
+
+    def _named(self, witness: dict[int, Any] | None) -> dict[str, Any] | None:
+        if witness is None:
+            return None
+        names = _names(self.certificate.label_names, self.certificate.labels.size)
+        return {names[i]: label for i, label in witness.items()}
+
+
+def certify_targets(
+    choice: Choice,
+    graph: Graph,
+    labeled: Int,
+    targets: Sequence[Targets],
+    *,
+    inductive: bool = False,
+    threat: Threat | None = None,
+    **options: Any,
+) -> list[Certified]:
+    """One certificate for each set of test nodes, from one kernel; stops early when interrupted.
+
+    Parameters
+    ----------
+    choice : Choice
+    graph : Graph
+    labeled : (m,) array of node indices
+    targets : sequence of Targets
+    inductive : bool
+        Whether test nodes join after training, each set on its own.
+    threat : Threat, optional
+    **options
+        Of `labelcert.certify`.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> graph = karate()
+    >>> split = choose_split(graph)
+    >>> choice = choose_model("gcn", graph, split.labeled)
+    >>> [certified] = certify_targets(choice, graph, split.labeled, choose_targets(graph, split))
+    >>> certified.certificate.collective_lower.tolist()[:3]
+    [0, 14, 14]
+    """
+    certifier = GraphCertifier(choice.model, graph, labeled, [t.nodes for t in targets], inductive=inductive)
+    results: list[Certified] = []
+    for wanted in targets:
+        certificate = certifier.certify(wanted.nodes, threat=threat, **options)
+        results.append(Certified(graph, choice, labeled, wanted, inductive, certificate))
+        if certificate.run.stopped is Stop.INTERRUPTED:
+            break
+    return results
+
+
+def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
+    """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order of the results.
+    """
+    import pandas as pd
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for result in results:
+        stem = f"{result.choice.slug}-{result.targets.name}"
+        path = folder / f"{stem}.cert"
+        result.certificate.save(path)
+        written.append(path)
+        for kind, rows, column in (
+            ("nodes", result.node_rows(), "flips"),
+            ("budgets", result.budget_rows(), "attack"),
+        ):
+            frame = pd.DataFrame(rows)
+            frame[column] = [_flat(row[column]) for row in rows]
+            path = folder / f"{stem}-{kind}.csv"
+            frame.to_csv(path, index=False)
+            written.append(path)
+    return written
+
+
+def _flat(witness: Mapping[str, Any] | None) -> str:
+    return "" if witness is None else "; ".join(f"{node} -> {label}" for node, label in witness.items())
+
+
+def _names(names: Text | None, count: int) -> list[str]:
+    return [str(i) for i in range(count)] if names is None else names.tolist()

@@ -1,0 +1,1 @@
+"""Certificates for readers: tables and pictures. Nothing here trains or certifies."""

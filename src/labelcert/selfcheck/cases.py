@@ -1,0 +1,267 @@
+"""Small problems that are made to be nasty: degenerate kernels, ties, extreme parameters, all threat options."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float, Values
+from labelcert.certificate import Certificate
+from labelcert.certification import certify
+from labelcert.problem import Problem, Threat
+
+MOST_RELABELLINGS = 2000
+"""Brute force visits at most so many relabellings of a problem with more than two classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One small problem: arguments of :func:`labelcert.certify`."""
+
+    kind: str
+    K_train: Float
+    labels: Values
+    K_test: Float
+    C: float
+    loss: str
+    threat: Threat
+    max_flips: int | None
+
+    def build(self) -> Problem:
+        """The validated problem."""
+        return Problem.build(
+            self.K_train,
+            self.labels,
+            self.K_test,
+            self.C,
+            threat=self.threat,
+            max_flips=self.max_flips,
+            loss=self.loss,
+        )
+
+    def certify(self, engine: str, **options: Any) -> Certificate:
+        """The certificate of one engine."""
+        return certify(
+            self.K_train,
+            self.labels,
+            self.K_test,
+            self.C,
+            threat=self.threat,
+            max_flips=self.max_flips,
+            loss=self.loss,
+            engine=engine,
+            **options,
+        )
+
+
+def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int, ...]]:
+    """All sets of flips that the threat allows, read from its definition."""
+    threat = case.threat
+    candidates = [i for i, targets in enumerate(admissible_targets(case)) if targets]
+    for size in range(len(candidates) + 1):
+        for flips in itertools.combinations(candidates, size):
+            if sum(costs[i] for i in flips) > budget:
+                continue
+            if threat.groups is not None and threat.group_budgets is not None:
+                budgets = threat.group_budgets
+                spent: dict[Any, int] = {}
+                for i in flips:
+                    spent[threat.groups[i]] = spent.get(threat.groups[i], 0) + costs[i]
+                if any(
+                    g is not None and cost > (budgets if isinstance(budgets, int) else budgets.get(g, cost))
+                    for g, cost in spent.items()
+                ):
+                    continue
+            yield flips
+
+
+def admissible_targets(case: Case) -> list[list[Any]]:
+    """What each label may become, read from the threat's definition."""
+    threat, labels = case.threat, case.labels.tolist()
+    m = len(labels)
+    trusted = [False] * m if threat.trusted is None else [bool(v) for v in np.asarray(threat.trusted)]
+    lists = [None] * m if threat.allowed_targets is None else threat.allowed_targets
+    flips = threat.allowed_flips
+    return [
+        [
+            new
+            for new in sorted(set(labels))
+            if new != labels[i]
+            and not trusted[i]
+            and (flips is None or new in flips.get(labels[i], ()))
+            and (lists[i] is None or new in lists[i])  # type: ignore[operator]
+        ]
+        for i in range(m)
+    ]
+
+
+def relabellings(case: Case, costs: list[int], budget: int) -> Iterator[dict[int, Any]]:
+    """All relabellings that the threat allows, read from its definition."""
+    targets = admissible_targets(case)
+    for flips in admissible(case, costs, budget):
+        for new in itertools.product(*(targets[i] for i in flips)):
+            yield dict(zip(flips, new, strict=True))
+
+
+def label_costs(case: Case) -> list[int]:
+    """Price of changing each label."""
+    if case.threat.costs is None:
+        return [1] * case.labels.size
+    return [int(c) for c in np.asarray(case.threat.costs)]
+
+
+KERNELS = (
+    "generic",
+    "lattice",
+    "duplicates",
+    "low-rank",
+    "zero-rows",
+    "low-rank-float",
+    "identity",
+    "near-tie",
+)
+
+
+def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:
+    """A random small problem: degenerate kernels, ties, extreme caps, all threat options."""
+    m = int(rng.integers(2, largest + 1))
+    n = int(rng.integers(1, 6))
+    kind = str(rng.choice(KERNELS))
+    joint = _features(rng, kind, m, n)
+    K = joint @ joint.T
+    if kind == "generic" and rng.random() < 0.5:
+        K = np.exp(-0.5 * np.maximum(np.diag(K)[:, None] + np.diag(K) - 2 * K, 0))
+    K = (K + K.T) / 2
+    scale = max(float(np.abs(K[:m, :m]).sum(axis=1).max()), 1e-3)
+    C = float(rng.choice([1e-6, 0.5 / scale, 1 / scale, 0.125, 0.25, 0.3, 1.0, 2.0, 10.0, 1e3, 1e6]))
+    y = rng.integers(0, 2, m)
+    y[0], y[-1] = 0, 1
+    names = np.array(["ham", "spam"]) if rng.random() < 0.5 else np.array([3, 7])
+    labels = names[y]
+    threat = _random_threat(rng, labels)
+    total = m if threat.costs is None else int(np.asarray(threat.costs).sum())
+    return Case(
+        kind=kind,
+        K_train=K[:m, :m],
+        labels=labels,
+        K_test=K[m:, :m],
+        C=C,
+        loss="square" if rng.random() < 0.25 else "hinge",
+        threat=threat,
+        max_flips=None if rng.random() < 0.5 else int(rng.integers(0, total + 1)),
+    )
+
+
+def random_classes_case(rng: np.random.Generator, *, largest: int = 7) -> Case:
+    """The same with three to five classes; the budget keeps brute force affordable."""
+    K = int(rng.integers(3, 6))
+    two = random_case(rng, largest=largest)
+    while two.labels.size < K:
+        two = random_case(rng, largest=largest)
+    m = two.labels.size
+    codes = rng.integers(0, K, m)
+    codes[rng.permutation(m)[:K]] = np.arange(K)
+    names = np.array(["ant", "bee", "cat", "dog", "elk"]) if rng.random() < 0.5 else np.array([1, 4, 5, 7, 9])
+    labels = names[:K][codes]
+    threat = _random_threat(rng, labels)
+    if rng.random() < 0.15:  # each class to another one: relabellings are then larger than any class's part in them
+        kinds = names[:K].tolist()
+        threat = replace(threat, allowed_flips={a: [kinds[(k + K // 2) % K]] for k, a in enumerate(kinds)})
+    case = replace(two, labels=labels, threat=threat, max_flips=None)
+    costs = label_costs(case)
+    budget = sum(costs)
+    while (
+        sum(1 for _ in itertools.islice(relabellings(case, costs, budget), MOST_RELABELLINGS + 1)) > MOST_RELABELLINGS
+    ):
+        budget -= 1
+    if rng.random() < 0.3:
+        budget = int(rng.integers(0, budget + 1))
+    return replace(case, max_flips=budget)
+
+
+def hard_case(rng: np.random.Generator, *, classes: int = 2) -> Case:
+    """An ill-conditioned kernel on 12 to 20 labels, attacked by at most one flip."""
+    m, n = int(rng.integers(12, 21)), 30
+    kind = str(rng.choice(["gaussian", "polynomial", "vandermonde", "low rank"]))
+    points = rng.normal(size=(m + n, int(rng.integers(1, 4))))
+    if kind == "gaussian":
+        squared = np.sum((points[:, None] - points[None]) ** 2, axis=2)
+        K = np.exp(-squared / rng.choice([0.5, 4.0, 100.0]))
+    elif kind == "polynomial":
+        K = (1 + points @ points.T) ** int(rng.integers(2, 9))
+    elif kind == "vandermonde":
+        K = np.vander(points[:, 0], 8) @ np.vander(points[:, 0], 8).T
+    else:
+        K = points @ points.T
+    K = (K + K.T) / 2
+    labels = rng.integers(0, classes, m)
+    labels[0], labels[1], labels[-1] = 0, classes - 1, 1
+    return Case(
+        kind=kind,
+        K_train=K[:m, :m],
+        labels=labels,
+        K_test=K[m:, :m],
+        C=float(rng.choice([1e-3, 0.1, 1.0, 100.0, 1e5])),
+        loss="hinge",
+        threat=Threat(),
+        max_flips=1,
+    )
+
+
+def _features(rng: np.random.Generator, kind: str, m: int, n: int) -> Float:
+    if kind == "generic":
+        return rng.normal(size=(m + n, m + 2))
+    if kind == "low-rank-float":
+        return rng.normal(size=(m + n, max(1, m // 2)))
+    if kind == "identity":
+        test = rng.integers(-1, 2, size=(n, m)).astype(float)
+        return np.vstack([np.eye(m), test])
+    if kind == "near-tie":
+        base = rng.integers(-1, 2, size=(m + n, 3)).astype(float)
+        return base + rng.choice([0.0, 2.0**-40, -(2.0**-45)], size=base.shape)
+    width = 2 if kind == "low-rank" else 3
+    features = rng.integers(-2, 3, size=(m + n, width)).astype(float)
+    if kind == "duplicates":
+        features[1:m] = features[rng.integers(0, max(1, m // 2), m - 1)]
+    if kind == "zero-rows":
+        features[rng.random(m + n) < 0.4] = 0.0
+    return features
+
+
+def _random_threat(rng: np.random.Generator, labels: Values) -> Threat:
+    m = labels.size
+    options: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        options["trusted"] = rng.random(m) < rng.choice([0.3, 0.7, 1.1])
+    if rng.random() < 0.3:
+        options["costs"] = rng.integers(1, 4, m)
+    names = np.unique(labels).tolist()
+    if rng.random() < 0.2 and len(names) == 2:
+        a, b = names
+        options["allowed_flips"] = {a: [b]} if rng.random() < 0.5 else {b: [a]}
+    elif rng.random() < 0.2:
+        chosen = [name for name in names if rng.random() < 0.7]
+        options["allowed_flips"] = {a: [b for b in names if rng.random() < 0.6] for a in chosen}
+    if rng.random() < 0.15:
+        options["allowed_targets"] = [
+            None if rng.random() < 0.3 else [b for b in names if rng.random() < 0.6] for _ in range(m)
+        ]
+    if rng.random() < 0.3:
+        options["groups"] = [None if g == 3 else f"annotator {g}" for g in rng.integers(0, 4, m)]
+        present = sorted({g for g in options["groups"] if g is not None})
+        if rng.random() < 0.5:
+            options["group_budgets"] = int(rng.integers(0, 3))
+        else:
+            options["group_budgets"] = {g: int(rng.integers(0, 3)) for g in present[:2]}
+    return Threat(**options)
+
+
+def nasty_case(rng: np.random.Generator, k: int, largest: int) -> Case:
+    """Problem number ``k``: every third has three to five classes, every tenth is larger and ill-conditioned."""
+    if k % 10 == 9:
+        return hard_case(rng, classes=3 if k % 20 == 19 else 2)
+    return random_classes_case(rng, largest=min(largest, 7)) if k % 3 == 2 else random_case(rng, largest=largest)
