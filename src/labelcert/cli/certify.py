@@ -141,7 +141,7 @@ _node_options = _options(
     click.option(
         "--test",
         metavar="all|collective|multi-class|FILE|LIST",
-        help="Test nodes. Collective and multi-class are the 50 of the paper's tests. [default: all unlabelled nodes; for "
+        help="Test nodes; collective and multi-class are the paper's 50. [default: all unlabelled nodes; for "
         "graphs of the paper also collective, or multi-class alone with more than two classes]",
     ),
     click.option("--inductive", is_flag=True, help="Test nodes join the graph after training."),
