@@ -303,7 +303,7 @@ class Certificate:
             )
         if self.class_list is not None and np.issubdtype(truth.dtype, np.integer):
             truth = np.where(truth >= 0, self.class_list[np.clip(truth, 0, self.class_list.size - 1)], "")
-        if not np.isin(truth, self.classes).any():
+        elif not np.isin(truth, self.classes).any():
             raise InvalidInput(
                 f"true_labels must be given in the labels' own values {self.classes.tolist()}, "
                 f"but none of them is: {truth[:3].tolist()}..."
