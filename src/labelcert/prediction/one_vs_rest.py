@@ -45,6 +45,9 @@ class OneVsRest(Predictor):
         self.clean = np.array([self.scores(signs_of(problem.codes, c))[0] for c in range(problem.n_classes)])
         self.decision = np.ascontiguousarray((self.clean * self.scorer.scale).T)
         self.predicted, self.shown = self._predict(problem.codes)
+        if problem.n_classes == 2:  # shown like the one score of Sign
+            tied = self.predicted == TIED
+            self.decision, self.shown = np.where(tied, 0.0, self.decision[:, 1]), np.where(tied, 1, self.shown)
 
     def scores(self, y: Float) -> tuple[Float, float]:
         """Scores of all nodes after training on ``y``, and one error bound for all of them."""
