@@ -25,6 +25,9 @@ CAPS = (1.0, 2.0**-10, 0.125, 0.3, 10.0, 1e3)
 
 NAMES = ("ant", "bee", "cat", "dog")
 
+SELDOM = st.integers(0, 2).map(lambda k: k == 2)
+"""True now and then: a threat with all its options would leave little to the adversary."""
+
 
 @st.composite
 def cases(draw: st.DrawFn, *, classes: int | tuple[int, int] = (2, 4), m: int | None = None) -> Case:
@@ -40,8 +43,8 @@ def cases(draw: st.DrawFn, *, classes: int | tuple[int, int] = (2, 4), m: int | 
     labels = np.array(NAMES)[codes]
     threat = draw(threats(labels.tolist()))
     total = m if threat.costs is None else int(np.sum(threat.costs))
-    affordable = total if K == 2 else min(total, 3)
-    max_flips = draw(st.integers(0, affordable) if K > 2 else st.none() | st.integers(0, affordable))
+    affordable = total if K == 2 else min(total, 3 if threat.costs is None else 5)
+    max_flips = draw(st.none() | st.integers(0, affordable) if K == 2 else st.integers(0, affordable))
     return Case(
         kind=kind,
         K_train=K_train,
@@ -81,19 +84,19 @@ def threats(draw: st.DrawFn, labels: list[str]) -> Threat:
     m, names = len(labels), sorted(set(labels))
     options: dict[str, Any] = {}
     some = st.lists(st.sampled_from(names), unique=True)
-    if draw(st.booleans()):
+    if draw(SELDOM):
         options["trusted"] = draw(each(st.booleans(), m))
-    if draw(st.booleans()):
+    if draw(SELDOM):
         options["costs"] = draw(each(st.integers(1, 3), m))
-    if draw(st.booleans()):
+    if draw(SELDOM):
         options["groups"] = draw(each(st.sampled_from([None, "ann", "bob"]), m))
         present = sorted({g for g in options["groups"] if g is not None})
         budget = st.integers(0, 2)
         each_its_own = st.fixed_dictionaries({}, optional=dict.fromkeys(present, budget))
         options["group_budgets"] = draw(budget | each_its_own)
-    if draw(st.booleans()):
+    if draw(SELDOM):
         options["allowed_flips"] = draw(st.fixed_dictionaries({}, optional=dict.fromkeys(names, some)))
-    if draw(st.booleans()):
+    if draw(SELDOM):
         options["allowed_targets"] = draw(each(st.none() | some, m))
     return Threat(**options)
 
