@@ -143,8 +143,10 @@ def test_names_of_nodes_and_classes_come_with_a_graph() -> None:
     in_names, in_codes = graph.named_labels(test), graph.labels[test]
     assert np.array_equal(made.correct(in_names), made.correct(in_codes))
     assert made.certified_accuracy(in_names, flips=1) == made.certified_accuracy(in_codes, flips=1)
-    wrong = made.correct(1 - in_codes)
-    assert np.array_equal(wrong, ~made.correct(in_codes))
+    assert np.array_equal(made.correct(1 - in_codes), ~made.correct(in_codes))
+    assert not made.correct(np.full(3, -1)).any()  # unlabelled
+    with pytest.raises(InvalidInput, match="class codes 0 to 1"):
+        made.correct(np.full(3, 2))
 
 
 def test_without_a_graph_there_are_no_names(cert: labelcert.Certificate) -> None:
