@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from labelcert import certify
 from labelcert.cli.printing import print_table
 from labelcert.graphs import load_dataset, multiclass_targets
-from labelcert.tables import listing
-from labelcert.workflow import choose_model, choose_split
+from labelcert.pipeline import choose_model, choose_split
+from labelcert.report.tables import listing
 
 EPSILONS = {0.0: 0, 0.01: 1, 0.02: 2, 0.03: 3, 0.05: 6}
 PAPER = {

@@ -15,8 +15,8 @@ import numpy as np
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
 from labelcert.graphs import load_dataset, multiclass_targets
-from labelcert.tables import listing
-from labelcert.workflow import choose_model, choose_split
+from labelcert.pipeline import choose_model, choose_split
+from labelcert.report.tables import listing
 
 MODELS = ("gcn", "sgc", "gcn-skip-alpha", "gcn-skip-pc")
 
@@ -84,8 +84,8 @@ def _cells(cert: Certificate, truth: np.ndarray, engine: str) -> tuple[str, ...]
     ]
     if engine == "relaxed":
         accuracy, ratio = ([cell.split("-")[0] for cell in cells] for cells in (accuracy, ratio))
-    trainings = f"{cert.settings['statistics']['trainings']:,}"
-    kind = "exact" if cert.exact else "at least" if engine == "relaxed" else f"intervals ({cert.settings['stopped']})"
+    trainings = f"{cert.run.stages[0].statistics['trainings']:,}"
+    kind = "exact" if cert.exact else "at least" if engine == "relaxed" else f"intervals ({cert.run.stopped})"
     return f"{cert.engine}, {kind}", ", ".join(accuracy), ", ".join(ratio), trainings
 
 

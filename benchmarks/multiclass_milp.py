@@ -19,10 +19,10 @@ import numpy as np
 
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.engines.milp import MilpWarning
+from labelcert.engines.search import MilpWarning
 from labelcert.graphs import load_dataset, multiclass_targets
-from labelcert.tables import listing
-from labelcert.workflow import choose_model, choose_split
+from labelcert.pipeline import choose_model, choose_split
+from labelcert.report.tables import listing
 
 
 class Setting(NamedTuple):
@@ -90,7 +90,7 @@ def main(
             ours = seconds if ours is None else ours
             name = f"{method} ({cert.engine})" if engine == "auto" else method
             what = f"{setting.dataset}, {setting.model}, m = {split.labeled.size}, {setting.flips} flips"
-            solved = [solve["budget"] for solve in cert.settings["statistics"].get("solves", [])]
+            solved = [solve["budget"] for solve in cert.run.stages[0].statistics.get("solves", [])]
             programs = f"{len(solved)}, up to {max(solved)} flips" if solved else "0"
             rows.append((what, name, *_verdicts(cert), programs, f"{seconds:.2f}", f"{seconds / ours:,.0f}×"))
             click.echo(f"{what}: {name}, {seconds:.1f} s", err=True)
