@@ -18,13 +18,11 @@ from multiprocessing.connection import Connection, wait
 from labelcert.errors import InvalidInput
 from labelcert.progress import progress_report
 from labelcert.studies.cells import Job, Plan
-from labelcert.studies.execution import failure, run_job, unavailable
+from labelcert.studies.execution import Backend, failure, run_job, unavailable
 from labelcert.studies.store import Record, Status, Store
 
 ATTEMPTS = 2
 """How often a cell may kill its process before it counts as failed."""
-
-Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
 
 @dataclass(frozen=True)
