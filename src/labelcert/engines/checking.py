@@ -55,11 +55,11 @@ def check(question: Question, findings: Findings) -> Checked:
                 upper[t], changes[t] = a.never, None
                 dropped += 1
     curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
-    changed: dict[Relabelling, Bool] = {}
+    changed = {change: checker.changed(change)[0] & agreed for change in dict.fromkeys(curve_changes)}
+    counts = {change: int(nodes.sum()) for change, nodes in changed.items()}
+    costs = {change: a.cost(change) if a.admits(change, a.never) else a.never for change in changed}
     for b, change in enumerate(curve_changes):
-        if change not in changed:
-            changed[change] = checker.changed(change)[0] & agreed
-        if changed[change].sum() < curve_lower[b] or not a.admits(change, b):
+        if counts[change] < curve_lower[b] or costs[change] > b:
             curve_lower[b], curve_changes[b] = 0, NOTHING
             dropped += 1
     changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))

@@ -219,7 +219,7 @@ class Sweep:
     def findings(self, seconds: float, **more: Any) -> Findings:
         """Radii and curve, as intervals."""
         lower = self.radius_lower
-        curve_lower, curve_changes = running_best(self._most, self._most_changes)
+        curve_lower, curve_changes = running_best(self._most, self._most_changes.__getitem__)
         reach = within_reach(lower, self.budget)
         curve_upper = np.minimum(reach, np.maximum(curve_lower, np.maximum.accumulate(self._open_most)))
         unsettled = np.arange(self.budget + 1) >= self._curve_frontier
