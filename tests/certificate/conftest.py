@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers.gaussian_kernel import gaussian
+from tests.helpers.problems import gaussian
 
 import labelcert
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.helpers.gaussian_kernel import gaussian
+from tests.helpers.problems import gaussian
 
 import labelcert
 from labelcert import InvalidInput, certify

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.gaussian_kernel import gaussian
+from tests.helpers.problems import gaussian
 
 import labelcert
 from labelcert import CertificateFileError, certify

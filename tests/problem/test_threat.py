@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.helpers.gaussian_kernel import gaussian
+from tests.helpers.problems import gaussian
 
 from labelcert import Threat, certify
 
