@@ -1,6 +1,6 @@
 """Multi-class Cora-ML, 70 labels of 7 classes: exact radii, the collective curve, and the relaxed certificate.
 
-Run with ``python -m benchmarks.cora_ml_multiclass --data-dir FOLDER``. The paper reports the exact certificate as out
+Run with ``python -m benchmarks.cora_ml_multi_class --data-dir FOLDER``. The paper reports the exact certificate as out
 of reach here and the relaxed one at about 20 minutes a node; a collective one does not exist elsewhere.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.graphs import load_dataset, multiclass_targets
+from labelcert.graphs import load_dataset, multi_class_targets
 from labelcert.pipeline import choose_model, choose_split
 from labelcert.report.tables import listing
 
@@ -45,7 +45,7 @@ def main(
     for name in names:
         for seed in seeds:
             split = choose_split(graph, seed=seed)
-            nodes = multiclass_targets(graph, split, seed=seed)
+            nodes = multi_class_targets(graph, split, seed=seed)
             model = choose_model(name, graph, split.labeled, variant=variant).model
             K_train, K_test = model.kernel_blocks(graph, split.labeled, nodes)
             for engine in ("auto", "relaxed"):
