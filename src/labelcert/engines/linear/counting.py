@@ -209,7 +209,7 @@ def count_curve(question: Question, attacks: Attacks, curve_upper: Int, control:
 
 
 @njit(cache=True, nogil=True)
-def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doubts, visits, most):  # type: ignore[no-untyped-def]
+def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doubts, visits, most):  # type: ignore[no-untyped-def]  # noqa: C901
     """Go on with the search for a number of visits; True when it is finished."""
     nu, n = drop.shape
     depth = state[DEPTH]
