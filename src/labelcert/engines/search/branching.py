@@ -176,17 +176,19 @@ class Counting:
         Signed test rows of all nodes.
     nodes : array
         Nodes that may change at all.
+    effort : Effort
+        Counts.
     """
 
-    def __init__(self, question: Question, ranges: Ranges, rows: Float, nodes: Int) -> None:
+    def __init__(self, question: Question, ranges: Ranges, rows: Float, nodes: Int, effort: Effort) -> None:
         self._question, self._rows, self._nodes = question, rows, nodes
         self._ranges = ranges
-        self.effort = Effort()
+        self._effort = effort
 
     def search(
         self, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]], over: Callable[[], bool]
-    ) -> tuple[int, int]:
-        """Between which numbers the most lies, given an attack that changes ``best`` nodes.
+    ) -> int:
+        """A proved upper end, given an attack that changes ``best`` nodes; it is the most where nothing stays open.
 
         Parameters
         ----------
@@ -204,7 +206,7 @@ class Counting:
             if over():
                 possible = max([possible, int(alive.sum()), *(int(nodes.sum()) for _, nodes in stack)])
                 break
-            self.effort.subtrees += 1
+            self._effort.subtrees += 1
             part = Part.of(problem, here)
             if part is None:
                 continue
@@ -212,13 +214,13 @@ class Counting:
             if int(alive.sum()) <= best:
                 continue
             if part.attacks <= LEAF_SETS:
-                self.effort.leaves += 1
+                self._effort.leaves += 1
                 lower, upper = self._leaf(part, alive, best, control, enter)
                 best, possible = max(best, lower), max(possible, upper)
                 continue
             label = int(problem.adversary.labels[part.free[int(values[part.free].argmax())]])
             stack += [(without(here, label, FLIPPED), alive), (without(here, label, KEPT), alive)]
-        return best, max(best, possible)
+        return max(best, possible)
 
     def _alive(self, ranges: Ranges, alive: Bool) -> tuple[Bool, Float]:
         """Nodes that are not excluded, and for each flippable label how much its flip takes off their scores."""

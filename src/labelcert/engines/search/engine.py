@@ -1,9 +1,8 @@
-"""Certificates by mixed-integer programming: a compact formulation with proved ranges, and the paper's formulation.
+"""Certificates by search: branch and bound of our own, and the paper's formulation in a mixed-integer solver.
 
-What a solver says is a suggestion. A node is *vulnerable* where the relabelling in the solver's solution, retrained
-with a rigorous error bound, changes its prediction. It is *robust* where the relaxation proves it (no solver's word is
-needed there), or where the solver's bound exceeds a margin that covers its tolerances and does not contradict any
-score that retraining attains. Everything else stays an open interval.
+Engine ``"milp"`` decides every node by proofs of our own. A relaxation with rigorous bounds prunes, retraining settles
+the leaves, and a linear-programming solver only suggests multipliers. Engine ``"milp-paper"`` hands the paper's program
+to a solver, for reference: *vulnerable* is retrained, *robust* rests on the solver's bound.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from labelcert.engines.base import Capabilities, Findings, Question, Work
+from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.control import Control
 from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import Judge
 from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
-from labelcert.engines.search.searching import Curve, Searching
+from labelcert.engines.search.searching import Searching
 from labelcert.engines.search.solvers import get_solver
 from labelcert.prediction import OneVsRest, Predictor, Sign, is_linear, predictor_for
 from labelcert.problem import Problem
@@ -26,7 +26,7 @@ FORMULATIONS: dict[type[Predictor], type[Formulation]] = {Sign: OneScore, OneVsR
 
 
 class Search:
-    """The compact formulation."""
+    """Branch and bound, with proofs of our own."""
 
     name = "milp"
     capabilities = Capabilities(continues=True, asks_solver=True)
@@ -50,31 +50,26 @@ class Search:
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii budget by budget, then the curve budget by budget."""
-        return self._run(question, control, known, radii=True)
+        if question.predictor.linear:
+            return ClosedForm().run(question, control, known)
+        return self._run(question, control, known)
 
-    def curve_alone(self, question: Question, control: Control, known: Findings) -> Findings:
-        """The curve from what is known about radii, without improving these first."""
-        return self._run(question, control, known, radii=False)
-
-    def _run(self, question: Question, control: Control, known: Findings, *, radii: bool) -> Findings:
+    def _run(self, question: Question, control: Control, known: Findings) -> Findings:
         with ThreadPoolExecutor(control.workers) as pool:
             searching = Searching(question, control, known, Judge(get_solver(control.solver), control))
             formulation = FORMULATIONS[type(question.predictor)](searching, pool)
             if question.nodes.size:
-                if radii and question.predictor.linear:
-                    searching.sort()
-                elif radii:
-                    self._radii(searching, formulation, pool)
+                self._radii(searching, formulation, pool)
                 if control.collective:
-                    searching.sweep_curve(self._curve(formulation))
+                    self._curve(searching, formulation)
         return searching.findings(formulation.statistics())
 
     def _radii(self, searching: Searching, formulation: Formulation, pool: ThreadPoolExecutor) -> None:
         searching.attack()
-        searching.sweep(formulation.compact_step, pool)
+        searching.sweep(formulation.step, pool)
 
-    def _curve(self, formulation: Formulation) -> Curve:
-        return formulation.compact_curve
+    def _curve(self, searching: Searching, formulation: Formulation) -> None:
+        searching.sweep_curve(lambda b, nodes: formulation.most_changed(b, nodes, int(searching.attacks.curve[b])))
 
 
 class PaperProgram(Search):
@@ -96,5 +91,5 @@ class PaperProgram(Search):
     def _radii(self, searching: Searching, formulation: Formulation, pool: ThreadPoolExecutor) -> None:
         searching.sweep(formulation.paper_step, pool)
 
-    def _curve(self, formulation: Formulation) -> Curve:
-        return formulation.paper_curve
+    def _curve(self, searching: Searching, formulation: Formulation) -> None:
+        searching.sweep_curve(lambda b, nodes: searching.solve_curve(formulation.paper_curve(b, nodes), b))

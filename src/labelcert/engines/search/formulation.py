@@ -1,4 +1,4 @@
-"""What the search needs of a kind of predictor: programs for single nodes, and for all of them."""
+"""What the search needs of a kind of predictor: proofs and programs for single nodes, and for all of them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,43 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from labelcert.arrays import Int
+from labelcert.engines.search.branching import Effort
 from labelcert.engines.search.judging import Decide
 from labelcert.engines.search.programs import Program
 from labelcert.engines.search.searching import Searching
 
 
 class Formulation(ABC):
-    """The programs of one kind of predictor."""
+    """The search of one kind of predictor."""
 
     def __init__(self, searching: Searching, pool: ThreadPoolExecutor) -> None:
         self.searching = searching
         self.pool = pool
+        self.effort = Effort()
+        self.range_seconds = 0.0
+        self.mean_range: dict[str, float] = {}
 
     @abstractmethod
-    def compact_step(self, budget: int) -> Decide:
-        """Ranges for the budget, then for each node: the relaxation, what it leaves, and at last the solver."""
+    def step(self, budget: int) -> Decide:
+        """Ranges for the budget, then branch and bound for each node."""
+
+    @abstractmethod
+    def most_changed(self, budget: int, nodes: Int, best: int) -> int:
+        """A proved upper end of how many of some nodes one attack changes, given that one changes ``best``."""
 
     @abstractmethod
     def paper_step(self, budget: int) -> Decide:
         """The paper's program of each node."""
 
-    @abstractmethod
-    def compact_curve(self, budget: int, nodes: Int) -> Program | None:
-        """The program that counts how many of some nodes one attack changes; None where it would be too large."""
-
     def paper_curve(self, budget: int, nodes: Int) -> Program | None:
-        """The same in the paper's formulation, which has it for two classes only."""
+        """The paper's collective program; it has one for two classes only."""
         return None
 
-    @abstractmethod
     def statistics(self) -> dict[str, Any]:
         """Plain numbers about the work."""
+        return {
+            "subtrees": self.effort.subtrees,
+            "leaves_retrained": self.effort.leaves,
+            "seconds_for_ranges": self.range_seconds,
+            "mean_range": self.mean_range,
+        }

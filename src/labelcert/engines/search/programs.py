@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
-from labelcert.engines.search.compact import build_compact, set_compact
-from labelcert.engines.search.mixed_integer import Builder, MixedInteger, add_budget, add_collective
+from labelcert.engines.search.mixed_integer import MixedInteger, add_collective
 from labelcert.engines.search.paper import build_paper
-from labelcert.engines.search.ranges import Ranges
 from labelcert.engines.search.solvers.base import TOLERANCE, Row
 from labelcert.problem import Problem, Relabelling
-from labelcert.problem.problem import signs_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +83,6 @@ def other_class(problem: Problem, width: int) -> Int:
     return np.repeat(1 - problem.codes[problem.adversary.labels][:, None], width, axis=1)
 
 
-def compact_program(problem: Problem, ranges: Ranges, collective: tuple[Float, Float] | None = None) -> Program:
-    """The compact formulation; ``collective`` gives rows (m, n) and upper bounds (n,) of their scores."""
-    b, z, flips = build_compact(problem, ranges)
-    changed = None if collective is None else add_collective(b, z, *collective, slack=zero_slack(collective[1]))
-    model = b.build()
-
-    def point(change: Relabelling) -> Float | None:
-        x = np.zeros(model.lower.size)
-        set_compact(x, problem, model, signs_of(problem.relabelled(change), 1))
-        if collective is not None and changed is not None:
-            x[changed] = collective[0].T @ x[z] <= 0.0
-        return x
-
-    return Program(model, problem.C, flips, other_class(problem, flips.shape[1]), point, z)
-
-
 def paper_program(problem: Problem, budget: int, collective: Float | None = None) -> Program:
     """The paper's formulation; ``collective`` gives rows (m, n)."""
     b, z, label = build_paper(problem, budget)
@@ -111,40 +92,6 @@ def paper_program(problem: Problem, budget: int, collective: Float | None = None
     labels = problem.adversary.labels
     at = problem.y[labels, None] < 0
     return Program(b.build(), 1.0, label[labels, None], other_class(problem, 1), lambda change: None, z, at)
-
-
-def linear_program(problem: Problem, budget: int, rows: Float, errors: Float | float = 0.0) -> Program:
-    """Collective program where scores are linear in the labels: one binary per label and one per node.
-
-    Parameters
-    ----------
-    rows : (m, n) array
-    errors : (n,) array or float
-        Proved bounds on the errors of scores that come from the rows.
-    """
-    a = problem.adversary
-    b = Builder()
-    z = b.variables("z", problem.m, -1.0, 1.0)
-    flip = b.variables("flip", (a.labels.size, 1), 0.0, 1.0, integer=True)
-    fixed = np.ones(problem.m, dtype=bool)
-    fixed[a.labels] = False
-    b.constrain("z = y", [(z[fixed], 1.0)], problem.y[fixed], problem.y[fixed])
-    y = problem.y[a.labels]
-    b.constrain("z = y(1 − 2·flip)", [(z[a.labels], 1.0), (flip[:, 0], 2.0 * y)], y, y)
-    add_budget(b, flip, a, budget)
-    reach = np.abs(rows).sum(axis=0)
-    changed = add_collective(b, z, rows, reach, zero_slack(reach) + errors)
-    model = b.build()
-
-    def point(change: Relabelling) -> Float | None:
-        labels = signs_of(problem.relabelled(change), 1)
-        x = np.zeros(model.lower.size)
-        x[z] = labels
-        x[flip[:, 0]] = labels[a.labels] != y
-        x[changed] = rows.T @ labels <= 0.0
-        return x
-
-    return Program(model, 1.0, flip, other_class(problem, 1), point, z)
 
 
 def zero_slack(reach: Float) -> float:

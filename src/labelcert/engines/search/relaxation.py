@@ -354,15 +354,6 @@ def proved_ranges(
     return ranges, multipliers
 
 
-def highest_scores(problem: Problem, ranges: Ranges, rows: Float) -> Float:
-    """(n,) proved upper bounds on the scores of rows (m, n) over all attacks within the budget (at least 0)."""
-    relaxation = Relaxation(problem, ranges)
-    nothing = np.zeros(problem.m)
-    mu = Multipliers.join([relaxation.suggest(-row, nothing) for row in rows.T])
-    reach = np.abs(rows).sum(axis=0) * (1 + 1e-12)
-    return np.clip(-Bounds(problem, ranges).evaluate(mu), 0.0, reach)
-
-
 def narrow(
     problem: Problem,
     ranges: Ranges,

@@ -190,19 +190,27 @@ class RivalCounting:
         Test rows of all nodes.
     alive : (n, K) array
         Rivals that are not excluded.
+    effort : Effort
+        Counts.
     """
 
     def __init__(
-        self, question: Question, parts: list[Problem], ranges: list[Ranges], rows: Float, alive: Bool
+        self,
+        question: Question,
+        parts: list[Problem],
+        ranges: list[Ranges],
+        rows: Float,
+        alive: Bool,
+        effort: Effort,
     ) -> None:
         self._question, self._parts, self._ranges, self._rows = question, parts, ranges, rows
         self._alive = alive
-        self.effort = Effort()
+        self._effort = effort
 
     def search(
         self, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]], over: Callable[[], bool]
-    ) -> tuple[int, int]:
-        """Between which numbers the most lies, given a relabelling that changes ``best`` nodes."""
+    ) -> int:
+        """A proved upper end, given a relabelling that changes ``best`` nodes."""
         a = self._question.problem.adversary
         stack = [Subtree(Relabelling.of({}), a.targets, self._alive)]
         possible = best
@@ -213,7 +221,7 @@ class RivalCounting:
             if over():
                 possible = max([possible, _count(here.alive), *(_count(other.alive) for other in stack)])
                 break
-            self.effort.subtrees += 1
+            self._effort.subtrees += 1
             part = Part.of(self._question.problem, here.made, here.targets)
             if part is None:
                 continue
@@ -221,13 +229,13 @@ class RivalCounting:
             if _count(alive) <= best:
                 continue
             if part.attacks <= LEAF_RELABELLINGS:
-                self.effort.leaves += 1
+                self._effort.leaves += 1
                 lower, upper = self._leaf(part, alive, best, control, enter)
                 best, possible = max(best, lower), max(possible, upper)
                 continue
             i = int(part.free[int(values[part.free].argmin())])
             stack += self._halves(here._replace(alive=alive), i)
-        return best, max(best, possible)
+        return max(best, possible)
 
     def _halves(self, here: Subtree, i: int) -> list[Subtree]:
         """One label that keeps its class, and with each of its moves."""

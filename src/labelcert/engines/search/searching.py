@@ -14,18 +14,12 @@ from labelcert.arrays import Float, Int
 from labelcert.certificate import Verdict
 from labelcert.engines.base import Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.linear.greedy import greedy_changes
-from labelcert.engines.linear.radii import linear_radii
 from labelcert.engines.search.judging import CountQuestion, Decide, Judge, Judgement, SignQuestion
 from labelcert.engines.search.programs import Program
 from labelcert.problem import NOTHING, Relabelling
 
 GREEDY_TRIALS = 4_000
 """Relabellings that the greedy attack on one node may try."""
-
-
-Curve = Callable[[int, Int], Program | None]
-"""From a budget and the nodes that may change: the program that counts them, if there is one."""
 
 
 class Searching:
@@ -47,35 +41,19 @@ class Searching:
         self.attacks = Attacks(question, known)
         self.curve_upper = known.curve_upper[: question.budget + 1].copy()
         self.proved_by_relaxation = 0
-        self._paths: dict[int, list[Relabelling]] = {}
         self._by_solver: set[int] = set()
 
     # -- single nodes ------------------------------------------------------------------------------------------------
 
-    def sort(self) -> None:
-        """Radii where scores are linear."""
-        radii = linear_radii(self.question)
-        self.lower = radii.lower
-        self.attacks.radius, self.attacks.radius_changes = radii.upper, radii.changes
-
     def attack(self) -> None:
-        """Greedy attacks on every open node: upper bounds that cost little, and starts for the search."""
+        """Greedy attacks on every open node: upper bounds that cost little."""
         trials = Trials(self.question)
         for t in np.flatnonzero(self.lower < self.attacks.radius).tolist():
             if self.control.over():
                 break
-            self._paths[t] = trials.greedy(t, self.control.over)
+            trials.greedy(t, self.control.over)
         for change in trials.successes():
             self.attacks.enter(change)
-
-    def start(self, t: int, budget: int, usable: Callable[[Relabelling], bool]) -> Relabelling:
-        """The greedy attack on a node, as far as the budget and what is usable go."""
-        best = NOTHING
-        for change in self._paths.get(t, []):
-            if not usable(change) or not self.question.problem.adversary.admits(change, budget):
-                break
-            best = change
-        return best
 
     def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
@@ -87,11 +65,8 @@ class Searching:
         cost: Float,
         t: int,
         budget: int,
-        deadline: float,
         *,
         value: Callable[[Relabelling], float],
-        start: Relabelling = NOTHING,
-        **about: Any,
     ) -> Judgement:
         """Ask the solver about one node at one budget: the sign of its least margin.
 
@@ -101,10 +76,6 @@ class Searching:
             The margin, in the program's units.
         value : callable
             The margin that a relabelling attains, in these units and in float64.
-        start : Relabelling
-            Where to start.
-        **about
-            For the record.
         """
         question = self.question
 
@@ -116,11 +87,11 @@ class Searching:
             program=program,
             cost=cost,
             retrain=retrain,
-            known=list(dict.fromkeys([NOTHING, start])),
-            start=program.point(start),
+            known=[NOTHING],
+            start=program.point(NOTHING),
         )
         node = int(question.nodes[t])
-        return Judgement(*self.judge.decide(asked, self._at(budget), node, deadline, **about))
+        return Judgement(*self.judge.decide(asked, self.at(budget), node, self.judge.deadline()))
 
     def _apply(self, t: int, b: int, found: Judgement) -> None:
         if found.verdict is Verdict.ROBUST:
@@ -131,17 +102,23 @@ class Searching:
         elif found.change is not None:
             self.attacks.enter(found.change)
 
-    def _at(self, budget: int) -> Question:
+    def at(self, budget: int) -> Question:
+        """The question at a smaller budget."""
         return replace(self.question, problem=replace(self.question.problem, max_flips=budget))
 
     # -- all nodes ---------------------------------------------------------------------------------------------------
 
-    def sweep_curve(self, build: Curve) -> None:
-        """Close the curve budget by budget; where there is no program, radii and known attacks decide."""
+    def sweep_curve(self, close: Callable[[int, Int], int]) -> None:
+        """Close the curve budget by budget.
+
+        Parameters
+        ----------
+        close : callable
+            From a budget and the nodes that may change: an upper end of how many of them one attack changes.
+        """
         question, attacks = self.question, self.attacks
         self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
-        witnesses = [change for change in attacks.radius_changes if change is not None]
-        for change in dict.fromkeys(witnesses + (greedy_changes(question) if question.predictor.linear else [])):
+        for change in dict.fromkeys(change for change in attacks.radius_changes if change is not None):
             attacks.enter(change)
         for b in range(1, question.budget + 1):
             if attacks.curve[b] >= self.curve_upper[b]:
@@ -149,20 +126,22 @@ class Searching:
             if self.control.over():
                 break
             self.control.note(f"budget {b}: collective, between {attacks.curve[b]} and {self.curve_upper[b]}")
-            program = build(b, np.flatnonzero(self.lower <= b).astype(np.int64))
-            if program is not None:
-                self._solve_curve(program, b)
+            upper = close(b, np.flatnonzero(self.lower <= b).astype(np.int64))
+            self.curve_upper[b] = min(self.curve_upper[b], upper)
             self.control.report(b, question.budget)
         self.curve_upper = np.minimum.accumulate(self.curve_upper[::-1])[::-1]
 
-    def _solve_curve(self, program: Program, b: int) -> None:
+    def solve_curve(self, program: Program | None, b: int) -> int:
+        """Ask the solver how many nodes one attack changes; without a program, nothing is learnt."""
+        if program is None:
+            return int(self.curve_upper[b])
         asked = CountQuestion(
             program=program,
             retrain=self.attacks.enter,
             start=lambda: program.point(self.attacks.curve_changes[b]),
         )
         known = int(self.attacks.curve[b]), int(self.curve_upper[b])
-        self.curve_upper[b] = self.judge.most(asked, self._at(b), known)[1]
+        return self.judge.most(asked, self.at(b), known)[1]
 
     # -- result ------------------------------------------------------------------------------------------------------
 
