@@ -18,6 +18,7 @@ check: $(VENV)/.tested
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
 docs: $(VENV)/.tested
@@ -41,5 +42,5 @@ $(VENV)/.tested: $(VENV)/bin/python pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find . -name '*.nb[ic]' -delete

@@ -96,7 +96,7 @@ def throughput(m: int, fits: int, repeats: int, workers: list[int]) -> list[Row]
         for _ in range(repeats):
             started = time.perf_counter()
             cert = labelcert.certify(*arrays, engine="enumerate", workers=count)
-            trainings = cert.settings["statistics"]["trainings"]
+            trainings = cert.run.stages[0].statistics["trainings"]
             rates.append(trainings / (time.perf_counter() - started))
         rate = statistics.median(rates)
         rows.append(
@@ -126,12 +126,12 @@ def certificate(
         seconds.append(time.perf_counter() - started)
     peak = peak_memory()
     elapsed = statistics.median(seconds)
-    done = cert.settings["statistics"]
+    done = cert.run.stages[0].statistics
     row: Row = {
         "m": m,
         "max_flips": max_flips,
         "nodes": n,
-        "workers": cert.settings["workers"],
+        "workers": cert.run.workers,
         "exact": cert.exact,
         "trainings": done["trainings"],
         "doubts": done["doubtful_labellings"],
@@ -151,6 +151,8 @@ def certificate(
 
 def ridge(m: int, n: int, workers: int | None) -> list[Row]:
     """Kernel ridge regression, all budgets; seconds until the radii are known, and of the whole call."""
+    import numpy as np
+
     import labelcert
     from benchmarks.problems import dense
 
@@ -162,7 +164,7 @@ def ridge(m: int, n: int, workers: int | None) -> list[Row]:
     cert = labelcert.certify(*arrays, loss="square", workers=workers)
     whole = time.perf_counter() - started
     peak = peak_memory()
-    done = cert.settings["statistics"]
+    done = cert.run.stages[0].statistics
     curve = done["seconds"] - done["seconds_for_radii"]
     return [
         {
@@ -171,7 +173,7 @@ def ridge(m: int, n: int, workers: int | None) -> list[Row]:
             "radii_exact": bool((cert.radius_lower == cert.radius_upper).all()),
             "seconds_for_radii": done["seconds_for_radii"],
             "seconds_without_curve": whole - curve,
-            "curve_walked_to": done["curve_walked_to"],
+            "curve_exact_to": int(np.argmin(np.append(cert.collective_lower == cert.collective_upper, False))) - 1,
             "seconds": whole,
             "peak_bytes": peak,
         }

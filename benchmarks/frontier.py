@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -18,8 +17,8 @@ from benchmarks.machine import facts
 from benchmarks.real import cora_ml_b
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.engines import MilpWarning
-from labelcert.tables import listing
+from labelcert.engines.search import MilpWarning
+from labelcert.report.tables import listing
 
 SIZES = (20, 40, 70, 100)
 LARGEST = {20: 8, 40: 8, 70: 6, 100: 5}
@@ -82,7 +81,7 @@ def decided(cert: Certificate, largest: int) -> list[str]:
     cells = []
     for b in range(1, largest + 1):
         known = int(np.sum(cert.verdicts(flips=b) != "unknown"))
-        curve = cert.settings["collective"] and cert.collective_lower[b] == cert.collective_upper[b]
+        curve = cert.run.collective and cert.collective_lower[b] == cert.collective_upper[b]
         cells.append(f"{known}{' c' if curve else ''}")
     return cells
 
@@ -91,9 +90,8 @@ def proved_by(cert: Certificate) -> str:
     """How many radii each engine settled; of the compact engine's, how many without a search."""
     names, counts = np.unique(cert.radius_proved_by, return_counts=True)
     parts = [f"{name or 'witness'} {count}" for name, count in zip(names, counts, strict=True)]
-    stages: list[dict[str, Any]] = [cert.settings, *cert.settings["later_stages"]]
-    for stage in stages:
-        statistics = stage["statistics"]
+    for stage in cert.run.stages:
+        statistics = stage.statistics
         if "proved_by_relaxation" in statistics:
             parts.append(
                 f"({statistics['proved_by_relaxation']} proofs by relaxation, {len(statistics['solves'])} searches)"

@@ -16,17 +16,19 @@ import numpy as np
 from benchmarks.machine import facts
 from benchmarks.real import cora_ml_b
 from labelcert import certify
+from labelcert.certificate import Verdict
 from labelcert.cli.printing import print_table
-from labelcert.engines import Control, Findings, MilpWarning, Question
-from labelcert.engines.milp import Milp, NodeSearch
+from labelcert.engines.base import Findings, Question
+from labelcert.engines.control import Control
+from labelcert.engines.search import MilpWarning, PaperProgram, Search, relaxation
+from labelcert.engines.search.judging import Judge
+from labelcert.engines.search.programs import Program, compact_program, paper_program
+from labelcert.engines.search.searching import Searching
+from labelcert.engines.search.solvers import SOLVERS, get_solver
 from labelcert.errors import LabelcertError
-from labelcert.milp import relaxation
-from labelcert.milp.judging import Judge
-from labelcert.milp.programs import compact_program, paper_program
-from labelcert.milp.solvers import SOLVERS, get_solver
-from labelcert.problem import Problem
-from labelcert.svm.scoring import HingeScorer
-from labelcert.tables import listing
+from labelcert.prediction import Sign
+from labelcert.problem import Problem, Relabelling
+from labelcert.report.tables import listing
 
 M = 20
 BUDGETS = (1, 2, 3)
@@ -77,7 +79,7 @@ def sample_wise(
 ) -> tuple[str, ...]:
     """One row: the same nodes by the paper's program, the compact program alone, and the whole engine."""
     part = replace(problem, max_flips=budget)
-    question = Question.ask(part, HingeScorer(part))
+    question = Question.ask(Sign(part, linear=False))
     control = Control(workers=1, node_time_limit=limit)
     began = time.perf_counter()
     ranges, _ = relaxation.proved_ranges(part, budget)
@@ -87,16 +89,16 @@ def sample_wise(
     undecided = dict.fromkeys(times, 0)
     for t in range(nodes):
         for name, program in programs.items():
-            search = NodeSearch(question, control, Findings.nothing(question), Judge(get_solver(solver), control))
+            search = Searching(question, control, Findings.nothing(question), Judge(get_solver(solver), control))
             began = time.perf_counter()
-            verdict = search.solve_node(program, t, budget, search.judge.deadline())
+            verdict = decide(search, program, t, budget)
             times[name].append(time.perf_counter() - began + (shared if name == "compact" else 0.0))
-            undecided[name] += verdict.kind == "open"
-        one = Question(part, question.scorer, question.nodes[[t]], np.ascontiguousarray(question.scores[:, [t]]))
+            undecided[name] += verdict is Verdict.UNKNOWN
+        one = replace(question, nodes=question.nodes[[t]])
         known = replace(Findings.nothing(one), radius_lower=np.array([budget]))
         one_node = Control(workers=1, node_time_limit=limit, solver=solver, collective=False)
         began = time.perf_counter()
-        found = Milp("milp").run(one, one_node, known)
+        found = Search().run(one, one_node, known)
         times["engine"].append(time.perf_counter() - began)
         undecided["engine"] += bool(found.radius_lower[0] <= budget < found.radius_upper[0])
         ratios.append(times["paper"][-1] / times["engine"][-1])
@@ -105,12 +107,25 @@ def sample_wise(
     return solver, f"sample-wise, {budget} flip{'s' * (budget > 1)}, {nodes} nodes", *cells, f"{ratio:.1f}"
 
 
+def decide(search: Searching, program: Program, t: int, budget: int) -> Verdict:
+    """What a program alone says about one node."""
+    question = search.question
+    assert isinstance(question.predictor, Sign)
+    row = question.predictor.signed_rows(question.nodes[[t]])[:, 0]
+
+    def value(change: Relabelling) -> float:
+        margin = question.predictor.margins(question.problem.relabelled(change), question.nodes[[t]])
+        return float(margin[0]) / program.unit
+
+    return search.solve(program, program.score_cost(row), t, budget, search.judge.deadline(), value=value).verdict
+
+
 def collective(problem: Problem, solver: str, limit: float) -> tuple[str, ...]:
     """One row: 50 nodes, one flip, radii given (as both programs can use them)."""
     part = replace(problem, max_flips=1)
     cells, seconds = [], []
-    for engine in (Milp("milp-paper", faithful=True), Milp("milp")):
-        question = Question.ask(part, HingeScorer(part))
+    for engine in (PaperProgram(), Search()):
+        question = Question.ask(Sign(part, linear=False))
         control = Control(workers=1, solver=solver, node_time_limit=limit)
         known = replace(Findings.nothing(question), radius_lower=np.full(question.nodes.size, 1, dtype=np.int64))
         began = time.perf_counter()

@@ -16,13 +16,14 @@ import numpy as np
 
 from labelcert.cli.printing import print_table
 from labelcert.models import model_from_name
+from labelcert.problem import Problem
+from labelcert.report.tables import listing
 from labelcert.studies import Graphs, expand
 from labelcert.studies.catalogue import paper_study
 from labelcert.studies.cells import Job
 from labelcert.studies.published import certified
-from labelcert.studies.published_code import contrary_nodes, diagonal_shift
+from labelcert.studies.published_code import diagonal_shift, published_predictions
 from labelcert.svm import train
-from labelcert.tables import listing
 
 STUDIES = ("cora-ml-b", "citeseer-b", "polblogs", "cora-b", "chameleon-b")
 
@@ -33,11 +34,10 @@ def near_misses(job: Job, largest: int) -> tuple[list[int], list[float]]:
     model = model_from_name(job.model, **job.options)
     K_train, K_test = model.kernel_blocks(job.graph, job.labeled, cell.test)
     K_train = K_train + diagonal_shift(K_train) * np.eye(len(K_train))
-    labels = job.graph.labels[job.labeled]
-    y = 2.0 * labels - 1.0
     assert cell.C is not None
-    sign = np.where(K_test @ train(K_train, y, cell.C) > 0, 1.0, -1.0)
-    sign[contrary_nodes(K_train, labels, K_test, cell.C)] *= -1.0
+    problem = Problem.build(K_train, job.graph.labels[job.labeled], K_test, cell.C)
+    y = problem.y
+    sign = np.where(published_predictions(problem) == 1, 1.0, -1.0)
     most, margins = [0] * (largest + 1), [np.inf] * (largest + 1)
     ordered = []
     for size in range(largest + 1):

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelcert.graphs import Graph
+from labelcert.prediction.scoring import HingeScorer
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import FREE, new_scratch, settle
-from labelcert.svm.scoring import HingeScorer
 
 Float = npt.NDArray[np.float64]
 

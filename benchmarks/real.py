@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from labelcert.graphs import collective_targets, load_dataset, published_split
+from labelcert.pipeline import choose_model
 from labelcert.problem import Problem
-from labelcert.workflow import choose_model
 
 
 def cora_ml_b(m: int, *, data_dir: Path | None, nodes: int, max_flips: int, model: str = "gcn") -> Problem:

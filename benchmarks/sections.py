@@ -218,7 +218,7 @@ def kernel_ridge(quick: bool) -> Section:
             ("seconds_for_radii", "sorting alone", seconds),
             ("seconds_without_curve", "all radii", seconds),
             ("seconds", "whole call", seconds),
-            ("curve_walked_to", "curve walked to", str),
+            ("curve_exact_to", "curve exact up to", str),
             ("peak_bytes", "peak memory", memory),
         ],
         measure("ridge", m=m, n=n, workers=None),

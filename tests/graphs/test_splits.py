@@ -17,7 +17,7 @@ from labelcert.graphs import (
     exhaustive_split,
     karate,
     load_dataset,
-    multiclass_targets,
+    multi_class_targets,
     own_split,
     published_split,
 )
@@ -37,7 +37,7 @@ def test_citeseer_seed_0_is_the_recorded_split(dataset_folder: Path) -> None:
     split = balanced_split(graph, per_class=5, seed=0)
     assert split.train[:6].tolist() == [1683, 271, 442, 1073, 1310, 1513]
     assert split.validation[:6].tolist() == [864, 1597, 1735, 1027, 1245, 178]
-    assert multiclass_targets(graph, split, seed=0)[1] == 658
+    assert multi_class_targets(graph, split, seed=0)[1] == 658
 
 
 @pytest.mark.parametrize(("name", "labeled"), [("cora-ml-b", 20), ("cora-ml", 70), ("citeseer", 120), ("polblogs", 20)])
@@ -84,10 +84,10 @@ def test_every_part_is_disjoint_and_nothing_is_lost() -> None:
         assert set(range(20, 30)) <= set(split.unlabeled)
 
 
-def test_multiclass_targets_are_of_each_class_in_turn() -> None:
+def test_multi_class_targets_are_of_each_class_in_turn() -> None:
     graph = Graph(np.zeros((30, 30)), np.eye(30), np.arange(30) % 3)
     split = balanced_split(graph, per_class=2, seed=1)
-    targets = multiclass_targets(graph, split, count=10, seed=1)
+    targets = multi_class_targets(graph, split, count=10, seed=1)
     assert graph.labels[targets].tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
     assert len(set(targets)) == 10
     assert set(targets) <= set(split.pool)
@@ -145,9 +145,9 @@ def test_impossible_requests() -> None:
     with pytest.raises(InvalidInput, match="count=0"):
         collective_targets(split, count=0)
     with pytest.raises(InvalidInput, match="ask for at most 26 targets"):
-        multiclass_targets(graph, split, count=27)
+        multi_class_targets(graph, split, count=27)
     with pytest.raises(InvalidInput, match="got node 33 in it"):
-        multiclass_targets(graph.subgraph(range(10)), split)
+        multi_class_targets(graph.subgraph(range(10)), split)
     with pytest.raises(InvalidInput, match="unlabeled nodes: expected"):
         Split(train=[0], validation=[], test=[], unlabeled=[-3])
 
@@ -165,4 +165,4 @@ def test_counts_must_be_whole_numbers() -> None:
 def test_targets_in_a_graph_without_labels() -> None:
     graph = Graph(np.zeros((3, 3)), np.eye(3), [-1, -1, -1])
     with pytest.raises(InvalidInput, match="no node of 'graph' has one"):
-        multiclass_targets(graph, Split(train=[], validation=[], test=[0, 1], unlabeled=[2]), count=1)
+        multi_class_targets(graph, Split(train=[], validation=[], test=[0, 1], unlabeled=[2]), count=1)

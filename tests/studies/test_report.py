@@ -6,7 +6,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from labelcert.studies import Plan, Store, expand, parse_study
+import labelcert
+from labelcert import certification, svm
+from labelcert.certification import GraphCertifier
+from labelcert.models import Model
+from labelcert.studies import Plan, Store, execution, expand, parse_study, published_code, run_plan
 from labelcert.studies.report import OLDER, StudyReport, _attack_panels, make_report
 from labelcert.studies.store import Status
 
@@ -53,9 +57,10 @@ def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None
     assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", "40.0", "50.0", "3 of 20")
     assert report.sheets[0].rows[1:] == tuple((m, s, *4 * "–") for m, s in (("sgc", "0"), ("GCN", "1"), ("sgc", "1")))
     assert report.counts.startswith("1 of 1 cells equal")
-    [(title, graph, labeled, test, flipped, changed)] = _attack_panels(plan, store)
-    assert (title, graph.name, flipped, changed) == ("GCN", "karate", [0], [1, 2, 3])
-    assert labeled.size + test.size == graph.n_nodes
+    [panel] = _attack_panels(plan, store)
+    assert panel.title == "GCN\n1 flip: 3 of 26 predictions change"
+    assert (panel.graph.name, panel.flipped.tolist(), panel.changed.tolist()) == ("karate", [0], [1, 2, 3])
+    assert panel.labeled.size + 26 == panel.graph.n_nodes
     assert OLDER not in report.notes
     assert pd.read_csv(tmp_path / "out" / "comparison.csv")["verdict"].tolist() == ["equal"]
 
@@ -63,7 +68,7 @@ def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None
 def test_panels_show_one_graph_and_one_set_of_labels(plan: Plan, tmp_path: Path) -> None:
     attacked = [result(correct_after=[18, 8], attack=ATTACK)] * 4
     _, store = reported(plan, tmp_path, *attacked)
-    assert [panel[0] for panel in _attack_panels(plan, store)] == ["GCN", "sgc"]
+    assert [panel.title.splitlines()[0] for panel in _attack_panels(plan, store)] == ["GCN", "sgc"]
 
 
 def test_a_record_of_an_older_version_has_no_attack_to_show(plan: Plan, tmp_path: Path) -> None:
@@ -85,3 +90,32 @@ def test_verdicts_are_text_in_parquet_too(plan: Plan, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     reported(plan, tmp_path, result())
     assert pd.read_parquet(tmp_path / "out" / "comparison.parquet")["verdict"].tolist() == ["no result"]
+
+
+def test_a_report_never_trains(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(tmp_path, write=True) as store:
+        run_plan(plan, store, workers=1)
+        [record] = [store.records[key] for key in plan.keys[:1]]
+        assert len(record["result"]["correct_after"]) == 2
+        assert len(record["result"]["attack"]["changed"]) == record["result"]["changed_lower"][1]
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise AssertionError("a report trained or certified")
+
+        for place, name in (
+            (labelcert, "certify"),
+            (certification, "certify"),
+            (certification, "answer"),
+            (execution, "certify"),
+            (execution, "run_job"),
+            (published_code, "certify"),
+            (published_code, "train"),
+            (svm, "train"),
+            (GraphCertifier, "__init__"),
+            (Model, "kernel_blocks"),
+            (Model, "kernel"),
+        ):
+            monkeypatch.setattr(place, name, refuse)
+        report = make_report(plan, store, tmp_path / "out")
+    assert report.counts.startswith("1 of 1 cells equal")
+    assert {"graph.png", "picture.svg", "table.md", "comparison.csv"} <= {path.name for path in report.files}

@@ -294,7 +294,7 @@ class Certificate:
         Parameters
         ----------
         true_labels : (n,) array
-            In the labels' own values, or as the class codes of the graph that was certified.
+            In the labels' own values, or as the class codes of the graph that was certified (negative: not known).
         """
         truth = np.asarray(true_labels)
         if truth.shape != (self.n_test,):
@@ -302,8 +302,13 @@ class Certificate:
                 f"true_labels must have one entry per test node, shape ({self.n_test},), got {truth.shape}"
             )
         if self.class_list is not None and np.issubdtype(truth.dtype, np.integer):
-            truth = np.where(truth >= 0, self.class_list[np.clip(truth, 0, self.class_list.size - 1)], "")
-        if not np.isin(truth, self.classes).any():
+            if truth.max(initial=0) >= self.class_list.size:
+                raise InvalidInput(
+                    f"true_labels must be class codes 0 to {self.class_list.size - 1} (negative: not known) "
+                    f"or class names, got {truth.max()}"
+                )
+            truth = np.where(truth >= 0, self.class_list[np.maximum(truth, 0)], "")
+        elif not np.isin(truth, self.classes).any():
             raise InvalidInput(
                 f"true_labels must be given in the labels' own values {self.classes.tolist()}, "
                 f"but none of them is: {truth[:3].tolist()}..."

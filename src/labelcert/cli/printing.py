@@ -16,9 +16,16 @@ WIDEST = 10_000
 """Columns of a piped table are never cut, whatever the names in them."""
 
 
+class _Output(Console):
+    """Leaves a reader that goes away to the command line, where rich alone would fail with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def print_table(table: Table) -> None:
     """One table under its title; when piped, as wide as it needs to be."""
-    console = Console()
+    console = _Output()
     title, table.title = table.title, None  # which would be folded to the width of the table
     if not console.is_terminal:
         needed = console.measure(table, options=console.options.update(width=WIDEST)).maximum

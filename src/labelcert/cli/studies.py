@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
+from labelcert.cli.option_groups import options
 from labelcert.cli.printing import print_table
 from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
@@ -39,16 +40,7 @@ Examples:
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-_study_options = _options(
+_study_options = options(
     click.option("--seeds", metavar="LIST", help="Comma-separated seeds, instead of the study's own."),
     click.option("--variant", type=click.Choice(VARIANTS), help="Use exact kernels, or those of the published code."),
     click.option(
@@ -66,7 +58,7 @@ _out_option = click.option(
     metavar="FOLDER",
     help="Folder for results. Studies can share it.",
 )
-_run_options = _options(
+_run_options = options(
     click.option(
         "--workers",
         type=int,

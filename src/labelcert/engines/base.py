@@ -7,7 +7,7 @@ through the question's predictor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -209,14 +209,13 @@ class Attacks:
             self.curve[b], self.curve_changes[b] = count, change
 
 
-def running_best(most: Int, changes: Sequence[Relabelling]) -> tuple[Int, list[Relabelling]]:
+def running_best(most: Int, change: Callable[[int], Relabelling]) -> tuple[Int, list[Relabelling]]:
     """From the best attack of each exact cost, the best within each budget: numbers of nodes, and relabellings."""
-    best, within = 0, []
-    for b in range(most.size):
-        if most[b] > most[best]:
-            best = b
-        within.append(changes[best])
-    return np.maximum(np.maximum.accumulate(most), 0), within
+    best = np.maximum.accumulate(most)
+    within = [change(0)]
+    for b in range(1, most.size):
+        within.append(change(b) if best[b] > best[b - 1] else within[-1])
+    return np.maximum(best, 0), within
 
 
 def within_reach(radius_lower: Int, budget: int) -> Int:

@@ -46,8 +46,8 @@ def check(question: Question, findings: Findings) -> Checked:
     becomes = np.full(upper.size, -1, dtype=np.int64)
     most = np.zeros(findings.curve_lower.size, dtype=np.int64)
     for change, members in _by_change(changes).items():
-        nodes = np.array([t for t in members if a.admits(change, int(upper[t]))], dtype=np.int64)
-        if nodes.size:
+        nodes = np.array(members)[upper[members] >= a.cost(change)]
+        if nodes.size and a.admits(change, a.never):
             proved = nodes[checker.changed(change, nodes)[0] & agreed[nodes]]
             codes = problem.relabelled(change)
             for t in proved:
@@ -60,12 +60,14 @@ def check(question: Question, findings: Findings) -> Checked:
     curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
     changed: dict[Relabelling, Bool] = {}
     cheapest = upper.copy()
-    for b, change in enumerate(curve_changes):
-        admitted = a.admits(change, b)
-        if admitted and change not in changed:
+    for change in dict.fromkeys(curve_changes):
+        if a.admits(change, a.never):  # each budget is compared below
             changed[change] = checker.changed(change)[0] & agreed
             cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))
-        if not admitted or changed[change].sum() < curve_lower[b]:
+    counts = {change: int(nodes.sum()) for change, nodes in changed.items()}
+    costs = {change: a.cost(change) for change in changed}
+    for b, change in enumerate(curve_changes):
+        if change not in changed or costs[change] > b or counts[change] < curve_lower[b]:
             curve_lower[b], curve_changes[b] = 0, NOTHING
             dropped += 1
     changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))

@@ -11,7 +11,7 @@ from labelcert.graphs.splits import (
     balanced_split,
     collective_targets,
     exhaustive_split,
-    multiclass_targets,
+    multi_class_targets,
     own_split,
 )
 from labelcert.graphs.validation import UNLABELED
@@ -34,7 +34,7 @@ __all__ = [
     "graph_from_files",
     "karate",
     "load_dataset",
-    "multiclass_targets",
+    "multi_class_targets",
     "nearest_neighbor_graph",
     "neighbor_table",
     "own_split",

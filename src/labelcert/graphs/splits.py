@@ -177,7 +177,7 @@ def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> Int:
     return _generator(seed).choice(pool, count, replace=False)
 
 
-def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> Int:
+def multi_class_targets(graph: Graph, split: Split, *, count: int = 50, seed: int = 0) -> Int:
     """Return the paper's test nodes for several classes, spread evenly over the classes.
 
     Target τ = 0..count-1 is of class τ mod K: it is entry ⌊τ / K⌋ of the permuted nodes of that class in the pool.
@@ -186,7 +186,7 @@ def multiclass_targets(graph: Graph, split: Split, *, count: int = 50, seed: int
     --------
     >>> from labelcert.graphs import csbm
     >>> graph = csbm(seed=0)
-    >>> graph.labels[multiclass_targets(graph, exhaustive_split(graph, seed=0), count=5)]
+    >>> graph.labels[multi_class_targets(graph, exhaustive_split(graph, seed=0), count=5)]
     array([0, 1, 0, 1, 0])
     """
     _require_targets(count)

@@ -17,7 +17,7 @@ from labelcert.graphs import (
     Graph,
     Split,
     collective_targets,
-    multiclass_targets,
+    multi_class_targets,
     own_split,
     published_split,
 )
@@ -165,7 +165,7 @@ def choose_targets(
     info = _info(graph)
     multi_class = test is None and info is not None and info.source == "download" and info.test == MULTI_CLASS
     if multi_class or test == MULTI_CLASS:
-        return [Targets(MULTI_CLASS, multiclass_targets(graph, split, count=COLLECTIVE_COUNT, seed=seed))]
+        return [Targets(MULTI_CLASS, multi_class_targets(graph, split, count=COLLECTIVE_COUNT, seed=seed))]
     # On random graphs the paper's collective test takes every node.
     count = len(split.pool) if info is not None and info.source == "random" else COLLECTIVE_COUNT
     some = Targets(COLLECTIVE, collective_targets(split, count=count, seed=seed))

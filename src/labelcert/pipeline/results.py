@@ -175,6 +175,7 @@ def certify_targets(
     Examples
     --------
     >>> from labelcert.graphs import karate
+    >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
     >>> graph = karate()
     >>> split = choose_split(graph)
     >>> choice = choose_model("gcn", graph, split.labeled)

@@ -3,11 +3,15 @@
 This is the only place, beside compiled code, that tells two classes from more.
 """
 
-from labelcert.prediction.linearity import is_linear
 from labelcert.prediction.one_vs_rest import OneVsRest
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.prediction.sign import Sign
 from labelcert.problem import Problem
+
+
+def is_linear(problem: Problem) -> bool:
+    """Whether all scores are provably linear in the labels, for every admissible relabelling."""
+    return problem.loss == "square" or problem.always_at_cap()
 
 
 def predictor_for(problem: Problem, *, linear: bool) -> Predictor:

@@ -45,6 +45,11 @@ class OneVsRest(Predictor):
         self.clean = np.array([self.scores(signs_of(problem.codes, c))[0] for c in range(problem.n_classes)])
         self.decision = np.ascontiguousarray((self.clean * self.scorer.scale).T)
         self.predicted, self.shown = self._predict(problem.codes)
+        # Where float64 has another winner, their difference is noise: what is shown must not contradict the prediction.
+        winner = self.decision.argmax(axis=1)
+        wrong = np.flatnonzero((self.predicted >= 0) & (winner != self.predicted))
+        high, low = self.decision[wrong, winner[wrong]], self.decision[wrong, self.predicted[wrong]]
+        self.decision[wrong, winner[wrong]], self.decision[wrong, self.predicted[wrong]] = low, high
         if problem.n_classes == 2:  # shown like the one score of Sign
             tied = self.predicted == TIED
             self.decision, self.shown = np.where(tied, 0.0, self.decision[:, 1]), np.where(tied, 1, self.shown)

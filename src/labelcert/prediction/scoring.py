@@ -195,9 +195,12 @@ class LinearScorer(Scorer):
         self.problem = problem
         self._ridge: ExactRidge | None = None
         if problem.loss == "square":
-            H, errors = ridge_rows(problem)
-            self.rows, self.scale = unit_rows(H)
-            self.row_errors = errors / self.scale
+            # Rows are scaled before anything is squared, so that no norm underflows.
+            given, outer = unit_rows(problem.K_test)
+            H, errors = ridge_rows(problem, given)
+            self.rows, inner = unit_rows(H)
+            self.row_errors = errors / inner
+            self.scale = outer * inner
         else:
             self.rows, scale = unit_rows(problem.K_test)
             self.row_errors = np.zeros(problem.n_test)
@@ -248,8 +251,8 @@ def unit_rows(K: Float) -> tuple[Float, Float]:
     return np.ascontiguousarray(entries / second[:, None]), first * second
 
 
-def ridge_rows(problem: Problem) -> tuple[Float, Float]:
-    """Rows ``h_t = (Q + λI)⁻¹ k_t`` with ``λ = 1/(2C)``, and proved bounds on their 2-norm errors.
+def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
+    """``h_t = (Q + λI)⁻¹ k_t`` with ``λ = 1/(2C)`` for rows of norms of about 1, and bounds on their 2-norm errors.
 
     The error is at most the residual's norm over the smallest eigenvalue of ``Q + λI``, which is at least λ.
     """
@@ -258,13 +261,13 @@ def ridge_rows(problem: Problem) -> tuple[Float, Float]:
     A = problem.K_train + lam * np.eye(m)
     try:
         factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-        H = scipy.linalg.cho_solve(factor, problem.K_test.T, check_finite=False)
+        H = scipy.linalg.cho_solve(factor, rows.T, check_finite=False)
     except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
-        H = np.linalg.lstsq(A, problem.K_test.T, rcond=None)[0].astype(np.float64)
-    residual = problem.K_test.T - A @ H
+        H = np.linalg.lstsq(A, rows.T, rcond=None)[0].astype(np.float64)
+    residual = rows.T - A @ H
     norm_a = float(np.linalg.norm(A))
     rounding = 2.0 * UNIT_ROUNDOFF * (m + 4) * (norm_a * np.linalg.norm(H, axis=0) + 1e-290)
-    rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(problem.K_test, axis=1)
+    rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(rows, axis=1)
     errors = 1.01 * (np.linalg.norm(residual, axis=0) + rounding) / (0.999999 * (lam + problem.min_eig))
     return np.ascontiguousarray(H.T), errors
 

@@ -19,9 +19,11 @@ class Sign(Predictor):
         super().__init__(problem, linear=linear)
         training = self.scorer.train(problem.y)
         clean = self.scorer.signs(training)
-        self.decision = self.scorer.scores(training) * self.scorer.scale
-        self.decision[clean == 0] = 0.0
         decided = np.abs(clean) <= 1
+        self.decision = self.scorer.scores(training) * self.scorer.scale
+        # Where float64 has the wrong sign, its magnitude is noise: what is shown must not contradict the prediction.
+        wrong = decided & (np.sign(self.decision) != clean)
+        self.decision[wrong] = clean[wrong] * np.maximum(np.abs(self.decision[wrong]), np.finfo(np.float64).tiny)
         self.shown = np.where(decided, clean >= 0, self.decision >= 0).astype(np.int64)
         self.predicted = np.where(decided, np.where(clean == 0, TIED, self.shown), OPEN)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ from labelcert.errors import InvalidInput
 from labelcert.problem import validation
 from labelcert.problem.relabelling import Relabelling
 from labelcert.problem.threat import Adversary, Threat
+from labelcert.svm import cap
 
 LOSSES = ("hinge", "square")
 
@@ -82,29 +85,32 @@ class Problem:
         values, classes, codes = validation.check_labels(labels)
         Q = validation.check_train_kernel(K_train, codes.size)
         rows = validation.check_test_kernel(K_test, codes.size)
-        cap = validation.check_cap(C)
+        constant = validation.check_cap(C)
         threat = Threat() if threat is None else threat
         if not isinstance(threat, Threat):
             raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
         adversary = threat.resolve(values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
-        Q, shift, min_eig = validation.settle_kernel(Q, rows)
-        for array in (Q, rows, values, classes, codes):
-            array.setflags(write=False)
-        return cls(
+        given = cls(
             K_train=Q,
             K_test=rows,
             labels=values,
             classes=classes,
             codes=codes,
-            C=cap,
+            C=constant,
             loss=loss,
             threat=threat,
             adversary=adversary,
             max_flips=budget,
-            shift=shift,
-            min_eig=min_eig,
+            shift=0.0,
+            min_eig=0.0,
         )
+        # Ridge scores, and those of an SVM whose labels are all at their caps, do not ask where the test rows lie.
+        anywhere: Callable[[], bool] = (lambda: True) if loss == "square" else partial(given.always_at_cap, strict=True)
+        Q, shift, min_eig = validation.settle_kernel(Q, rows, anywhere)
+        for array in (Q, rows, values, classes, codes):
+            array.setflags(write=False)
+        return replace(given, K_train=Q, shift=shift, min_eig=min_eig)
 
     @property
     def m(self) -> int:
@@ -132,6 +138,31 @@ class Problem:
         codes[self.adversary.labels[change.positions]] = change.targets
         return codes
 
+    def after(self, change: Relabelling, free: Int) -> Problem | None:
+        """What is left to attack once a relabelling is made and, of the other labels, only some may still change.
+
+        Parameters
+        ----------
+        change : Relabelling
+        free : position array
+            The labels that may still change.
+
+        Returns
+        -------
+        Problem or None
+            None where the budgets do not pay for the relabelling.
+        """
+        a = self.adversary
+        caps = a.group_caps.copy()
+        groups = a.groups[change.positions]
+        np.subtract.at(caps, groups[groups >= 0], a.costs[change.positions][groups >= 0])
+        budget = self.max_flips - a.cost(change)
+        if budget < 0 or np.any(caps < 0):
+            return None
+        codes = self.relabelled(change)
+        adversary = replace(a.only(free), group_caps=caps)
+        return replace(self, codes=codes, labels=self.classes[codes], adversary=adversary, max_flips=budget)
+
     def one_vs_rest(self, c: int) -> Problem:
         """The two-class problem of class ``c`` (+1) against the rest (-1), under the same adversary.
 
@@ -151,6 +182,27 @@ class Problem:
             codes=member.astype(np.int64),
             adversary=self.adversary.toggling(self.codes, c),
         )
+
+    def always_at_cap(self, *, strict: bool = False) -> bool:
+        """Whether every label of every model stays at its cap for every admissible relabelling (hinge loss).
+
+        Scores are then linear in the labels. With ``strict``, no other dual solution exists beside it, so that scores
+        are well defined whatever the test rows.
+        """
+        if self.loss != "hinge":
+            return False
+        distinct: list[Problem] = []
+        for part in map(self.one_vs_rest, range(self.n_classes)):
+            # Of two classes, one model is the negative of the other.
+            if not any(np.array_equal(part.codes, 1 - other.codes) for other in distinct):
+                distinct.append(part)
+        return all(part._at_cap(strict) for part in distinct)
+
+    def _at_cap(self, strict: bool) -> bool:
+        movable = np.zeros(self.m, dtype=bool)
+        movable[self.adversary.labels] = True
+        flips = self.adversary.most_flips(self.max_flips)
+        return cap.always_at_cap(self.K_train, self.y, self.C, movable, flips, strict=strict)
 
     def digest(self) -> str:
         """SHA-256 over everything that decides the answer."""

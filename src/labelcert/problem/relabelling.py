@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Relabelling:
     def __hash__(self) -> int:
         return hash(self._key)
 
-    @property
+    @cached_property
     def _key(self) -> bytes:
         return self.positions.tobytes() + self.targets.tobytes()
 

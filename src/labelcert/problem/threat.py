@@ -6,7 +6,7 @@ as engines read it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -316,7 +316,7 @@ _COUNT_CEILING = 1e150
 
 
 def _listed(targets: Any) -> list[Any]:
-    return list(targets) if isinstance(targets, list | tuple | set | frozenset | np.ndarray) else [targets]
+    return list(targets) if isinstance(targets, Iterable) and not isinstance(targets, str | bytes) else [targets]
 
 
 def _classes_of(name: str, values: list[Any], classes: Values) -> list[int]:

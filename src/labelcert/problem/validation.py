@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -183,24 +184,24 @@ def provably_positive_definite(A: Float, margin: float = 0.0) -> bool:
     return True
 
 
-def settle_kernel(K: Float, K_test: Float) -> tuple[Float, float, float]:
+def settle_kernel(K: Float, K_test: Float, anywhere: Callable[[], bool]) -> tuple[Float, float, float]:
     """Make sure that every score is well defined: ``(kernel, shift, lower bound on its eigenvalues)``.
 
-    That needs a positive semidefinite kernel and, where it is singular, test rows in its range. Kernels for
-    which both can be shown are kept to the bit: by a factorisation where the kernel is definite, in exact
-    arithmetic where it is nearly singular and m ≤ ``EXACT_PSD_LIMIT``. Otherwise, if nothing is missed by more
-    than rounding, a small power of two is added to the diagonal, which makes the kernel positive definite;
-    what misses by more is refused.
+    That needs a positive semidefinite kernel and, where it is singular, test rows in its range (unless scores are
+    defined for rows ``anywhere``). Kernels for which both can be shown are kept to the bit: by a factorisation where
+    the kernel is definite, in exact arithmetic where it is nearly singular and m ≤ ``EXACT_PSD_LIMIT``. Otherwise, if
+    nothing is missed by more than rounding, a small power of two is added to the diagonal, which makes the kernel
+    positive definite; what misses by more is refused.
     """
     m = K.shape[0]
     diagonal = np.diag(K)
-    if diagonal.min() < 0:
+    scale = float(np.abs(K).max())
+    if diagonal.min() < -PSD_TOLERANCE * scale:
         i = int(diagonal.argmin())
         raise InvalidInput(
             f"K_train must be positive semidefinite, but its diagonal entry {i} is {diagonal[i]:.6g}; "
             "a squared norm cannot be negative"
         )
-    scale = float(np.abs(K).max())
     if scale == 0.0:
         return K, 0.0, 0.0
     # A quick proof for well-conditioned kernels of any size; the eigenvalues are needed only where it fails.
@@ -218,10 +219,12 @@ def settle_kernel(K: Float, K_test: Float) -> tuple[Float, float, float]:
     for share in (0.9, 0.5, 0.1):
         if low > 0 and provably_positive_definite(K, share * low):
             return K, 0.0, share * low
-    _check_range(K_test, eigenvalues, vectors)
-    if m <= EXACT_PSD_LIMIT and exact.is_psd(K) and exact.in_range(K, K_test):
+    exactly = m <= EXACT_PSD_LIMIT and exact.is_psd(K)
+    if exactly and (exact.in_range(K, K_test) or anywhere()):
         return K, 0.0, 0.0
-    shift = 2.0 ** math.ceil(math.log2(max(abs(low), 16 * (m + 3) * 2.0**-53 * float(diagonal.sum()))))
+    if not anywhere():
+        _check_range(K_test, eigenvalues, vectors)
+    shift = 2.0 ** math.ceil(math.log2(max(abs(low), 16 * (m + 3) * 2.0**-53 * float(np.abs(diagonal).sum()))))
     while True:
         shifted = K + shift * np.eye(m)
         if provably_positive_definite(shifted, shift / 4):

@@ -14,8 +14,7 @@ from labelcert.certification import versions
 from labelcert.engines.pools import Task, chunks_walked_by, read_only_arrays, walk_batch
 from labelcert.errors import DataUnavailable, InvalidInput, MissingExtra
 from labelcert.studies.cells import Cell, Job
-from labelcert.studies.execution import failure, run_job
-from labelcert.studies.runner import Backend
+from labelcert.studies.execution import Backend, failure, run_job
 from labelcert.studies.store import Record
 
 if TYPE_CHECKING:

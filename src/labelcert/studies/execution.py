@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from labelcert.pipeline import choose_model
 from labelcert.studies import published_code
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.store import Record, Status
+
+Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
 
 def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:

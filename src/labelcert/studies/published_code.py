@@ -1,8 +1,8 @@
 """What the published code does beyond its kernels, for comparisons with its numbers (variant "published") alone.
 
-Two things matter. Clipped covariances can make a kernel indefinite, which no SVM is defined for. And dual variables
-of at most 1e-4 are dropped when predicting, though not when certifying, so that a few nodes are certified against a
-prediction that is not the model's.
+Two things matter. Clipped covariances can make a kernel indefinite, which no SVM is defined for. And with two classes,
+dual variables of at most 1e-4 are dropped when predicting, though not when certifying, so that a few nodes are
+certified against a prediction that is not the model's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from labelcert.certification import answer
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names
 from labelcert.problem import Problem
-from labelcert.problem.problem import signs_of
 from labelcert.problem.validation import check_workers
 from labelcert.svm import train
 
@@ -38,12 +37,9 @@ def diagonal_shift(K_train: Float) -> float:
 
 
 def published_predictions(problem: Problem) -> Int:
-    """(n,) what the published code predicts, as positions among the classes."""
-    scores = []
-    for c in range(problem.n_classes):
-        z = train(problem.K_train, signs_of(problem.codes, c), problem.C)
-        scores.append(problem.K_test @ np.where(np.abs(z) <= DROPPED_BELOW, 0.0, z))
-    return np.asarray(np.argmax(scores, axis=0), dtype=np.int64)
+    """(n,) what the published code predicts with two classes, as positions among them."""
+    z = train(problem.K_train, problem.y, problem.C)
+    return np.asarray(problem.K_test @ np.where(np.abs(z) <= DROPPED_BELOW, 0.0, z) > 0, dtype=np.int64)
 
 
 def certify(
@@ -60,10 +56,12 @@ def certify(
 ) -> Certificate:
     """A certificate of the published predictions on a published kernel.
 
-    A node whose published prediction is not the model's is changed from the start (radius 0), and unchanged only under
-    flips that turn its score.
+    With two classes, a node whose published prediction is not the model's is changed from the start (radius 0), and
+    unchanged only under flips that turn its score.
     """
     K_train = K_train + diagonal_shift(K_train) * np.eye(len(K_train))
     problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips)
     control = Control(workers=check_workers(workers), time_limit=time_limit)
-    return answer(problem, engine, control, names=names, predicted=published_predictions(problem))
+    # The published numbers for more classes are those of the model itself, even where C is at most 1e-4.
+    predicted = published_predictions(problem) if problem.n_classes == 2 else None
+    return answer(problem, engine, control, names=names, predicted=predicted)

@@ -11,20 +11,18 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from labelcert.errors import InvalidInput
 from labelcert.progress import progress_report
 from labelcert.studies.cells import Job, Plan
-from labelcert.studies.execution import failure, run_job, unavailable
+from labelcert.studies.execution import Backend, failure, run_job, unavailable
 from labelcert.studies.store import Record, Status, Store
 
 ATTEMPTS = 2
 """How often a cell may kill its process before it counts as failed."""
-
-Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) 
 
 
 @njit(cache=True, nogil=True)
-def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:
+def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:  # noqa: C901
     """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``, and how it was proved.
 
     1 or 2: the active set is proved optimal, with the global or a local bound on the inverse, and ``τ`` is the

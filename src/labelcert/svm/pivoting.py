@@ -328,7 +328,7 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def settle(machine: Any, s: Any, y: Float) -> int:
+def settle(machine: Any, s: Any, y: Float) -> int:  # noqa: C901
     """Make sure that the states are (numerically) optimal for labels ``y``; ``s.v[Z]`` is the solution.
 
     After :func:`relabel` they are, and one product confirms it. Otherwise all violated labels change state at once

@@ -84,8 +84,8 @@ class Found(NamedTuple):
         Least cost of a set that provably changes each node; ``radius_set`` (n, W) is that set.
     most : (B + 1,) array
         Most nodes provably changed by one set of exactly that cost (-1: none visited); ``most_set`` (B + 1, W).
-    doubt : (·, 3) array
-        Cost, nodes provably changed and nodes in doubt of each undecided labelling; ``doubt_set`` (·, W).
+    doubt : (·, D) array
+        Undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W).
     counters : (7,) array
         See the names ``SOLVED`` and following.
     """
@@ -113,6 +113,13 @@ class Walker(NamedTuple):
 
 
 COST, MOVES = 0, 1
+
+DOUBT_COST, DOUBT_SURE, DOUBT_POSSIBLE, DOUBT_CLOSER, DOUBT_NODES = range(5)
+"""Columns of a doubt: cost, nodes surely changed, nodes in doubt, how many of these are not known to change as cheaply,
+and from ``DOUBT_NODES`` on the first of the latter."""
+
+NAMED_NODES = 8
+"""Nodes that a doubt names."""
 
 UNCHANGED = np.iinfo(np.int64).max
 """Radius of a node that no visited set changes."""
@@ -145,7 +152,7 @@ def new_found(task: Walk, stops: int) -> Found:
         radius_set=np.zeros((n, words), dtype=np.uint64),
         most=np.full(task.budget + 1, -1, dtype=np.int64),
         most_set=np.zeros((task.budget + 1, words), dtype=np.uint64),
-        doubt=np.empty((doubts, 3), dtype=np.int64),
+        doubt=np.zeros((doubts, DOUBT_NODES + NAMED_NODES), dtype=np.int64),
         doubt_set=np.empty((doubts, words), dtype=np.uint64),
         counters=np.zeros(N_COUNTERS, dtype=np.int64),
     )
@@ -277,9 +284,18 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
             found.most_set[cost, k] = bits[k]
     if closer_doubt > 0 or (doubtful > 0 and changed + doubtful > found.most[cost]):
         d = found.counters[DOUBTS]
-        found.doubt[d, 0] = cost
-        found.doubt[d, 1] = changed
-        found.doubt[d, 2] = doubtful
+        found.doubt[d, DOUBT_COST] = cost
+        found.doubt[d, DOUBT_SURE] = changed
+        found.doubt[d, DOUBT_POSSIBLE] = doubtful
+        found.doubt[d, DOUBT_CLOSER] = closer_doubt
+        named = 0
+        t = 0
+        while named < min(closer_doubt, NAMED_NODES):
+            v = sign * p[t]
+            if cost < found.radius[t] and not (v < -tau or v > tau):
+                found.doubt[d, DOUBT_NODES + named] = t
+                named += 1
+            t += 1
         for k in range(bits.shape[0]):
             found.doubt_set[d, k] = bits[k]
         found.counters[DOUBTS] += 1

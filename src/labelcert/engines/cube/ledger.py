@@ -71,17 +71,25 @@ class Ledger:
         doubts = np.concatenate(self._doubts)
         sets = np.concatenate(self._doubt_sets)
         self._doubts, self._doubt_sets = [], []
-        order = np.lexsort((-doubts[:, 1], doubts[:, 0]))
+        costs, possible = doubts[:, walks.DOUBT_COST], doubts[:, walks.DOUBT_SURE] + doubts[:, walks.DOUBT_POSSIBLE]
+        order = np.lexsort((-doubts[:, walks.DOUBT_SURE], costs))
         for k, row in enumerate(order):
-            cost, sure, doubtful = (int(v) for v in doubts[row])
-            if cost >= self._radius.max(initial=0) and sure + doubtful <= self._most[cost]:
+            cost = int(costs[row])
+            if possible[row] <= self._most[cost] and not self._may_lower_a_radius(doubts[row]):
                 continue
             if not self._question.predictor.scorer.exact or control.closed():
-                rest = doubts[order[k:]]
-                self._open_radius = np.minimum(self._open_radius, rest[:, 0].min())
-                np.maximum.at(self._open_most, rest[:, 0], rest[:, 1] + rest[:, 2])
+                rest = order[k:]
+                self._open_radius = np.minimum(self._open_radius, costs[rest].min())
+                np.maximum.at(self._open_most, costs[rest], possible[rest])
                 return
             self._decide(cost, sets[row])
+
+    def _may_lower_a_radius(self, doubt: Int) -> bool:
+        """Whether a labelling in doubt could change a node more cheaply than is known."""
+        cost, closer = int(doubt[walks.DOUBT_COST]), int(doubt[walks.DOUBT_CLOSER])
+        if closer > walks.NAMED_NODES:
+            return bool(cost < self._radius.max(initial=0))
+        return any(cost < self._radius[t] for t in doubt[walks.DOUBT_NODES : walks.DOUBT_NODES + closer])
 
     def _decide(self, cost: int, bits: Words) -> None:
         self._decided_exactly += 1
@@ -101,7 +109,7 @@ class Ledger:
         """Radii and curve, as intervals."""
         upper = self._radius
         lower = np.minimum(np.minimum(upper, self._open_radius), self._frontier)
-        curve_lower, curve_changes = running_best(self._most, [self._change(bits) for bits in self._most_set])
+        curve_lower, curve_changes = running_best(self._most, lambda b: self._change(self._most_set[b]))
         curve_upper = np.maximum(curve_lower, np.maximum.accumulate(self._open_most))
         unsettled = np.arange(self._most.size) >= self._frontier
         curve_upper[unsettled] = within_reach(lower, self._most.size - 1)[unsettled]

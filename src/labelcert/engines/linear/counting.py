@@ -176,7 +176,8 @@ def count_curve(question: Question, attacks: Attacks, curve_upper: Int, control:
     Improves ``attacks.curve`` and lowers ``curve_upper``.
     """
     a = question.problem.adversary
-    open_ = np.flatnonzero(attacks.curve < curve_upper)
+    payable = a.payable(question.budget)
+    open_ = np.flatnonzero((attacks.curve < curve_upper) & payable)
     if open_.size == 0 or not Counting.fits(question):
         return 0.0
     counting = Counting(question)
@@ -199,12 +200,16 @@ def count_curve(question: Question, attacks: Attacks, curve_upper: Int, control:
         attacks.count(a.flipped(found.flips), found.lower)
         curve_upper[b] = found.upper
         control.report(done + 1, open_.size)
+    # No attack becomes possible at a budget that no set of labels costs.
+    curve_upper[:] = np.minimum(
+        curve_upper, curve_upper[np.maximum.accumulate(np.where(payable, np.arange(payable.size), 0))]
+    )
     curve_upper[:] = np.minimum.accumulate(curve_upper[::-1])[::-1]
     return spent
 
 
 @njit(cache=True, nogil=True)
-def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doubts, visits, most):  # type: ignore[no-untyped-def]
+def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doubts, visits, most):  # type: ignore[no-untyped-def]  # noqa: C901
     """Go on with the search for a number of visits; True when it is finished."""
     nu, n = drop.shape
     depth = state[DEPTH]

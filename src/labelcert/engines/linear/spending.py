@@ -101,9 +101,13 @@ class Spending:
                 offer_sets = own_sets[: cap + 1 - cost] | bit
                 own[cost:] = np.where(better, offer, own[cost:])
                 own_sets[cost:] = np.where(better[..., None], offer_sets, own_sets[cost:])
+            if group < 0:  # nothing was bought before
+                best, sets = own, own_sets
+                continue
             old, old_sets = best, sets
             best, sets = best.copy(), sets.copy()
-            for cost in range(cap + 1):
+            # Spending more inside a group pays only where that buys more.
+            for cost in np.flatnonzero(np.r_[True, np.any(own[1:] > own[:-1], axis=1)]).tolist():
                 offer = old[: budget + 1 - cost] + own[cost]
                 better = offer > best[cost:]
                 offer_sets = old_sets[: budget + 1 - cost] | own_sets[cost]

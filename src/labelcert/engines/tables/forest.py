@@ -157,7 +157,7 @@ class Forest:
             linear=predictor.linear,
             slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
-            shrink=2.0 ** -round(math.log2(largest)) if largest > 0.0 else 1.0,
+            shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0

@@ -68,7 +68,7 @@ def _over_cap(options: Any, caps: Any, at: Any, depth: int, o: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def walk_pairs(
+def walk_pairs(  # noqa: C901
     table: Any, options: Int, caps: Int, plan: Int, radius: Int, limit: Int, found: Int, doubts: Int, stop: Any
 ) -> int:
     """All relabellings of one size, as far as they matter to one predicted class and one rival.
@@ -276,7 +276,7 @@ def _count_surely(table: Any, now: Int, segments: Int, bonus: Float32, out: Int)
 
 
 @njit(cache=True, nogil=True)
-def walk_all(
+def walk_all(  # noqa: C901
     table: Any,
     options: Int,
     caps: Int,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.pools import Local, in_order
 from labelcert.engines.tables import relabelling_walk as walks
 from labelcert.engines.tables.forest import Forest
+from labelcert.engines.tables.options import Options, all_options, pair_options
 from labelcert.engines.tables.relabelling_walk import Table, new_board, walk_all, walk_pairs
 from labelcert.engines.tables.trees import subtree_extremes
 from labelcert.problem import NOTHING, Relabelling
@@ -38,44 +39,29 @@ BATCH = 32
 """Chunks between two updates of what is known: fixed, so that results do not depend on the number of workers."""
 
 
-def pair_options(question: Question, place: Int, c: int, r: int) -> tuple[Int, Int, Int]:
-    """Options of :func:`.relabelling_walk.walk_pairs`, and the position and new class of each.
+class Piece(NamedTuple):
+    """A range of relabellings to walk over."""
 
-    A label has at most two that matter: others toggle the same.
+    plan: Int
+    options: Options
+
+
+class Walked(NamedTuple):
+    """What a walk over one piece found.
+
+    Attributes
+    ----------
+    found : array
+        The options of what is better than what was known, and in the last column how much better.
+    doubts : array
+        Relabellings that float32 does not decide: the first ``DOUBTS_AT_ONCE`` of them.
+    met : int
+        Number of doubts; -1 where the walk was stopped.
     """
-    problem = question.problem
-    a = problem.adversary
-    source = problem.codes[a.labels]
-    rows: list[tuple[int, ...]] = []
-    for i in range(a.labels.size):
-        seen = set()
-        for k in np.flatnonzero(a.targets[i]).tolist():
-            toggled = (source[i] == c or k == c, source[i] == r or k == r)
-            if any(toggled) and toggled not in seen:
-                seen.add(toggled)
-                places = [int(place[x, i]) if on else -1 for x, on in zip((c, r), toggled, strict=True)]
-                rows.append((i, k, int(a.costs[i]), int(a.groups[i]), c, r, *places))
-    return _options(rows)
 
-
-def all_options(question: Question, place: Int) -> tuple[Int, Int, Int]:
-    """Options of :func:`.relabelling_walk.walk_all`, and the position and new class of each."""
-    problem = question.problem
-    a = problem.adversary
-    source = problem.codes[a.labels].tolist()
-    rows = [
-        (i, k, int(a.costs[i]), int(a.groups[i]), s, k, int(place[s, i]), int(place[k, i]))
-        for i, s in enumerate(source)
-        for k in np.flatnonzero(a.targets[i]).tolist()
-    ]
-    return _options(rows)
-
-
-def _options(rows: Sequence[tuple[int, ...]]) -> tuple[Int, Int, Int]:
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), 8)
-    position, target = table[:, 0], table[:, 1]
-    following = np.searchsorted(position, position, side="right")
-    return np.ascontiguousarray(np.column_stack([following, table[:, 2:]])), position.copy(), target.copy()
+    found: Int
+    doubts: Int
+    met: int
 
 
 class Sweep:
@@ -233,7 +219,7 @@ class Sweep:
     def findings(self, seconds: float, **more: Any) -> Findings:
         """Radii and curve, as intervals."""
         lower = self.radius_lower
-        curve_lower, curve_changes = running_best(self._most, self._most_changes)
+        curve_lower, curve_changes = running_best(self._most, self._most_changes.__getitem__)
         reach = within_reach(lower, self.budget)
         curve_upper = np.minimum(reach, np.maximum(curve_lower, np.maximum.accumulate(self._open_most)))
         unsettled = np.arange(self.budget + 1) >= self._curve_frontier
@@ -299,71 +285,57 @@ class Sweep:
         """All relabellings of one size against all pairs of predicted class and rival; whether it was finished."""
         segments = self._question.segments
         K = segments.size - 1
-        work = []
+        work: list[Piece] = []
         for c in range(K):
             begin, end = int(segments[c]), int(segments[c + 1])
             for r in range(K):
                 near = ~(table.low[c, begin:end] > table.high[r, begin:end])
                 if r == c or not np.any(near & (self.radius[begin:end] > self.cheapest(size))):
                     continue
-                options, position, target = pair_options(self._question, self._forest.place, c, r)
+                options = pair_options(self._question, self._forest.place, c, r)
                 plan = self._plan(size, begin, end)
                 plan[walks.OWN], plan[walks.RIVAL] = c, r
-                ways = np.bincount(position, minlength=self._a.labels.size)
-                visits = self._a.count_sets(self.budget, ways) * (end - begin)
-                work += [(chunk, options, position, target) for chunk in _split(plan, len(options), visits)]
-        fine = True
-        for at in range(0, len(work), BATCH):
+                visits = self._a.count_sets(self.budget, options.ways(self._a.labels.size)) * (end - begin)
+                work += _split(plan, options, visits)
+
+        def walk() -> Callable[[Piece], Walked]:
             limit = self.radius.copy()
 
-            def one(job: tuple[Int, Int, Int, Int], limit: Int = limit) -> tuple[Int, Int, Int, int]:
-                plan, options = job[:2]
-                radius = limit.copy()
-                found = np.zeros((limit.size, size), dtype=np.int64)
+            def one(piece: Piece) -> Walked:
+                radius, found = limit.copy(), np.zeros((limit.size, size), dtype=np.int64)
                 doubts = np.zeros((DOUBTS_AT_ONCE, walks.DOUBT_HEAD + size), dtype=np.int64)
-                met = walk_pairs(table, options, self._a.group_caps, plan, radius, limit, found, doubts, control.flag)
-                return radius, found, doubts, int(met)
+                met = walk_pairs(
+                    table,
+                    piece.options.table,
+                    self._a.group_caps,
+                    piece.plan,
+                    radius,
+                    limit,
+                    found,
+                    doubts,
+                    control.flag,
+                )
+                return Walked(np.column_stack([found, radius]), doubts, int(met))
 
-            held: list[tuple[tuple[Int, Int, Int, Int], Int, int]] = []
-            walked = 0
-            for job, (radius, found, doubts, met) in in_order(Local(one), iter(work[at : at + BATCH]), control):
-                walked += met >= 0
-                position, target = job[2:]
-                for t in np.flatnonzero(radius < self.radius):
-                    self.radius[t] = radius[t]
-                    self.changes[t] = Relabelling(position[found[t]], target[found[t]])
-                if met > 0:
-                    held.append((job, doubts[: min(met, DOUBTS_AT_ONCE)], met))
-            fine = fine and walked == len(work[at : at + BATCH])
-            for job, doubts, met in held:
-                self._settle_pairs(doubts, job, control)
-                for skip in range(DOUBTS_AT_ONCE, met, DOUBTS_AT_ONCE):
-                    if control.closed():
-                        fine = False
-                        break
-                    job[0][walks.SKIP] = skip
-                    _, _, doubts, again = one(job)
-                    if again != met:
-                        fine = False
-                        break
-                    self._settle_pairs(doubts[: max(0, min(met - skip, DOUBTS_AT_ONCE))], job, control)
-            if control.over():
-                return fine and at + BATCH >= len(work)
-        return fine
+            return one
 
-    def _settle_pairs(self, doubts: Int, job: tuple[Int, Int, Int, Int], control: Control) -> None:
+        def take(piece: Piece, found: Int) -> None:
+            for t in np.flatnonzero(found[:, size] < self.radius):
+                self.radius[t], self.changes[t] = found[t, size], piece.options.change(found[t, :size])
+
+        return self._walk_all(work, walk, take, self._settle_pairs, control)
+
+    def _settle_pairs(self, doubts: Int, options: Options, control: Control) -> None:
         """Decide noted relabellings exactly where that can still matter; the others stay open."""
-        position, target = job[2:]
         self._doubts += len(doubts)
         for row in doubts[np.argsort(doubts[:, walks.DOUBT_COST], kind="stable")]:
             cost, t = int(row[walks.DOUBT_COST]), int(row[walks.DOUBT_NODE])
             if cost >= min(self.radius[t], self._open_radius[t]):
                 continue
-            chosen = row[walks.DOUBT_HEAD :]
             yes = no = np.zeros(1, dtype=bool)
             if not control.closed():
                 self._decided_exactly += 1
-                change = Relabelling(position[chosen], target[chosen])
+                change = options.change(row[walks.DOUBT_HEAD :])
                 yes, no = self._question.changed(change, np.array([t]))
             if yes[0]:
                 self.radius[t], self.changes[t] = cost, change
@@ -372,7 +344,6 @@ class Sweep:
 
     def _curve(self, size: int, table: Table, control: Control) -> bool:
         """All relabellings of one size, all nodes at once; whether it was finished."""
-        options, position, target = self._options
         lower = self.radius_lower
         segments, n = self._question.segments, lower.size
         best = np.maximum.accumulate(self._most)
@@ -381,23 +352,21 @@ class Sweep:
         if np.all(best[costs] >= reach[costs]):
             return True
         bonus = np.where(lower <= self.budget, np.float32(0), np.float32(np.inf)).astype(np.float32)
-        ways = np.bincount(position, minlength=self._a.labels.size)
-        visits = self._a.count_sets(self._curve_budget, ways) * n
+        visits = self._a.count_sets(self._curve_budget, self._options.ways(self._a.labels.size)) * n
         plan = self._plan(size, 0, n)
         plan[walks.BUDGET] = self._curve_budget
-        work = list(_split(plan, len(options), visits))
-        fine = True
-        for at in range(0, len(work), BATCH):
+
+        def walk() -> Callable[[Piece], Walked]:
             best = np.maximum.accumulate(self._most)
 
-            def one(plan: Int, best: Int = best) -> tuple[Int, Int, int]:
+            def one(piece: Piece) -> Walked:
                 found = np.zeros((self.budget + 1, size + 1), dtype=np.int64)
                 doubts = np.zeros((DOUBTS_AT_ONCE, walks.DOUBT_HEAD + size), dtype=np.int64)
                 met = walk_all(
                     table,
-                    options,
+                    piece.options.table,
                     self._a.group_caps,
-                    plan,
+                    piece.plan,
                     segments,
                     bonus,
                     new_board(segments),
@@ -406,37 +375,18 @@ class Sweep:
                     doubts,
                     control.flag,
                 )
-                return found, doubts, int(met)
+                return Walked(found, doubts, int(met))
 
-            held: list[tuple[Int, Int, int]] = []
-            walked = 0
-            for plan, (found, doubts, met) in in_order(Local(one), iter(work[at : at + BATCH]), control):
-                walked += met >= 0
-                for cost in np.flatnonzero(found[:, size] > self._most):
-                    chosen = found[cost, :size]
-                    self._enter(int(cost), Relabelling(position[chosen], target[chosen]), int(found[cost, size]))
-                if met > 0:
-                    held.append((plan, doubts[: min(met, DOUBTS_AT_ONCE)], met))
-            fine = fine and walked == len(work[at : at + BATCH])
-            for plan, doubts, met in held:
-                self._settle_curve(doubts, control)
-                for skip in range(DOUBTS_AT_ONCE, met, DOUBTS_AT_ONCE):
-                    if control.closed():
-                        fine = False
-                        break
-                    plan[walks.SKIP] = skip
-                    _, doubts, again = one(plan)
-                    if again != met:
-                        fine = False
-                        break
-                    self._settle_curve(doubts[: max(0, min(met - skip, DOUBTS_AT_ONCE))], control)
-            control.report(at, len(work))
-            if control.over():
-                return fine and at + BATCH >= len(work)
-        return fine
+            return one
 
-    def _settle_curve(self, doubts: Int, control: Control) -> None:
-        _, position, target = self._options
+        def take(piece: Piece, found: Int) -> None:
+            for cost in np.flatnonzero(found[:, size] > self._most).tolist():
+                self._enter(cost, piece.options.change(found[cost, :size]), int(found[cost, size]))
+
+        return self._walk_all(list(_split(plan, self._options, visits)), walk, take, self._settle_curve, control)
+
+    def _settle_curve(self, doubts: Int, options: Options, control: Control) -> None:
+        """The same for relabellings that may change more nodes than is known."""
         self._doubts += len(doubts)
         order = np.lexsort((-doubts[:, walks.DOUBT_POSSIBLE], doubts[:, walks.DOUBT_COST]))
         for row in doubts[order]:
@@ -447,12 +397,57 @@ class Sweep:
                 self._open_most[cost] = possible
                 continue
             self._decided_exactly += 1
-            chosen = row[walks.DOUBT_HEAD :]
-            change = Relabelling(position[chosen], target[chosen])
+            change = options.change(row[walks.DOUBT_HEAD :])
             yes, no = self._question.changed(change)
             self._enter(cost, change, int(yes.sum()))
             if not np.all(yes | no):
                 self._open_most[cost] = max(self._open_most[cost], int(yes.sum() + (~(yes | no)).sum()))
+
+    def _walk_all(
+        self,
+        work: list[Piece],
+        walk: Callable[[], Callable[[Piece], Walked]],
+        take: Callable[[Piece, Int], None],
+        settle: Callable[[Int, Options, Control], None],
+        control: Control,
+    ) -> bool:
+        """Walk all pieces, batch by batch; whether everything was visited and every doubt looked at.
+
+        Parameters
+        ----------
+        work : list of Piece
+        walk : callable
+            From what is known at the beginning of a batch, the walk over one piece.
+        take : callable
+            Takes over what was found.
+        settle : callable
+            Decides noted doubts.
+        control : Control
+        """
+        fine = True
+        for at in range(0, len(work), BATCH):
+            one, batch = walk(), work[at : at + BATCH]
+            held: list[tuple[Piece, Walked]] = []
+            walked = 0
+            for piece, done in in_order(Local(one), iter(batch), control):
+                walked += done.met >= 0
+                take(piece, done.found)
+                if done.met > 0:
+                    held.append((piece, done))
+            fine = fine and walked == len(batch)
+            for piece, done in held:
+                settle(done.doubts[: done.met], piece.options, control)
+                for skip in range(DOUBTS_AT_ONCE, done.met, DOUBTS_AT_ONCE):
+                    piece.plan[walks.SKIP] = skip
+                    again = None if control.closed() else one(piece)
+                    if again is None or again.met != done.met:
+                        fine = False
+                        break
+                    settle(again.doubts[: done.met - skip], piece.options, control)
+            control.report(at, len(work))
+            if control.over():
+                return fine and at + BATCH >= len(work)
+        return fine
 
     def _enter(self, cost: int, change: Relabelling, count: int) -> None:
         if count > self._most[cost]:
@@ -460,14 +455,15 @@ class Sweep:
             self._most_changes[cost] = change
 
 
-def _split(plan: Int, n_options: int, visits: float) -> Iterator[Int]:
-    """Plans for ranges of the first option, fine enough for all workers."""
-    pieces = int(np.clip(visits / CHUNK_VISITS, 1, max(1, n_options)))
-    edges = np.unique(np.linspace(0, n_options, pieces + 1).round().astype(np.int64))
+def _split(plan: Int, options: Options, visits: float) -> Iterator[Piece]:
+    """Pieces for ranges of the first option, fine enough for all workers."""
+    count = len(options.table)
+    pieces = int(np.clip(visits / CHUNK_VISITS, 1, max(1, count)))
+    edges = np.unique(np.linspace(0, count, pieces + 1).round().astype(np.int64))
     for first, last in itertools.pairwise(edges):
         part = plan.copy()
         part[walks.FIRST], part[walks.LAST] = first, last
-        yield part
+        yield Piece(part, options)
 
 
 def seconds_per_stop(forest: Forest) -> float:

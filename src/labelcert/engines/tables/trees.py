@@ -268,7 +268,7 @@ def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def fill_children(
+def fill_children(  # noqa: C901
     fill: Any, rules: Any, tree: Any, w: Any, P: Float32, tau: Float32, offset: int, start: int, end: int, stop: Any
 ) -> bool:
     """Train on all children of sets ``start..end``; their rows are their slots minus ``offset``.

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.helpers.problems import gaussian
 
 from labelcert import Threat, certify
-from tests.problems import gaussian
 
 
 def test_trusted_labels_are_never_in_a_witness() -> None:

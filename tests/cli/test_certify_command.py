@@ -1,71 +1,25 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.command_line import Call, run
+from tests.helpers.local_data import ROOT
 
 import labelcert
-from labelcert import paper_settings
+from labelcert.certificate import Stop
 from labelcert.cli import certify as certify_module
-from labelcert.cli import main
+from labelcert.engines.registry import engine_names
 from labelcert.graphs import Graph, karate
-from labelcert.graphs.datasets import datasets
-from labelcert.models import model_from_name
-from labelcert.paper_settings import paper_setting
-from labelcert.workflow import Certified, certify_targets
-
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-NAMED_FOLDER = os.environ.get("LABELCERT_DATA_DIR")
-SHARED_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "datasets"
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    code = "from labelcert.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=cwd,
-    )
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """The command line in this process, in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LABELCERT_DATA_DIR", raising=False)
-
-    def inner(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["labelcert", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out, captured.err
-
-    return inner
-
-
-@pytest.fixture
-def dataset_folder() -> Path:
-    for folder in (NAMED_FOLDER, SHARED_FOLDER):
-        if folder and (Path(folder) / "cora_ml.npz").is_file():
-            return Path(folder)
-    pytest.skip("no local copies of the datasets: name a folder in LABELCERT_DATA_DIR")
+from labelcert.pipeline import Certified, certify_targets
 
 
 def test_demo_prints_both_tables_and_saves(tmp_path: Path) -> None:
@@ -107,8 +61,10 @@ def test_karate_end_to_end_when_piped(tmp_path: Path) -> None:
     assert re.search(r"│ +1 │ +0\.0% │ +53\.8% │ +46\.2% │ +80\.8% │", compared)
     assert result.stderr.count("\n") == 1
     assert "labelcert-out" in result.stderr
+    assert "gcn: what predictions become within 8 flips" in result.stdout
     pictures = {path.name for path in (tmp_path / "labelcert-out").iterdir()}
-    assert pictures == {f"{kind}-all.{end}" for kind in ("ratio", "radius", "graph") for end in ("png", "svg")}
+    kinds = ("ratio", "radius", "graph", "takeovers-gcn", "takeovers-sgc")
+    assert pictures == {f"{kind}-all.{end}" for kind in kinds for end in ("png", "svg")}
 
 
 def test_out_writes_certificates_tables_and_pictures(call: Call, tmp_path: Path) -> None:
@@ -118,7 +74,10 @@ def test_out_writes_certificates_tables_and_pictures(call: Call, tmp_path: Path)
     cert = labelcert.load(folder / "gcn-all.cert")
     assert cert.collective_lower[1] == 14
     assert set(cert.classes.tolist()) == {"Mr. Hi", "Officer"}
-    assert len((folder / "gcn-all-nodes.csv").read_text().splitlines()) == 27
+    assert cert.test_names is not None
+    heading, *rows = (folder / "gcn-all-nodes.csv").read_text().splitlines()
+    assert len(rows) == 26
+    assert {"runner_up", "becomes"} <= set(heading.split(","))
     assert len((folder / "gcn-all-budgets.csv").read_text().splitlines()) == 10
     assert (folder / "graph-all.png").stat().st_size > 10_000
 
@@ -139,6 +98,12 @@ def test_json_is_the_certificate(call: Call, tmp_path: Path) -> None:
     first = cert["nodes"][0]
     assert set(first["flips"]) <= {row["node"] for row in answer["labeled"]}
     assert first["radius_lower"] == len(first["flips"])
+    assert cert["classes"] == ["Mr. Hi", "Officer"]
+    assert "positive_class" not in cert
+    assert {first["prediction"], first["runner_up"]} == set(cert["classes"])
+    assert first["becomes"] == first["runner_up"]
+    changed = [row for row in cert["nodes"] if 0 < row["radius_upper"] < cert["never"]]
+    assert sum(entry["nodes"] for entry in cert["takeovers"]) == len(changed)
 
 
 def test_json_with_open_intervals(call: Call) -> None:
@@ -155,7 +120,7 @@ def test_interrupted_runs_print_what_is_proved(call: Call, monkeypatch: pytest.M
     def stopped(*arguments: Any, **options: Any) -> list[Certified]:
         [result] = certify_targets(*arguments, **options)
         cert = result.certificate
-        return [replace(result, certificate=replace(cert, settings={**cert.settings, "stopped": "interrupted"}))]
+        return [replace(result, certificate=replace(cert, run=replace(cert.run, stopped=Stop.INTERRUPTED)))]
 
     monkeypatch.setattr(certify_module, "certify_targets", stopped)
     code, out, err = call("certify", "karate", "-m", "gcn", "-m", "sgc", "--json")
@@ -399,12 +364,43 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert process.wait(timeout=120) == 0
 
 
+def test_files_are_complete_when_the_reader_goes_away(tmp_path: Path) -> None:
+    """As in `labelcert certify karate --out o | head -1`."""
+    code = "from labelcert.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "certify", "karate", "--out", "o"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert b"karate" in process.stdout.readline()
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+        assert process.wait(timeout=120) == 0
+    names = {path.name for path in (tmp_path / "o").iterdir()}
+    files = {f"{model}-all{end}" for model in ("gcn", "sgc") for end in (".cert", "-nodes.csv", "-budgets.csv")}
+    kinds = ("ratio", "radius", "graph", "takeovers-gcn", "takeovers-sgc")
+    assert names == files | {f"{kind}-all.{end}" for kind in kinds for end in ("png", "svg")}
+    assert labelcert.load(tmp_path / "o" / "sgc-all.cert").exact
+
+
+def test_engines_are_those_that_there_are(call: Call) -> None:
+    code, out, _ = call("certify", "--help")
+    assert code == 0
+    assert f"[{'|'.join(engine_names())}]" in "".join(out.split())
+    code, _, err = call("certify", "karate", "--engine", "magic")
+    assert code == 2
+    assert all(repr(name) in err for name in engine_names())
+
+
 def page_blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
 
 
 def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (DOCS / "bring-your-own-graph.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "bring-your-own-graph.md").read_text(encoding="utf-8")
     for name, text in re.findall(r"`(\w+\.csv)`:\n\n```csv\n(.*?)```", page, flags=re.DOTALL):
         (tmp_path / name).write_text(text)
     commands = [block.strip().removeprefix("$ ") for block in page_blocks(page, "console")]
@@ -426,17 +422,6 @@ def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pyte
     exec(example, scope)
     saved = labelcert.load(tmp_path / "results" / "gcn-all.cert")
     assert np.array_equal(scope["certificate"].radius_lower, saved.radius_lower)
-
-
-def test_the_papers_settings_are_options_of_their_models() -> None:
-    names = {info.name for info in datasets()}
-    keys = set()
-    for setting in paper_settings._SETTINGS:
-        assert setting.dataset in names
-        model_from_name(setting.model, C=setting.C, **setting.complete())
-        assert paper_setting(setting.dataset, setting.model, setting.complete()) == setting
-        keys.add((setting.dataset, setting.model, *sorted(setting.complete().items())))
-    assert len(keys) == len(paper_settings._SETTINGS)
 
 
 def test_own_graph_that_is_called_like_a_dataset(call: Call, tmp_path: Path) -> None:
@@ -501,6 +486,6 @@ def test_citeseer_on_the_nodes_of_the_paper(call: Call, dataset_folder: Path) ->
     assert code == 0
     [result] = json.loads(out)["results"]
     [cert] = result["certificates"]
-    assert (result["options"]["C"], cert["test"], cert["n_test"], cert["n_labels"]) == (1e-4, "multiclass", 50, 120)
+    assert (result["options"]["C"], cert["test"], cert["n_test"], cert["n_labels"]) == (1e-4, "multi-class", 50, 120)
     assert [row["accuracy_lower"] for row in cert["budgets"]] == [0.7, 0.14]
     assert cert["exact"]

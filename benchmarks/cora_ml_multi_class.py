@@ -1,6 +1,6 @@
 """Multi-class Cora-ML, 70 labels of 7 classes: exact radii, the collective curve, and the relaxed certificate.
 
-Run with ``python -m benchmarks.cora_ml_multiclass --data-dir FOLDER``. The paper reports the exact certificate as out
+Run with ``python -m benchmarks.cora_ml_multi_class --data-dir FOLDER``. The paper reports the exact certificate as out
 of reach here and the relaxed one at about 20 minutes a node; a collective one does not exist elsewhere.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.graphs import load_dataset, multiclass_targets
-from labelcert.tables import listing
-from labelcert.workflow import choose_model, choose_split
+from labelcert.graphs import load_dataset, multi_class_targets
+from labelcert.pipeline import choose_model, choose_split
+from labelcert.report.tables import listing
 
 MODELS = ("gcn", "sgc", "gcn-skip-alpha", "gcn-skip-pc")
 
@@ -45,7 +45,7 @@ def main(
     for name in names:
         for seed in seeds:
             split = choose_split(graph, seed=seed)
-            nodes = multiclass_targets(graph, split, seed=seed)
+            nodes = multi_class_targets(graph, split, seed=seed)
             model = choose_model(name, graph, split.labeled, variant=variant).model
             K_train, K_test = model.kernel_blocks(graph, split.labeled, nodes)
             for engine in ("auto", "relaxed"):
@@ -84,8 +84,8 @@ def _cells(cert: Certificate, truth: np.ndarray, engine: str) -> tuple[str, ...]
     ]
     if engine == "relaxed":
         accuracy, ratio = ([cell.split("-")[0] for cell in cells] for cells in (accuracy, ratio))
-    trainings = f"{cert.settings['statistics']['trainings']:,}"
-    kind = "exact" if cert.exact else "at least" if engine == "relaxed" else f"intervals ({cert.settings['stopped']})"
+    trainings = f"{cert.run.stages[0].statistics['trainings']:,}"
+    kind = "exact" if cert.exact else "at least" if engine == "relaxed" else f"intervals ({cert.run.stopped})"
     return f"{cert.engine}, {kind}", ", ".join(accuracy), ", ".join(ratio), trainings
 
 

@@ -73,7 +73,10 @@ SINGULAR = np.diag([1.0, 1.0, 1.0, 0.0])
         ({"time_limit": float("inf")}, r"time_limit must be a positive number"),
         ({"time_limit": 0}, r"time_limit must be a positive number"),
         ({"workers": 0}, r"workers must be a whole number of at least 1"),
-        ({"engine": "magic"}, r"engine must be one of auto, closed-form, enumerate, milp, milp-paper, got 'magic'"),
+        (
+            {"engine": "magic"},
+            r"engine must be one of auto, closed-form, enumerate, relaxed, milp, milp-paper, got 'magic'",
+        ),
         ({"engine": "closed-form", "C": 3.0}, r"engine='closed-form' does not apply.*engine='auto'"),
         ({"loss": "log"}, r"loss must be one of hinge, square"),
         ({"threat": {"trusted": []}}, r"threat must be a labelcert.Threat, got dict"),
@@ -130,11 +133,11 @@ def test_rounding_asymmetry_and_indefiniteness_are_absorbed() -> None:
     K[0, 1] += 1e-15
     cert = certify(K[:8, :8], np.arange(8) % 2, K[8:, :8], C=1.0)
     assert cert.exact
-    assert 0 < cert.settings["kernel_shift"] < 1e-10
+    assert 0 < cert.run.kernel_shift < 1e-10
 
 
 def test_exactly_singular_kernels_are_kept_to_the_bit() -> None:
     X = np.array([[1.0, 0], [1, 0], [0, 2], [0, 0], [1, 1]])
     K = X @ X.T
     cert = certify(K[:4, :4], [0, 1, 0, 1], K[4:, :4], C=1.0)
-    assert cert.settings["kernel_shift"] == 0.0
+    assert cert.run.kernel_shift == 0.0

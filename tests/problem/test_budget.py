@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labelcert import InvalidInput
-from labelcert.budget import flips_for_fraction
+from labelcert.problem.budget import flips_for_fraction
 
 
 def test_float_error_does_not_lose_a_flip() -> None:

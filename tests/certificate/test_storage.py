@@ -1,94 +1,19 @@
 from __future__ import annotations
 
+import io
 import json
+import pickle
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers.problems import gaussian
 
 import labelcert
-from labelcert import CertificateFileError, InvalidInput, certify
-from tests.problems import gaussian
-
-
-@pytest.fixture(scope="module")
-def cert() -> labelcert.Certificate:
-    K, y, rows = gaussian(10, 25)
-    return certify(K, np.array(["no", "yes"])[y], rows, 2.0)
-
-
-def test_ratios_follow_from_radii_and_curve(cert: labelcert.Certificate) -> None:
-    for b in range(11):
-        assert cert.certified_ratio(b) == cert.certified_ratio(flips=b) == np.mean(cert.radius_lower > b)
-        assert cert.certified_ratio(flips=b, collective=True) == 1 - cert.collective_lower[b] / 25
-    assert cert.certified_ratio(0.1) == cert.certified_ratio(fraction=0.1) == cert.certified_ratio(flips=1)
-    truth = cert.predictions.copy()
-    truth[:5] = np.where(truth[:5] == "no", "yes", "no")
-    expected = np.mean((cert.radius_lower > 1) & (np.arange(25) >= 5))
-    assert cert.certified_accuracy(truth, flips=1) == expected
-
-
-def test_verdicts(cert: labelcert.Certificate) -> None:
-    verdicts = cert.verdicts(flips=1)
-    assert set(verdicts) <= {"robust", "vulnerable"}
-    assert np.array_equal(verdicts == "robust", cert.radius_lower > 1)
-
-
-def test_collective_is_bounded_by_sample_wise(cert: labelcert.Certificate) -> None:
-    for b in range(11):
-        assert cert.collective_lower[b] <= np.sum(cert.radius_lower <= b)
-    assert np.all(np.diff(cert.collective_lower) >= 0)
-
-
-def test_frame(cert: labelcert.Certificate) -> None:
-    frame = cert.to_frame()
-    assert list(frame.columns) == [
-        "prediction",
-        "decision_value",
-        "radius_lower",
-        "radius_upper",
-        "exact",
-        "proved_by",
-        "witness",
-    ]
-    assert len(frame) == 25
-    assert len(cert.curve_frame()) == 11
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "give one budget"),
-        ({"flips": 1, "fraction": 0.1}, "give one budget"),
-        ({"flips": 11}, "covers budgets 0 to 10, got 11"),
-        ({"flips": 1, "bound": "middle"}, "bound must be"),
-        ({"fraction": 2.0}, "between 0 and 1"),
-    ],
-)
-def test_bad_budgets(cert: labelcert.Certificate, options: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        cert.certified_ratio(**options)  # type: ignore[arg-type]
-
-
-def test_bad_queries(cert: labelcert.Certificate) -> None:
-    with pytest.raises(InvalidInput, match="no test node 25"):
-        cert.witness(25)
-    with pytest.raises(InvalidInput, match="covers budgets"):
-        cert.collective_witness(11)
-    with pytest.raises(InvalidInput, match="one entry per test node"):
-        cert.certified_accuracy(["no"], flips=1)
-    with pytest.raises(InvalidInput, match="labels' own values"):
-        cert.certified_accuracy(np.zeros(25, dtype=int), flips=1)
-
-
-def test_the_labels_given_stay_the_callers() -> None:
-    K, y, rows = gaussian(8, 5)
-    labels = y.copy()
-    made = certify(K, labels, rows, 2.0)
-    before = [made.witness(t) for t in range(5)]
-    labels[:] = 1 - labels
-    assert [made.witness(t) for t in range(5)] == before
+from labelcert import CertificateFileError, certify
+from labelcert.graphs import karate
+from labelcert.models import SGC
 
 
 def test_numpy_options_can_be_saved(tmp_path: Path) -> None:
@@ -96,12 +21,7 @@ def test_numpy_options_can_be_saved(tmp_path: Path) -> None:
     threat = labelcert.Threat(groups=np.arange(8) % 2, group_budgets=np.int64(1))
     made = certify(K, y, rows, 2.0, threat=threat, time_limit=np.float32(5))
     made.save(tmp_path / "result.cert")
-    assert labelcert.load(tmp_path / "result.cert").settings == made.settings
-
-
-def test_arrays_are_read_only(cert: labelcert.Certificate) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        cert.radius_lower[0] = 5
+    assert labelcert.load(tmp_path / "result.cert").run == made.run
 
 
 def test_round_trip(cert: labelcert.Certificate, tmp_path: Path) -> None:
@@ -115,21 +35,24 @@ def test_round_trip(cert: labelcert.Certificate, tmp_path: Path) -> None:
         "collective_lower",
         "collective_upper",
         "labels",
+        "new_classes",
+        "curve_changed",
     ):
         assert np.array_equal(getattr(again, name), getattr(cert, name))
+    assert again.run == cert.run
     assert again.settings == cert.settings
     assert [again.witness(t) for t in range(25)] == [cert.witness(t) for t in range(25)]
     assert again.collective_witness(3) == cert.collective_witness(3)
+    assert again.test_names is None
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_settings_are_recorded(cert: labelcert.Certificate) -> None:
-    assert cert.settings["versions"]["labelcert"] == labelcert.__version__
-    assert len(cert.settings["problem_sha256"]) == 64
-    assert cert.settings["stopped"] == "finished"
-    K, y, rows = gaussian(10, 25)
-    other = certify(K, np.array(["no", "yes"])[y], rows, 2.0, max_flips=3)
-    assert other.settings["problem_sha256"] != cert.settings["problem_sha256"]
+def test_names_are_kept(tmp_path: Path) -> None:
+    made = SGC(C=0.1).certify(karate(), [0, 1, 32, 33], [5, 30])
+    made.save(tmp_path / "result.cert")
+    again = labelcert.load(tmp_path / "result.cert")
+    for name in ("test_names", "label_names", "class_list"):
+        assert np.array_equal(getattr(again, name), getattr(made, name))
 
 
 def test_readable_without_labelcert(cert: labelcert.Certificate, tmp_path: Path) -> None:
@@ -138,7 +61,9 @@ def test_readable_without_labelcert(cert: labelcert.Certificate, tmp_path: Path)
     with np.load(path, allow_pickle=False) as arrays:
         assert np.array_equal(arrays["radius_lower"], cert.radius_lower)
     with zipfile.ZipFile(path) as archive:
-        assert json.loads(archive.read("metadata.json"))["schema"] == "labelcert-certificate"
+        metadata = json.loads(archive.read("metadata.json"))
+    assert (metadata["schema"], metadata["schema_version"]) == ("labelcert-certificate", 3)
+    assert metadata["run"]["stopped"] == "finished"
 
 
 def damage(path: Path, how: str) -> None:
@@ -163,16 +88,17 @@ def damage(path: Path, how: str) -> None:
             metadata["schema_version"] = 99
         elif how == "foreign schema":
             metadata["schema"] = "something-else"
-        elif how == "no settings":
-            del metadata["settings"]
+        elif how == "older":
+            metadata["schema_version"] = 2
+        elif how == "no run":
+            del metadata["run"]
+        elif how == "garbled run":
+            metadata["run"]["stopped"] = "tired"
         elif how == "missing array":
             del parts["radius_upper.npy"]
         elif how == "contradiction":
             parts["radius_upper.npy"] = parts["collective_lower.npy"]
         elif how == "pickle":
-            import io
-            import pickle
-
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.array([{}], dtype=object), allow_pickle=True)
             parts["labels.npy"] = buffer.getvalue()
@@ -193,7 +119,9 @@ def damage(path: Path, how: str) -> None:
         ("foreign zip", "no metadata.json"),
         ("foreign schema", "schema is not"),
         ("newer", "schema version 99"),
-        ("no settings", "lacks or garbles 'settings'"),
+        ("older", "schema version 2"),
+        ("no run", "lacks or garbles 'run'"),
+        ("garbled run", "lacks or garbles"),
         ("missing array", "radius_upper.npy is missing"),
         ("contradiction", "contradict each other"),
         ("pickle", "labels.npy cannot be read"),

@@ -1,6 +1,6 @@
 """The paper's multi-class MILP beside ours, on the same nodes in the same run.
 
-Run with ``python -m benchmarks.multiclass_milp --data-dir FOLDER``. Each method decides, for a few test nodes, whether
+Run with ``python -m benchmarks.multi_class_milp --data-dir FOLDER``. Each method decides, for a few test nodes, whether
 so many changed labels can change the prediction: the paper's program (3Km + K − 1 binaries) and the compact one per
 pair of classes on the same solver, both with a time limit per node, and the closed form or the tables. All times are
 whole calls for all of these nodes. Budgets are asked from small to large, and a node that a program leaves open at one
@@ -19,10 +19,10 @@ import numpy as np
 
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.engines.milp import MilpWarning
-from labelcert.graphs import load_dataset, multiclass_targets
-from labelcert.tables import listing
-from labelcert.workflow import choose_model, choose_split
+from labelcert.engines.search import MilpWarning
+from labelcert.graphs import load_dataset, multi_class_targets
+from labelcert.pipeline import choose_model, choose_split
+from labelcert.report.tables import listing
 
 
 class Setting(NamedTuple):
@@ -67,7 +67,7 @@ def main(
         graph = load_dataset(setting.dataset, data_dir=data_dir)
         split = choose_split(graph, seed=0)
         model = choose_model(setting.model, graph, split.labeled, variant=setting.variant).model
-        test = multiclass_targets(graph, split, seed=0)[:nodes]
+        test = multi_class_targets(graph, split, seed=0)[:nodes]
         K_train, K_test = model.kernel_blocks(graph, split.labeled, test)
         ours = None
         for engine, method in METHODS.items():
@@ -90,7 +90,7 @@ def main(
             ours = seconds if ours is None else ours
             name = f"{method} ({cert.engine})" if engine == "auto" else method
             what = f"{setting.dataset}, {setting.model}, m = {split.labeled.size}, {setting.flips} flips"
-            solved = [solve["budget"] for solve in cert.settings["statistics"].get("solves", [])]
+            solved = [solve["budget"] for solve in cert.run.stages[0].statistics.get("solves", [])]
             programs = f"{len(solved)}, up to {max(solved)} flips" if solved else "0"
             rows.append((what, name, *_verdicts(cert), programs, f"{seconds:.2f}", f"{seconds / ours:,.0f}×"))
             click.echo(f"{what}: {name}, {seconds:.1f} s", err=True)

@@ -1,6 +1,6 @@
 """The paper's multi-class Citeseer table beside ours: certified accuracy, exact and relaxed, seeds 0 to 2.
 
-Run with ``python -m benchmarks.citeseer_multiclass --data-dir FOLDER``. The paper's numbers are those of its table on
+Run with ``python -m benchmarks.citeseer_multi_class --data-dir FOLDER``. The paper's numbers are those of its table on
 the tightness of the incomplete certificate, for 0, 1, 2, 3 and 6 of 120 labels.
 """
 
@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from labelcert import certify
 from labelcert.cli.printing import print_table
-from labelcert.graphs import load_dataset, multiclass_targets
-from labelcert.tables import listing
-from labelcert.workflow import choose_model, choose_split
+from labelcert.graphs import load_dataset, multi_class_targets
+from labelcert.pipeline import choose_model, choose_split
+from labelcert.report.tables import listing
 
 EPSILONS = {0.0: 0, 0.01: 1, 0.02: 2, 0.03: 3, 0.05: 6}
 PAPER = {
@@ -44,7 +44,7 @@ def main(data_dir: Path | None, names: tuple[str, ...], variant: str) -> None:
     for name in names:
         for seed in SEEDS:
             split = choose_split(graph, seed=seed)
-            nodes = multiclass_targets(graph, split, seed=seed)
+            nodes = multi_class_targets(graph, split, seed=seed)
             model = choose_model(name, graph, split.labeled, variant=variant).model
             arrays = model.kernel_blocks(graph, split.labeled, nodes)
             kernels[name, seed] = arrays, graph.labels[split.labeled], graph.labels[nodes], model.C

@@ -94,7 +94,6 @@ def test_the_list_of_the_paper_s_studies() -> None:
     assert "Figure 1" in output
 
 
-@pytest.mark.xfail(strict=True, reason="records do not hold the attack yet")
 def test_figure_one_beside_the_paper(tmp_path: Path) -> None:
     result = run("reproduce", "fig1-karate", "--out", tmp_path, "--workers", 1, "--seeds", "0")
     assert result.exit_code == 0

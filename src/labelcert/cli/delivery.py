@@ -1,0 +1,150 @@
+"""What ``labelcert certify`` leaves behind: files, pictures, tables or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from labelcert._version import __version__
+from labelcert.cli.option_groups import DEFAULT_FOLDER
+from labelcert.cli.printing import few, print_json, print_table
+from labelcert.pipeline import COLLECTIVE, Certified, Choice, Targets, save_results
+from labelcert.report import tables
+
+
+def deliver(results: list[Certified], given: dict[str, Any]) -> None:
+    """Write files and pictures, then print tables or JSON."""
+    # Files come first: what is printed may have no reader.
+    out: Path | None = given["out"]
+    written = [] if out is None else save_results(results, out)
+    if given["pictures"] and not (given["as_json"] and out is None):
+        written += draw(results, out or DEFAULT_FOLDER, attack=given["attack"])
+    if given["as_json"]:
+        print_json(_as_json(results, given))
+    else:
+        _print(results, given["limit"])
+    if written and not given["quiet"]:
+        click.echo(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", err=True)
+
+
+def _print(results: list[Certified], limit: int) -> None:
+    first = results[0]
+    graph = first.graph
+    click.echo(f"{graph}; {len(first.labeled)} labelled nodes: {tables.class_counts(first.certificate.labels)}")
+    for choice, of_choice in _by_choice(results):
+        click.echo()
+        click.echo(f"{choice.label}: {_model_text(choice)}")
+        for result in of_choice:
+            cert, where = result.certificate, result.targets.title
+            # The nodes of the collective test are among all nodes: their radii have been shown.
+            if result.targets.name != COLLECTIVE or len(of_choice) == 1:
+                print_table(
+                    tables.node_table(
+                        cert,
+                        limit=limit,
+                        title=f"{choice.label}: fewest flipped labels that change each prediction, {where}",
+                    )
+                )
+            print_table(
+                tables.budget_table(
+                    cert,
+                    budgets=few(cert.max_flips),
+                    title=f"{choice.label}: predictions that provably survive, {where}",
+                )
+            )
+            if cert.run.finds_attacks:
+                title = f"{choice.label}: what predictions become within {cert.max_flips} flips, {where}"
+                print_table(tables.takeover_table(cert, title=title))
+            accuracy = "" if result.correct is None else f"; clean accuracy {result.correct.mean():.1%}"
+            click.echo(f"{tables.summary(cert)}{accuracy}")
+    for group in _by_targets(results):
+        if len(group) > 1:
+            click.echo()
+            pairs = [(result.choice.label, result.certificate) for result in group]
+            budgets = few(min(cert.max_flips for _, cert in pairs))
+            table = tables.comparison_table(pairs, budgets=budgets)
+            table.title = f"Compared: predictions that provably survive, {group[0].targets.title}"
+            print_table(table)
+
+
+def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Path]:
+    """All pictures of a run as files; returns them."""
+    from labelcert.report import pictures
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for group in _by_targets(results):
+        pairs = [(result.choice.label, result.certificate) for result in group]
+        title = f"{group[0].graph.name}, {group[0].targets.title}"
+        where = group[0].targets.name
+        written += pictures.save_figure(pictures.ratio_figure(pairs, title=title), folder / f"ratio-{where}")
+        written += pictures.save_figure(pictures.radius_figure(pairs, title=title), folder / f"radius-{where}")
+        for result in group:
+            if result.certificate.run.finds_attacks:
+                figure = pictures.takeover_figure(result.certificate)
+                written += pictures.save_figure(figure, folder / f"takeovers-{result.choice.slug}-{where}")
+        if group[0].graph.n_nodes <= pictures.LARGEST_DRAWN_GRAPH:
+            written += pictures.save_figure(
+                pictures.graph_figure([result.attack_panel(attack) for result in group]), folder / f"graph-{where}"
+            )
+    return written
+
+
+def _as_json(results: Sequence[Certified], given: dict[str, Any]) -> dict[str, Any]:
+    first = results[0]
+    graph = first.graph
+    return {
+        "labelcert": __version__,
+        "graph": {
+            "name": graph.name,
+            "nodes": graph.n_nodes,
+            "edges": graph.n_edges,
+            "features": graph.n_features,
+            "classes": list(graph.class_names),
+            "fingerprint": graph.fingerprint(),
+        },
+        "seed": given["seed"],
+        "inductive": first.inductive,
+        "labeled": [
+            {"node": name, "index": int(node), "label": label.item()}
+            for name, node, label in zip(
+                graph.names(first.labeled), first.labeled, first.certificate.labels, strict=True
+            )
+        ],
+        "results": [
+            {
+                "model": choice.name,
+                "options": asdict(choice.model),
+                "C_from": choice.source,
+                "certificates": [result.describe() for result in of_choice],
+            }
+            for choice, of_choice in _by_choice(results)
+        ],
+    }
+
+
+def _model_text(choice: Choice) -> str:
+    sources = {
+        "given": "as given",
+        "paper": "the paper's",
+        "default": "the default for this graph",
+        "cross-validation": "from cross-validation",
+    }
+    options = [f"{name} {value}" for name, value in asdict(choice.model).items() if name != "C"]
+    return ", ".join([f"C = {choice.model.C:g} ({sources[choice.source]})", *options])
+
+
+def _by_choice(results: Sequence[Certified]) -> list[tuple[Choice, list[Certified]]]:
+    choices = dict.fromkeys(result.choice for result in results)
+    return [(choice, [r for r in results if r.choice == choice]) for choice in choices]
+
+
+def _by_targets(results: Sequence[Certified]) -> list[list[Certified]]:
+    sets: dict[int, tuple[Targets, list[Certified]]] = {}
+    for result in results:
+        sets.setdefault(id(result.targets), (result.targets, []))[1].append(result)
+    return [group for _, group in sets.values()]

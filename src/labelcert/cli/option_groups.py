@@ -1,0 +1,192 @@
+"""The options of ``labelcert certify``, in the groups in which the help shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from labelcert.engines.registry import engine_names
+from labelcert.engines.search.solvers import SOLVERS
+from labelcert.models import models
+from labelcert.models.base import ACTIVATIONS, VARIANTS
+from labelcert.models.propagation import NORMALIZATIONS
+from labelcert.models.selection import RULES
+from labelcert.prediction import USUAL_CLASS_FLIPS
+from labelcert.problem import LOSSES
+
+DEFAULT_FOLDER = Path("labelcert-out")
+
+
+def options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, in the order in which the help shows them."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_FILE = click.Path(path_type=Path)
+MODEL_OPTION_NAMES = tuple(dict.fromkeys(option for info in models() for option in info.options if option != "C"))
+
+GRAPH_OPTIONS = options(
+    click.argument("name", required=False, metavar="[NAME or FILE.npz]"),
+    click.option(
+        "--edges", type=_FILE, help="Your edge list: CSV or Parquet with the columns source, target[, weight]."
+    ),
+    click.option("--features", type=_FILE, help="Your feature table: node, then numbers [and label]."),
+    click.option("--labels", type=_FILE, help="Your label table: node, label; empty or left out is unlabelled."),
+    *(
+        click.option(
+            f"--{column}-column", column, default=column, show_default=True, help=f"Name of the column {column}."
+        )
+        for column in ("source", "target", "weight", "node", "label")
+    ),
+    click.option("--directed", is_flag=True, help="Edges of your tables have a direction."),
+    click.option("--data-dir", type=_FILE, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
+    click.option(
+        "--parameter",
+        "-p",
+        "parameters",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Parameter of the dataset, such as weighted=true or density=2.",
+    ),
+)
+
+MODEL_OPTIONS = options(
+    click.option(
+        "--model",
+        "-m",
+        "names",
+        multiple=True,
+        metavar="MODEL",
+        help="See `labelcert models`; repeat to compare. [default: gcn]",
+    ),
+    click.option(
+        "--beside", metavar="MODEL", help="One more model to compare with, or none. [default: sgc beside gcn on karate]"
+    ),
+    click.option(
+        "--C",
+        "C",
+        metavar="NUMBER|cv",
+        help="Regularisation, or cv: cross-validation. [default: the paper's value, else cv]",
+    ),
+    click.option(
+        "--rule", type=click.Choice(RULES), help="How cross-validation chooses among similar C. [default: the paper's]"
+    ),
+    click.option("--depth", type=int, help="Hidden layers."),
+    click.option("--normalization", type=click.Choice(NORMALIZATIONS), help="Of the graph convolution."),
+    click.option("--activation", type=click.Choice(ACTIVATIONS)),
+    click.option("--alpha", type=float, help="Teleport probability of APPNP and PPNP."),
+    click.option("--skip-alpha", type=float, help="Share of the input in GCN Skip-alpha."),
+    click.option("--iterations", type=int, help="Propagation steps of APPNP."),
+    click.option("--gamma", type=float, help="Inverse width of the Gaussian kernel."),
+    click.option("--bias", is_flag=True, default=None, help="Add a constant to the linear kernel."),
+    click.option("--edge-weight", type=float, help="Weight of all edges before self-loops are added."),
+    click.option("--variant", type=click.Choice(VARIANTS), help="Exact kernels, or those of the published code."),
+)
+
+NODE_OPTIONS = options(
+    click.option("--seed", default=0, show_default=True, help="Of random graphs, splits and cross-validation."),
+    click.option(
+        "--per-class", type=int, help="Training nodes per class of the paper's split (as many for validation)."
+    ),
+    click.option("--labeled", metavar="FILE|LIST", help="Your labelled nodes: one per line, or with commas."),
+    click.option(
+        "--test",
+        metavar="all|collective|multi-class|FILE|LIST",
+        help="Test nodes; collective and multi-class are the paper's 50. [default: all unlabelled nodes; for "
+        "graphs of the paper also collective, or multi-class alone with more than two classes]",
+    ),
+    click.option("--inductive", is_flag=True, help="Test nodes join the graph after training."),
+)
+
+THREAT_OPTIONS = options(
+    click.option(
+        "--max-flips",
+        type=int,
+        help=f"Largest budget. [default: all labels; {USUAL_CLASS_FLIPS} with more than two classes]",
+    ),
+    click.option("--max-fraction", type=float, help="Largest budget as a fraction of the labels."),
+    click.option("--trusted", metavar="FILE|LIST", help="Labelled nodes whose labels cannot be changed."),
+    click.option(
+        "--costs", type=_FILE, help="CSV with the columns node, cost: price of changing a label (1 where absent)."
+    ),
+    click.option("--allow", multiple=True, metavar='"A->B"', help="Only labels A may be changed, into B; repeatable."),
+    click.option("--groups", type=_FILE, help="CSV with the columns node, group: where each label comes from."),
+    click.option(
+        "--group-budget",
+        "group_budgets",
+        multiple=True,
+        metavar="N|GROUP=N",
+        help="Most that may be spent in each group, or in one; repeatable.",
+    ),
+)
+
+WORK_OPTIONS = options(
+    click.option(
+        "--engine",
+        default="auto",
+        show_default=True,
+        type=click.Choice(engine_names()),
+        help="How to compute certificates.",
+    ),
+    click.option(
+        "--solver",
+        type=click.Choice(SOLVERS),
+        default="highs",
+        show_default=True,
+        help="Who solves mixed-integer programs; SCIP and Gurobi are extras.",
+    ),
+    click.option(
+        "--node-time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="Longest that a mixed-integer program may take for one node, or for one budget of the curve.",
+    ),
+    click.option(
+        "--collective/--no-collective", default=True, show_default=True, help="Whether the collective curve is wanted."
+    ),
+    click.option(
+        "--loss",
+        type=click.Choice(LOSSES),
+        default="hinge",
+        show_default=True,
+        help="hinge: SVM; square: kernel ridge regression.",
+    ),
+    click.option(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="For each certificate; what is open then comes as intervals.",
+    ),
+    click.option("--workers", type=int, help="Threads. [default: all cores]"),
+)
+
+OUTPUT_OPTIONS = options(
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
+    click.option(
+        "--out", type=_FILE, metavar="FOLDER", help="Write certificates, tables and pictures into this folder."
+    ),
+    click.option(
+        "--pictures/--no-pictures",
+        default=True,
+        show_default=True,
+        help=f"Draw pictures, into ./{DEFAULT_FOLDER} without --out.",
+    ),
+    click.option(
+        "--attack",
+        default=1,
+        show_default=True,
+        metavar="FLIPS",
+        help="Budget of the attack in the picture of the graph.",
+    ),
+    click.option("--nodes", "limit", default=20, show_default=True, help="Show that many nodes at the most."),
+    click.option("--quiet", "-q", is_flag=True, help="No progress and no notes, only results."),
+)
