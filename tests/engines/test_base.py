@@ -80,6 +80,6 @@ def test_within_reach_counts_radii() -> None:
 
 def test_running_best_keeps_the_cheapest_of_equals() -> None:
     one, two, three = (Relabelling.of({i: 0}) for i in range(3))
-    most, changes = running_best(np.array([-1, 2, 2, 1, 4]), [NOTHING, one, two, two, three])
+    most, changes = running_best(np.array([-1, 2, 2, 1, 4]), [NOTHING, one, two, two, three].__getitem__)
     assert most.tolist() == [0, 2, 2, 2, 4]
     assert changes == [NOTHING, one, one, one, three]
