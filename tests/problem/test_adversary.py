@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.problems import blobs
 
 from labelcert import InvalidInput, Threat, certify
-from labelcert.problem import Problem
+from labelcert.problem import NOTHING, Problem, Relabelling
 
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 
@@ -52,3 +52,34 @@ def test_regression_targets_are_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InvalidInput, match="regression targets"):
         certify(np.eye(60), rng.normal(size=60), np.eye(60), 1.0)
+
+
+ADMITTED = [
+    (NOTHING, 0, True),
+    (Relabelling.of({0: 1}), 1, True),
+    (Relabelling.of({0: 1}), 0, False),
+    (Relabelling.of({0: 0}), 1, False),  # its own class
+    (Relabelling.of({0: 2}), 1, False),  # may not become that
+    (Relabelling.of({1: 2}), 1, False),  # costs 2
+    (Relabelling.of({1: 2}), 2, True),
+    (Relabelling.of({0: 1, 2: 0}), 3, False),  # more than their group may spend
+    (Relabelling.of({0: 1, 1: 2}), 3, True),
+    (Relabelling.of({3: 1}), 9, False),  # the last label is trusted: there are three positions
+    (Relabelling.of({-1: 1}), 9, False),
+    (Relabelling.of({0: 3}), 9, False),
+    (Relabelling.of({0: -2}), 9, False),
+    (Relabelling(np.array([1, 1]), np.array([0, 2])), 9, False),  # one label twice
+]
+
+
+@pytest.mark.parametrize(("change", "budget", "allowed"), ADMITTED)
+def test_what_is_admitted(change: Relabelling, budget: int, allowed: bool) -> None:
+    threat = Threat(
+        trusted=[False, False, False, True],
+        costs=[1, 2, 1, 1],
+        groups=["ann", None, "ann", None],
+        group_budgets={"ann": 1},
+        allowed_targets=[["b"], None, None, None],
+    )
+    a = Problem.build(np.eye(4), ["a", "b", "c", "a"], np.eye(4), 1.0, threat=threat).adversary
+    assert a.admits(change, budget) == allowed

@@ -46,8 +46,10 @@ def check(question: Question, findings: Findings) -> Checked:
     becomes = np.full(upper.size, -1, dtype=np.int64)
     most = np.zeros(findings.curve_lower.size, dtype=np.int64)
     for change, members in _by_change(changes).items():
+        if not a.admits(change, a.never):  # each node's budget is compared below
+            continue
         nodes = np.array(members)[upper[members] >= a.cost(change)]
-        if nodes.size and a.admits(change, a.never):
+        if nodes.size:
             proved = nodes[checker.changed(change, nodes)[0] & agreed[nodes]]
             codes = problem.relabelled(change)
             for t in proved:

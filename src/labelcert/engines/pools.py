@@ -164,7 +164,8 @@ def walk_batch(task: Task, read_only: Sequence[bool], chunks: Sequence[Any]) -> 
     chunks : sequence
     """
     for array, locked in zip(_arrays(task), read_only, strict=True):
-        array.setflags(write=not locked)
+        if array.flags.writeable == locked:  # NumPy refuses to unlock even unlocked arrays that older pickles hold
+            array.setflags(write=not locked)
     worker = task.new_worker()
     flag = np.zeros(1, dtype=np.int8)
     return [task.walk(chunk, worker, flag) for chunk in chunks]

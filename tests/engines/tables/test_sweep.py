@@ -10,7 +10,7 @@ from tests.helpers.certificates import contains, same
 from tests.helpers.problems import blobs, hand_made
 
 from labelcert import Threat, WorkTooLarge, certify, selfcheck
-from labelcert.engines.tables import sizes, sweep
+from labelcert.engines.tables import options, sizes, sweep
 
 
 def test_memory_is_asked_for_before_the_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,11 +26,11 @@ def test_memory_is_asked_for_before_the_work_starts(monkeypatch: pytest.MonkeyPa
 
 def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(rows: Any) -> Any:
-        options, position, target = sweep_options(rows)
-        return options, position, (target + 1) % 4
+        right = usual(rows)
+        return right._replace(target=(right.target + 1) % 4)
 
-    sweep_options = sweep._options
-    monkeypatch.setattr(sweep, "_options", wrong)
+    usual = options._options
+    monkeypatch.setattr(options, "_options", wrong)
     K, y, rows = blobs(8, 20)
     with pytest.warns(RuntimeWarning, match="contradict retraining"):
         cert = certify(K, y, rows, 5.0, max_flips=2, engine="enumerate")
