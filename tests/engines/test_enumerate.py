@@ -1,51 +1,49 @@
+"""Enumeration, whatever the number of classes."""
+
 from __future__ import annotations
 
 import os
 import signal
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.problems import gaussian
+from tests.helpers.certificates import contains, same, same_witnesses
+from tests.helpers.problems import blobs, gaussian
 
-from labelcert import Certificate, Threat, certify
-from labelcert.engines.base import Question
-from labelcert.engines.chunks import cube_chunks, level_chunks
-from labelcert.engines.enumerate import make_task, positions_of
-from labelcert.problem import Problem
-from labelcert.svm.scoring import HingeScorer
+from labelcert import Certificate, WorkTooLarge, certify
+from labelcert.engines.cube import ledger
 
-
-def same(a: Certificate, b: Certificate) -> None:
-    for name in ("radius_lower", "radius_upper", "collective_lower", "collective_upper"):
-        assert np.array_equal(getattr(a, name), getattr(b, name)), name
+TWO = (gaussian, 2.0)
+MORE = (blobs, 5.0)
+KINDS = pytest.mark.parametrize(("make", "C"), [TWO, MORE], ids=["two classes", "more"])
 
 
-def question(m: int, max_flips: int | None = None, threat: Threat | None = None) -> Question:
-    K, y, rows = gaussian(m, 3)
-    problem = Problem.build(K, y, rows, 2.0, max_flips=max_flips, threat=threat)
-    return Question.ask(problem, HingeScorer(problem))
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_results_do_not_depend_on_workers(workers: int) -> None:
-    K, y, rows = gaussian(15, 40)
-    one = certify(K, y, rows, 2.0, engine="enumerate", workers=1)
-    many = certify(K, y, rows, 2.0, engine="enumerate", workers=workers)
+@KINDS
+@pytest.mark.parametrize("workers", [2, 3])
+def test_results_do_not_depend_on_workers(make: Any, C: float, workers: int) -> None:
+    K, y, rows = make(15, 40)
+    flips = None if make is gaussian else 3
+    one, many = (certify(K, y, rows, C, engine="enumerate", max_flips=flips, workers=count) for count in (1, workers))
     same(one, many)
-    assert [one.witness(t) for t in range(40)] == [many.witness(t) for t in range(40)]
+    same_witnesses(one, many)
 
 
-def test_budgeted_walk_agrees_with_the_full_cube() -> None:
-    K, y, rows = gaussian(14, 40)
-    full = certify(K, y, rows, 2.0, engine="enumerate")
-    for b in (1, 3, 6):
-        part = certify(K, y, rows, 2.0, engine="enumerate", max_flips=b)
+@KINDS
+def test_smaller_budgets_agree(make: Any, C: float) -> None:
+    """For two classes the full budget is walked as a cube, the smaller ones by size."""
+    K, y, rows = make(12, 40)
+    full = certify(K, y, rows, C, engine="enumerate", max_flips=12 if make is gaussian else 4)
+    for b in (0, 1, 2, 3, 6):
+        if b > full.max_flips:
+            continue
+        part = certify(K, y, rows, C, engine="enumerate", max_flips=b)
         within = full.radius_lower <= b
         assert np.array_equal(part.radius_upper[within], full.radius_upper[within])
         assert np.all(part.radius_lower[~within] == b + 1)
-        assert np.all(part.radius_upper[~within] == 15)
+        assert np.all(part.radius_upper[~within] == 13)
         assert np.array_equal(part.collective_lower, full.collective_lower[: b + 1])
         assert part.exact
 
@@ -53,59 +51,59 @@ def test_budgeted_walk_agrees_with_the_full_cube() -> None:
 def test_more_than_64_labels() -> None:
     K, y, rows = gaussian(70, 10)
     cert = certify(K, y, rows, 2.0, max_flips=1)
-    for t in range(10):
-        flips = [
-            i
-            for i in range(70)
-            if certify(K, np.where(np.arange(70) == i, 1 - y, y), rows[t : t + 1], 2.0, max_flips=0).predictions[0]
-            != cert.predictions[t]
-        ]
-        assert (cert.radius_lower[t] == 1) == bool(flips)
+    changed = np.zeros(10, dtype=bool)
+    for i in range(70):
+        after = certify(K, np.where(np.arange(70) == i, 1 - y, y), rows, 2.0, max_flips=0).predictions
+        changed |= after != cert.predictions
+    assert np.array_equal(cert.radius_lower == 1, changed)
 
 
-def test_every_set_is_visited_once() -> None:
-    q = question(9, max_flips=3, threat=Threat(trusted=np.arange(9) == 4))
-    task = make_task(q)
-    stops = sum(chunk.stops for chunk in level_chunks(task))
-    assert stops == 1 + 8 + 28 + 56
-    full = make_task(question(9))
-    assert full.mirror
-    assert sum(chunk.stops for chunk in cube_chunks(full)) == 2**8
+@KINDS
+def test_witnesses_do_what_they_say(make: Any, C: float) -> None:
+    K, y, rows = make(14, 20)
+    cert = certify(K, y, rows, C, max_flips=3)
+    assert cert.exact
+    for t in range(20):
+        witness = cert.witness(t)
+        if witness is None:
+            continue
+        assert len(witness) == cert.radius_upper[t]
+        poisoned = y.copy()
+        poisoned[list(witness)] = list(witness.values())
+        assert np.all(poisoned[list(witness)] != y[list(witness)])
+        after = certify(K, poisoned, rows[t : t + 1], C, max_flips=0).predictions[0]
+        assert after == cert.classes[cert.new_classes[t]] != cert.predictions[t]
+    for b in range(4):
+        witness = cert.collective_witness(b)
+        assert len(witness) <= b
+        poisoned = y.copy()
+        poisoned[list(witness)] = list(witness.values())
+        after = certify(K, poisoned, rows, C, max_flips=0).predictions
+        assert np.sum(after != cert.predictions) == cert.collective_lower[b]
+        assert np.array_equal(after != cert.predictions, cert.collective_changed(b))
 
 
-@pytest.mark.parametrize(
-    ("threat", "max_flips", "sets"),
-    [
-        (Threat(groups=["ann"] * 14 + ["bob"] * 14, group_budgets=2), None, 106**2),
-        (Threat(costs=[1] * 10 + [1000] * 18), 10, 1024),
-    ],
-)
-def test_inadmissible_sets_are_not_even_generated(threat: Threat, max_flips: int | None, sets: int) -> None:
-    q = question(28, max_flips=max_flips, threat=threat)
-    assert q.problem.adversary.count_sets(q.problem.max_flips) == sets
-    task = make_task(q)._replace(mirror=False)
-    assert sum(chunk.stops for chunk in level_chunks(task)) < 30 * sets
-    K, y, rows = gaussian(28, 3)
-    assert certify(K, y, rows, 2.0, threat=threat, max_flips=max_flips).exact
+def test_predictions_match_scikit_learn() -> None:
+    from sklearn.svm import LinearSVC
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = rng.integers(0, 3, 40)
+    cert = certify(X[:40] @ X[:40].T, y, X[40:] @ X[:40].T, 0.7, max_flips=0)
+    model = LinearSVC(C=0.7, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=1_000_000).fit(X[:40], y)
+    assert np.allclose(cert.decision_values, model.decision_function(X[40:]), atol=1e-4)
+    assert np.array_equal(cert.predictions, model.predict(X[40:]))
 
 
-def test_chunks_come_in_order_of_cost() -> None:
-    for q in (question(14), question(14, threat=Threat(costs=np.arange(1, 15)))):
-        costs = [chunk.min_cost for chunk in cube_chunks(make_task(q))]
-        assert costs == sorted(costs)
-        assert costs[0] == 0
-
-
-def test_positions() -> None:
-    bits = np.array([0b101, 1 << 3], dtype=np.uint64)
-    assert positions_of(bits).tolist() == [0, 2, 67]
-
-
-def contains(part: Certificate, full: Certificate) -> None:
-    assert np.all(part.radius_lower <= full.radius_lower)
-    assert np.all(part.radius_upper >= full.radius_upper)
-    assert np.all(part.collective_lower <= full.collective_lower)
-    assert np.all(part.collective_upper >= full.collective_upper)
+@pytest.mark.parametrize("C", [0.001, 5.0])
+def test_without_the_curve(C: float) -> None:
+    K, y, rows = blobs(12, 30)
+    full = certify(K, y, rows, C, max_flips=2, engine="enumerate")
+    part = certify(K, y, rows, C, max_flips=2, engine="enumerate", collective=False)
+    assert np.array_equal(part.radius_upper, full.radius_upper)
+    assert np.array_equal(part.radius_lower, full.radius_lower)
+    contains(part, full)
+    assert part.run.stages[0].statistics["curve_walked_to"] == 0
 
 
 @pytest.mark.parametrize("seconds", [0.0001, 0.05, 0.3])
@@ -115,7 +113,7 @@ def test_time_limit_gives_intervals_that_contain_the_truth(seconds: float) -> No
     part = certify(K, y, rows, 2.0, engine="enumerate", time_limit=seconds)
     contains(part, full)
     if not part.exact:
-        assert part.settings["stopped"] == "time limit"
+        assert part.run.stopped == "time limit"
         assert set(part.verdicts(flips=8)) <= {"robust", "vulnerable", "unknown"}
     for t in range(60):
         witness = part.witness(t)
@@ -125,43 +123,70 @@ def test_time_limit_gives_intervals_that_contain_the_truth(seconds: float) -> No
             assert certify(K, poisoned, rows[t : t + 1], 2.0, max_flips=0).predictions[0] != part.predictions[t]
 
 
-def test_interrupt_gives_intervals() -> None:
-    K, y, rows = gaussian(24, 50)
-    certify(*gaussian(8, 5), 2.0)
+@pytest.mark.parametrize("seconds", [0.0001, 0.05, 0.3])
+@pytest.mark.parametrize("engine", ["enumerate", "relaxed"])
+def test_time_limit_with_more_classes(seconds: float, engine: str) -> None:
+    K, y, rows = blobs(20, 30)
+    full = certify(K, y, rows, 5.0, max_flips=3)
+    contains(certify(K, y, rows, 5.0, engine=engine, max_flips=3, time_limit=seconds), full)
+    wide = certify(K, y, rows, 5.0, engine=engine, time_limit=seconds)
+    assert np.all(wide.radius_lower <= wide.radius_upper)
+    assert np.all((wide.radius_lower <= full.radius_lower) | (full.radius_lower == 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "m", "C", "max_flips"), [(gaussian, 24, 2.0, None), (blobs, 40, 5.0, 6)], ids=["two classes", "more"]
+)
+def test_interrupt_gives_intervals(make: Any, m: int, C: float, max_flips: int | None) -> None:
+    K, y, rows = make(m, 50)
+    certify(*make(8, 5), C, max_flips=1, engine="enumerate")
 
     def interrupt() -> None:
-        time.sleep(0.8)
+        time.sleep(1.0)
         os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
     thread = threading.Thread(target=interrupt)
     thread.start()
-    cert = certify(K, y, rows, 2.0, engine="enumerate")
+    cert = certify(K, y, rows, C, max_flips=max_flips, time_limit=600, engine="enumerate")
     thread.join()
     assert signal.getsignal(signal.SIGINT) is before
-    assert cert.settings["stopped"] == "interrupted"
+    assert cert.run.stopped == "interrupted"
     assert not cert.exact
-    assert np.all(cert.radius_lower <= cert.radius_upper)
-    assert np.all(cert.radius_lower >= 1)
-    assert np.any(cert.radius_upper < cert.never)
+    assert np.all((cert.radius_lower >= 1) & (cert.radius_lower <= cert.radius_upper))
+    if make is gaussian:
+        assert np.any(cert.radius_upper < cert.never)
 
 
-def test_runs_outside_the_main_thread() -> None:
-    K, y, rows = gaussian(8, 5)
+@KINDS
+def test_runs_outside_the_main_thread(make: Any, C: float) -> None:
+    K, y, rows = make(8, 5)
     results: list[Certificate] = []
-    thread = threading.Thread(target=lambda: results.append(certify(K, y, rows, 2.0)))
+    thread = threading.Thread(target=lambda: results.append(certify(K, y, rows, C, max_flips=3)))
     thread.start()
     thread.join()
     assert results[0].exact
 
 
-def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    from labelcert.engines import enumerate as module
+@KINDS
+def test_too_large_says_what_would_fit(make: Any, C: float) -> None:
+    K, y, rows = make(60, 5)
+    with pytest.raises(WorkTooLarge, match=r"max_flips=\d+ would fit.*time_limit=.*"):
+        certify(K, y, rows, C)
+    with pytest.raises(WorkTooLarge, match=r"max_flips=\d+ would fit"):
+        certify(K, y, rows, C, engine="relaxed")
 
+
+def test_too_large_names_the_relaxation_for_more_classes() -> None:
+    with pytest.raises(WorkTooLarge, match=r"max_flips=\d+ would fit.*time_limit=.*engine='relaxed'"):
+        certify(*blobs(60, 5), 5.0)
+
+
+def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(bits: np.ndarray) -> np.ndarray:
         return np.zeros(0, dtype=np.int64)
 
-    monkeypatch.setattr(module, "positions_of", wrong)
+    monkeypatch.setattr(ledger, "positions_of", wrong)
     K, y, rows = gaussian(8, 5)
     with pytest.warns(RuntimeWarning, match="contradict retraining"):
         cert = certify(K, y, rows, 2.0, engine="enumerate")
@@ -176,6 +201,6 @@ def test_singular_kernels_full_of_ties_are_decided_exactly(m: int) -> None:
     X = rng.integers(-2, 3, size=(m + 20, 3)).astype(float)
     K = X @ X.T
     cert = certify(K[:m, :m], rng.integers(0, 2, m), K[m:, :m], 1.0, max_flips=1, engine="enumerate")
-    assert cert.settings["kernel_shift"] == 0.0
+    assert cert.run.kernel_shift == 0.0
     assert cert.exact
     assert np.any(cert.radius_upper == 0)

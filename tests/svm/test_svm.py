@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.problems import gaussian
+from tests.helpers.problems import gaussian
 
+from labelcert.prediction.scoring import HingeScorer
 from labelcert.problem import Problem
+from labelcert.selfcheck.brute_force import _scale_to_optimum
 from labelcert.svm import train
+from labelcert.svm.error_bound import bound
 from labelcert.svm.exact import ExactSVM, in_range, is_psd, to_integers
-from labelcert.svm.pivoting import CAP, FREE, ZERO, bound, new_scratch, relabel, settle
-from labelcert.svm.scoring import HingeScorer
+from labelcert.svm.pivoting import CAP, FREE, ZERO, new_scratch, relabel, settle
 
 
 def gap(K: np.ndarray, y: np.ndarray, C: float, z: np.ndarray) -> float:
@@ -62,17 +64,13 @@ def test_relabel_follows_the_optimum(seed: int, C: float, dims: int) -> None:
         relabel(scorer.machine, s, y, int(i))
         settle(scorer.machine, s, y)
         tau, _ = bound(scorer.machine, s, y)
-        p, tau_cold = scorer.approximate(y)
-        assert np.all(np.abs(scorer.rows @ s.z - p) <= tau + tau_cold)
+        cold = scorer.train(y)
+        assert np.all(np.abs(scorer.rows @ s.z - scorer.scores(cold)) <= tau + cold.tau)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1e-3, 0.3, 1.0, 50.0]), st.booleans())
 def test_error_bound_holds_against_exact_scores(seed: int, C: float, degenerate: bool) -> None:
-    from fractions import Fraction
-
-    from labelcert.selfcheck import _scale_to_optimum
-
     rng = np.random.default_rng(seed)
     m = 7
     X = rng.integers(-2, 3, size=(m + 3, 3)).astype(float) if degenerate else rng.normal(size=(m + 3, 9))
@@ -81,7 +79,8 @@ def test_error_bound_holds_against_exact_scores(seed: int, C: float, degenerate:
     y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
     problem = Problem.build(K[:m, :m], np.array([0, 1] * 3 + [0]), K[m:, :m], C)
     scorer = HingeScorer(problem)
-    p, tau = scorer.approximate(y)
+    training = scorer.train(y)
+    p, tau = scorer.scores(training), training.tau
     Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
     Z = ExactSVM(problem.K_train, C).train(y, np.full(m, CAP, dtype=np.int8))
     assert Z is not None
@@ -95,14 +94,14 @@ def test_states_match_their_definition() -> None:
     K, labels, rows = gaussian(20, 3)
     problem = Problem.build(K, labels, rows, 1.0)
     scorer = HingeScorer(problem)
-    s = scorer._scratch
-    scorer.approximate(problem.y)
-    margin = problem.y * (K @ s.z)
-    alpha = problem.y * s.z
-    assert {ZERO, FREE, CAP} >= set(s.state.tolist())
-    assert np.all(alpha[s.state == ZERO] == 0)
-    assert np.allclose(alpha[s.state == CAP], 1.0)
-    assert np.allclose(margin[s.state == FREE], 1.0)
+    trained = scorer.train(problem.y)
+    assert trained.state is not None
+    margin = problem.y * (K @ trained.z)
+    alpha = problem.y * trained.z
+    assert {ZERO, FREE, CAP} >= set(trained.state.tolist())
+    assert np.all(alpha[trained.state == ZERO] == 0)
+    assert np.allclose(alpha[trained.state == CAP], 1.0)
+    assert np.allclose(margin[trained.state == FREE], 1.0)
 
 
 def test_exact_helpers() -> None:
@@ -134,7 +133,8 @@ def test_bound_does_not_believe_a_solution_that_does_not_fit_its_states() -> Non
     K, labels, rows = gaussian(12, 5, dims=1)
     problem = Problem.build(K, labels, rows, 10.0)
     scorer = HingeScorer(problem)
-    best, tau_best = scorer.approximate(problem.y)
+    training = scorer.train(problem.y)
+    best, tau_best = scorer.scores(training), training.tau
     rng = np.random.default_rng(0)
     s = scorer._scratch
     for _ in range(200):

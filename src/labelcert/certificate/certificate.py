@@ -464,7 +464,7 @@ class Certificate:
             and K >= 2
             and all(array.shape == n for array in node)
             and all(array.shape == budgets for array in curve)
-            and self.decision_values.shape in (n, (*n, K))
+            and self.decision_values.shape == (n if K == 2 else (*n, K))
             and len(self.node_attacks) == self.n_test
             and self.node_attacks.fits(m[0], K)
             and self.curve_attacks.fits(m[0], K)

@@ -44,26 +44,34 @@ def check(question: Question, findings: Findings) -> Checked:
     agreed = checker.predictor.predicted[question.nodes] == question.predicted
     upper, changes = findings.radius_upper.copy(), list(findings.radius_changes)
     becomes = np.full(upper.size, -1, dtype=np.int64)
-    dropped = 0
+    most = np.zeros(findings.curve_lower.size, dtype=np.int64)
     for change, members in _by_change(changes).items():
-        codes = problem.relabelled(change)
-        yes, _ = checker.predictor.changed(codes, question.nodes[members])
-        for t, proved in zip(members, yes & agreed[members], strict=True):
-            if proved and a.admits(change, int(upper[t])):
+        nodes = np.array(members)[upper[members] >= a.cost(change)]
+        if nodes.size and a.admits(change, a.never):
+            proved = nodes[checker.changed(change, nodes)[0] & agreed[nodes]]
+            codes = problem.relabelled(change)
+            for t in proved:
                 becomes[t] = checker.predictor.becomes(codes, int(question.nodes[t]))
-            else:
-                upper[t], changes[t] = a.never, None
-                dropped += 1
+            most[a.cost(change) :] = np.maximum(most[a.cost(change) :], proved.size)
+    refuted = [t for t, change in enumerate(changes) if change is not None and becomes[t] < 0]
+    for t in refuted:
+        upper[t], changes[t] = a.never, None
+    dropped = len(refuted)
     curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
-    changed = {change: checker.changed(change)[0] & agreed for change in dict.fromkeys(curve_changes)}
+    changed: dict[Relabelling, Bool] = {}
+    cheapest = upper.copy()
+    for change in dict.fromkeys(curve_changes):
+        if a.admits(change, a.never):  # each budget is compared below
+            changed[change] = checker.changed(change)[0] & agreed
+            cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))
     counts = {change: int(nodes.sum()) for change, nodes in changed.items()}
-    costs = {change: a.cost(change) if a.admits(change, a.never) else a.never for change in changed}
+    costs = {change: a.cost(change) for change in changed}
     for b, change in enumerate(curve_changes):
-        if counts[change] < curve_lower[b] or costs[change] > b:
+        if change not in changed or costs[change] > b or counts[change] < curve_lower[b]:
             curve_lower[b], curve_changes[b] = 0, NOTHING
             dropped += 1
     changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))
-    radius_lower, curve_upper = _reconciled(findings, upper, curve_lower, dropped)
+    radius_lower, curve_upper = _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped)
     kept = replace(
         findings,
         radius_lower=radius_lower,
@@ -85,15 +93,29 @@ def _by_change(changes: list[Relabelling | None]) -> dict[Relabelling, list[int]
     return members
 
 
-def _reconciled(findings: Findings, radius_upper: Int, curve_lower: Int, dropped: int) -> tuple[Int, Int]:
+def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> tuple[Int, Int]:
     """``(radius_lower, curve_upper)`` without those that a retrained witness contradicts.
 
     Witnesses are retrained with error bounds, so it is the proof that goes. That, and every witness dropped before,
     would be a bug: there is a warning.
+
+    Parameters
+    ----------
+    findings : Findings
+    cheapest : (n,) array
+        Cost of the cheapest witness, of a radius or of the curve, that changes each node.
+    most : (B + 1,) array
+        Number of nodes that some witness within each budget changes.
+    dropped : int
+        Witnesses that were dropped before.
     """
-    lower = np.where(findings.radius_lower > radius_upper, 0, findings.radius_lower)
-    upper = np.where(findings.curve_upper < curve_lower, findings.radius_lower.size, findings.curve_upper)
-    dropped += int(np.sum(lower < findings.radius_lower) + np.sum(upper > findings.curve_upper))
+    n = findings.radius_lower.size
+    refuted = findings.radius_lower > cheapest
+    lower = np.where(refuted, 0, findings.radius_lower)
+    upper = np.where(findings.curve_upper < most, n, findings.curve_upper)
+    dropped += int(refuted.sum() + np.sum(upper > findings.curve_upper))
+    if refuted.any():  # the curve may rest on these radii
+        upper[cheapest[refuted].min() :] = n
     if dropped:
         warnings.warn(
             f"{dropped} findings contradict retraining and were dropped; the certificate has open intervals. "

@@ -50,6 +50,9 @@ class OneVsRest(Predictor):
         wrong = np.flatnonzero((self.predicted >= 0) & (winner != self.predicted))
         high, low = self.decision[wrong, winner[wrong]], self.decision[wrong, self.predicted[wrong]]
         self.decision[wrong, winner[wrong]], self.decision[wrong, self.predicted[wrong]] = low, high
+        if problem.n_classes == 2:  # shown like the one score of Sign
+            tied = self.predicted == TIED
+            self.decision, self.shown = np.where(tied, 0.0, self.decision[:, 1]), np.where(tied, 1, self.shown)
 
     def scores(self, y: Float) -> tuple[Float, float]:
         """Scores of all nodes after training on ``y``, and one error bound for all of them."""

@@ -138,6 +138,31 @@ class Problem:
         codes[self.adversary.labels[change.positions]] = change.targets
         return codes
 
+    def after(self, change: Relabelling, free: Int) -> Problem | None:
+        """What is left to attack once a relabelling is made and, of the other labels, only some may still change.
+
+        Parameters
+        ----------
+        change : Relabelling
+        free : position array
+            The labels that may still change.
+
+        Returns
+        -------
+        Problem or None
+            None where the budgets do not pay for the relabelling.
+        """
+        a = self.adversary
+        caps = a.group_caps.copy()
+        groups = a.groups[change.positions]
+        np.subtract.at(caps, groups[groups >= 0], a.costs[change.positions][groups >= 0])
+        budget = self.max_flips - a.cost(change)
+        if budget < 0 or np.any(caps < 0):
+            return None
+        codes = self.relabelled(change)
+        adversary = replace(a.only(free), group_caps=caps)
+        return replace(self, codes=codes, labels=self.classes[codes], adversary=adversary, max_flips=budget)
+
     def one_vs_rest(self, c: int) -> Problem:
         """The two-class problem of class ``c`` (+1) against the rest (-1), under the same adversary.
 

@@ -233,8 +233,9 @@ class Adversary:
 
     def admits(self, change: Relabelling, budget: int) -> bool:
         """Whether the threat allows a relabelling within a budget: each label once, its target, and every price."""
-        p = change.positions
-        if np.unique(p).size != p.size or not self.targets[p, change.targets].all():
+        p, new = change.positions, change.targets
+        known = np.all((p >= 0) & (p < self.labels.size)) and np.all((new >= 0) & (new < self.targets.shape[1]))
+        if not known or np.unique(p).size != p.size or not self.targets[p, new].all():
             return False
         return self.affords(p, budget)
 

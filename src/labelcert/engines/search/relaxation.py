@@ -368,6 +368,7 @@ def narrow(
     ranges: Ranges,
     score: Float,
     *,
+    rounds: int = MAX_ROUNDS,
     over: Callable[[], bool] = lambda: False,
 ) -> Ranges:
     """Ranges of the attacks that change one node; empty ones prove that there are none.
@@ -376,7 +377,7 @@ def narrow(
     the ranges of the attacks that remain.
     """
     nothing = np.zeros_like(score)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(rounds):
         relaxation, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
         if bounds.evaluate(relaxation.suggest(score, nothing))[0] > 0.0:
             return ranges.emptied()

@@ -4,19 +4,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.multiclass.test_engines import blobs
+from tests.helpers.problems import blobs
 
-from labelcert.multiclass.panel import OPEN, TIED, Panel
+from labelcert.prediction import OPEN, TIED, OneVsRest, scoring
+from labelcert.prediction.scoring import Training
 from labelcert.problem import Problem
-from labelcert.selfcheck import _trainer
-from labelcert.svm import scoring
+from labelcert.problem.problem import signs_of
+from labelcert.selfcheck.brute_force import _trainer
 
 
 def exact_scores(problem: Problem, codes: np.ndarray) -> list[list[Fraction]]:
     Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
     rows = [[Fraction(v) for v in row] for row in problem.K_test.tolist()]
     train = _trainer(problem, Q, rows)
-    return [train(np.where(codes == c, 1.0, -1.0)) for c in range(problem.n_classes)]
+    return [train(signs_of(codes, c)) for c in range(problem.n_classes)]
 
 
 @pytest.mark.parametrize("loss", ["hinge", "square"])
@@ -27,23 +28,23 @@ def test_scores_of_different_classes_compare_as_fractions(loss: str, degenerate:
     K = X @ X.T
     K = (K + K.T) / 2
     problem = Problem.build(K[:9, :9], np.arange(9) % 3, K[9:, :9], 0.7, loss=loss)
-    panel = Panel(problem, linear=loss == "square")
+    models = OneVsRest(problem, linear=loss == "square")
     for _ in range(20):
         codes = rng.integers(0, 3, 9)
         truth = exact_scores(problem, codes)
         for t in range(5):
             for c, r in ((0, 1), (1, 2), (2, 0)):
                 sign = (truth[c][t] > truth[r][t]) - (truth[c][t] < truth[r][t])
-                assert panel.compare(codes, t, c, r) == sign
+                assert models.compare(codes, t, c, r) == sign
             high = max(scores[t] for scores in truth)
             best = [c for c in range(3) if truth[c][t] == high]
-            assert panel.leaders(codes, t, [0, 1, 2]) == (best, True)
+            assert models.leaders(codes, t, [0, 1, 2]) == (best, True)
 
 
 def test_linear_scores_at_the_cap_compare_as_fractions() -> None:
     K, y, rows = blobs(9, 6, classes=3)
     problem = Problem.build(K, y, rows, 1e-3)
-    linear, trained = Panel(problem, linear=True), Panel(problem, linear=False)
+    linear, trained = OneVsRest(problem, linear=True), OneVsRest(problem, linear=False)
     assert np.array_equal(linear.predicted, trained.predicted)
     assert np.allclose(linear.decision, trained.decision)
     rng = np.random.default_rng(0)
@@ -56,35 +57,35 @@ def test_linear_scores_at_the_cap_compare_as_fractions() -> None:
 def test_sharp_scores_are_within_their_bound() -> None:
     K, y, rows = blobs(10, 6)
     problem = Problem.build(K, y, rows, 50.0)
-    panel = Panel(problem, linear=False)
+    models = OneVsRest(problem, linear=False)
     truth = exact_scores(problem, problem.codes)
     for c in range(4):
-        found = panel.sharp_scores(panel.labels_of(problem.codes, c))
+        found = models.sharp_scores(signs_of(problem.codes, c))
         assert found is not None
         for t in range(6):
-            exact = truth[c][t] / Fraction(panel.scorer.scale[t])
+            exact = truth[c][t] / Fraction(models.scorer.scale[t])
             assert abs(Fraction(found[0][t]) - exact) <= Fraction(found[1])
 
 
 def test_ties_and_open_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = np.eye(3), ["a", "b", "c"], [[1.0, 1.0, 0.5], [1.0, 0.5, 0.5], [0.0, 0.0, 0.0]], 1.0
-    panel = Panel(Problem.build(*arrays), linear=False)
-    assert panel.predicted.tolist() == [TIED, 0, TIED]
-    assert panel.shown.tolist() == [0, 0, 0]
+    models = OneVsRest(Problem.build(*arrays), linear=False)
+    assert models.predicted.tolist() == [TIED, 0, TIED]
+    assert models.shown.tolist() == [0, 0, 0]
     monkeypatch.setattr(scoring, "EXACT_LIMIT", 2)
-    assert Panel(Problem.build(*arrays), linear=False).predicted.tolist() == [OPEN, 0, OPEN]
+    assert OneVsRest(Problem.build(*arrays), linear=False).predicted.tolist() == [OPEN, 0, OPEN]
 
 
 def test_changed_knows_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem.build(np.eye(3), ["a", "b", "c"], [[1.0, 0.75, 0.5], [0.0, 1.0, 0.0]], 1.0)
     tie = np.array([1, 1, 2])  # the first label moves to b: 1.75 against 0.5
     nodes = np.arange(2)
-    panel = Panel(problem, linear=False)
-    assert [v.tolist() for v in panel.changed(tie, nodes)] == [[True, False], [False, True]]
+    models = OneVsRest(problem, linear=False)
+    assert [v.tolist() for v in models.changed(tie, nodes)] == [[True, False], [False, True]]
     monkeypatch.setattr(scoring, "EXACT_LIMIT", 2)
-    panel = Panel(problem, linear=False)
-    panel.scorer.approximate = lambda y, nodes=None: (np.zeros(2), np.nan)  # type: ignore[method-assign]
-    panel._scores.clear()
-    yes, no = panel.changed(tie, nodes)
+    models = OneVsRest(problem, linear=False)
+    models.scorer.train = lambda y: Training(y, np.zeros(3), np.nan)  # type: ignore[method-assign]
+    models._scores.clear()
+    yes, no = models.changed(tie, nodes)
     assert not yes.any()
     assert not no.any()

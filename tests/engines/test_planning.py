@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.milp.test_solvers import solver
-from tests.problems import gaussian
+from tests.helpers.certificates import contains, same
+from tests.helpers.problems import blobs, gaussian, small_cap
 
-import labelcert.engines as engines
-import labelcert.engines.milp as milp
 from labelcert import Certificate, Threat, certify, load
-from labelcert.engines import Control, MilpWarning, Work, plan
+from labelcert.engines.base import Question, Work
+from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
+from labelcert.engines.planning import plan
+from labelcert.engines.search import MilpWarning, one_score
+from labelcert.engines.search import engine as search
+from labelcert.engines.search.searching import Searching
+from labelcert.engines.search.solvers import Answer, Limits, Status
 from labelcert.errors import InvalidInput, WorkTooLarge
-from labelcert.milp.solvers import Answer, Limits, Status
 from labelcert.problem import Problem
-
-__all__ = ["solver"]
 
 K, LABELS, ROWS = gaussian(9, 8, seed=132, dims=2)
 C = 0.5
-LINEAR_CAP = float(0.99 / np.abs(K).sum(axis=1).max())
-
-
-def same(a: Certificate, b: Certificate) -> None:
-    for name in ("radius_lower", "radius_upper", "collective_lower", "collective_upper"):
-        assert np.array_equal(getattr(a, name), getattr(b, name)), name
-
-
-def contains(part: Certificate, full: Certificate) -> None:
-    assert np.all(part.radius_lower <= full.radius_lower)
-    assert np.all(part.radius_upper >= full.radius_upper)
-    assert np.all(part.collective_lower <= full.collective_lower)
-    assert np.all(part.collective_upper >= full.collective_upper)
+LINEAR_CAP = small_cap(K)
 
 
 @pytest.fixture
@@ -53,8 +43,7 @@ def truth() -> Certificate:
 
 def names(name: str, cap: float, control: Control, **options: object) -> list[tuple[str, int]]:
     problem = Problem.build(K, LABELS, ROWS, cap, max_flips=3, **options)  # type: ignore[arg-type]
-    stages, _ = plan(name, problem, control)
-    return [(stage.engine.name, stage.max_flips) for stage in stages]
+    return [(stage.engine.name, stage.max_flips) for stage in plan(name, problem, control).stages]
 
 
 def test_plans() -> None:
@@ -63,8 +52,22 @@ def test_plans() -> None:
     assert names("auto", C, control, loss="square") == [("closed-form", 3)]
     assert names("auto", C, control) == [("enumerate", 3)]
     assert names("auto", C, Control(workers=1, time_limit=1e6)) == [("enumerate", 3)]
-    for name in ("enumerate", "milp", "milp-paper"):
+    for name in ("enumerate", "relaxed", "milp", "milp-paper"):
         assert names(name, C, control) == [(name, 3)]
+
+
+def test_plans_for_more_classes() -> None:
+    K, labels, rows = blobs(9, 8)
+
+    def stages(name: str, cap: float, **options: object) -> list[tuple[str, int]]:
+        problem = Problem.build(K, labels, rows, cap, max_flips=2, **options)  # type: ignore[arg-type]
+        return [(stage.engine.name, stage.max_flips) for stage in plan(name, problem, Control(workers=1)).stages]
+
+    assert stages("auto", small_cap(K)) == [("closed-form", 2)]
+    assert stages("auto", 5.0, loss="square") == [("closed-form", 2)]
+    assert stages("auto", 5.0) == [("enumerate", 2)]
+    for name in ("enumerate", "relaxed", "milp", "milp-paper"):
+        assert stages(name, 5.0) == [(name, 2)]
 
 
 @pytest.mark.usefixtures("slow_enumeration")
@@ -78,7 +81,7 @@ def test_plan_with_too_little_time() -> None:
 
 def test_plan_refuses() -> None:
     control = Control(workers=1)
-    with pytest.raises(InvalidInput, match="auto, closed-form, enumerate, milp, milp-paper"):
+    with pytest.raises(InvalidInput, match="auto, closed-form, enumerate, relaxed, milp, milp-paper"):
         names("simplex", C, control)
     with pytest.raises(InvalidInput, match="engine='closed-form' does not apply"):
         names("closed-form", C, control)
@@ -91,7 +94,7 @@ def test_plan_refuses() -> None:
 
 def test_reach_grows_with_time() -> None:
     problem = Problem.build(*gaussian(40, 2), 2.0)
-    question = engines.Question.ask(problem, Enumerate().scorer(problem))
+    question = Question.ask(Enumerate().predictor(problem))
     control = Control(workers=1)
     reached = [Enumerate().reach(question, control, seconds) for seconds in (0.0, 1e-2, 1.0, 1e15)]
     assert reached == sorted(reached)
@@ -101,11 +104,11 @@ def test_reach_grows_with_time() -> None:
 
 def test_one_stage_says_who_proved_what(truth: Certificate) -> None:
     assert truth.engine == "enumerate"
-    assert truth.settings["later_stages"] == []
+    assert [stage.engine for stage in truth.run.stages] == ["enumerate"]
     assert set(truth.radius_proved_by.tolist()) == {"enumerate"}
     assert set(truth.collective_proved_by[1:].tolist()) == {"enumerate"}
     closed = certify(K, LABELS, ROWS, LINEAR_CAP)
-    assert closed.settings["engine"] == "closed-form"
+    assert closed.engine == closed.settings["engine"] == "closed-form"
     assert set(closed.radius_proved_by.tolist()) == {"closed-form"}
 
 
@@ -122,16 +125,17 @@ def test_two_stages_give_what_enumeration_gives(
 ) -> None:
     """Whether the second stage retrains what the relaxation leaves, or asks the solver about it."""
     if not leaves:
-        monkeypatch.setattr(engines, "LEAF_SETS", 0)
+        monkeypatch.setattr(one_score, "LEAF_SETS", 0)
     cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
     same(cert, truth)
     assert cert.exact
-    assert cert.settings["engine"] == "enumerate + milp"
-    assert cert.settings["engine_asked"] == "auto"
-    [later] = cert.settings["later_stages"]
-    assert (later["engine"], later["max_flips"]) == ("milp", 3)
-    assert later["statistics"]["solver"].startswith("highs")
-    assert "trainings" in cert.settings["statistics"]
+    assert cert.engine == "enumerate + milp"
+    assert cert.run.engine_asked == "auto"
+    first, later = cert.run.stages
+    assert (first.engine, first.max_flips) == ("enumerate", 1)
+    assert (later.engine, later.max_flips) == ("milp", 3)
+    assert later.statistics["solver"].startswith("highs")
+    assert "trainings" in first.statistics
     for t, radius in enumerate(truth.radius_lower.tolist()):
         # What one flip changes was settled by the first stage; the rest could not be.
         assert cert.radius_proved_by[t] == ("enumerate" if radius == 1 else "milp")
@@ -150,7 +154,7 @@ def test_two_stages_under_a_threat_with_everything() -> None:
     )
     full = certify(K, LABELS, ROWS, C, max_flips=4, threat=threat, engine="enumerate")
     cert = certify(K, LABELS, ROWS, C, max_flips=4, threat=threat, time_limit=300.0, workers=1)
-    assert cert.settings["engine"] == "enumerate + milp"
+    assert cert.engine == "enumerate + milp"
     same(cert, full)
 
 
@@ -158,19 +162,20 @@ def test_two_stages_under_a_threat_with_everything() -> None:
 def test_no_second_stage_where_the_first_settles_everything() -> None:
     cert = certify(K, LABELS, ROWS, C, max_flips=1, time_limit=300.0)
     assert cert.exact
-    assert cert.settings["engine"] == "enumerate"
-    assert cert.settings["later_stages"] == []
+    assert cert.engine == "enumerate"
+    assert len(cert.run.stages) == 1
 
 
 @pytest.mark.usefixtures("slow_enumeration")
-def test_provenance_survives_a_file(tmp_path, truth: Certificate) -> None:  # type: ignore[no-untyped-def]
+def test_provenance_survives_a_file(tmp_path: Path, truth: Certificate) -> None:
     cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
     cert.save(tmp_path / "cert.npz")
     again = load(tmp_path / "cert.npz")
     same(again, truth)
     assert again.radius_proved_by.tolist() == cert.radius_proved_by.tolist()
     assert again.collective_proved_by.tolist() == cert.collective_proved_by.tolist()
-    assert again.settings["later_stages"] == cert.settings["later_stages"]
+    assert again.run == cert.run
+    assert again.settings == cert.settings
 
 
 @pytest.mark.usefixtures("slow_enumeration")
@@ -192,10 +197,10 @@ def test_a_broken_solver_in_the_second_stage_keeps_what_the_first_proved(
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(engines, "LEAF_SETS", 0)
-    monkeypatch.setattr(milp, "get_solver", lambda name: Broken())
-    monkeypatch.setattr(milp.relaxation, "narrow", lambda problem, ranges, score, over: ranges)
-    monkeypatch.setattr(milp.NodeSearch, "attack", lambda search: None)
+    monkeypatch.setattr(one_score, "LEAF_SETS", 0)
+    monkeypatch.setattr(search, "get_solver", lambda name: Broken())
+    monkeypatch.setattr(one_score.relaxation, "narrow", lambda problem, ranges, score, over: ranges)
+    monkeypatch.setattr(Searching, "attack", lambda self: None)
     with pytest.warns(MilpWarning):
         cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
     contains(cert, truth)
@@ -214,10 +219,10 @@ def test_tiny_limits_give_intervals(truth: Certificate, solver: str, engine: str
         cert = certify(K, LABELS, ROWS, C, max_flips=3, engine=engine, solver=solver, **limits)  # type: ignore[arg-type]
     contains(cert, truth)
     if "time_limit" in limits:
-        assert cert.settings["stopped"] == "time limit"
+        assert cert.run.stopped == "time limit"
         assert not cert.exact
     for name, seconds in limits.items():
-        assert cert.settings[name] == seconds
+        assert getattr(cert.run, name) == cert.settings[name] == seconds
 
 
 @pytest.mark.usefixtures("slow_enumeration")
@@ -234,9 +239,9 @@ def test_radii_alone(engine: str) -> None:
     assert np.array_equal(cert.radius_lower, part.radius_lower)
     assert np.array_equal(cert.radius_upper, part.radius_upper)
     contains(cert, part)
-    assert cert.settings["collective"] is False
+    assert cert.run.collective is False
     if engine != "auto":
-        assert all(record["node"] is not None for record in cert.settings["statistics"]["solves"])
+        assert all(record["node"] is not None for record in cert.run.stages[0].statistics["solves"])
 
 
 def test_radii_alone_in_closed_form() -> None:
@@ -244,7 +249,7 @@ def test_radii_alone_in_closed_form() -> None:
     radii = certify(K, LABELS, ROWS, LINEAR_CAP, collective=False)
     assert np.array_equal(radii.radius_lower, whole.radius_lower)
     contains(radii, whole)
-    assert radii.settings["statistics"]["score_updates_for_curve"] == 0.0
+    assert "score_updates_for_curve" not in radii.run.stages[0].statistics
 
 
 @pytest.mark.parametrize("value", ["cplex", "", None, 3])

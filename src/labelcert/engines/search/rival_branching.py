@@ -1,0 +1,296 @@
+"""Branch and bound of our own, for one model per class: as :mod:`~labelcert.engines.search.branching`, with moves.
+
+A label that matters to a pair of classes has up to three moves; a subtree fixes some labels to one move or to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Int
+from labelcert.certificate import Verdict
+from labelcert.engines.base import Findings, Question
+from labelcert.engines.control import Control
+from labelcert.engines.enumerate import Enumerate
+from labelcert.engines.search.branching import Effort
+from labelcert.engines.search.judging import UNDECIDED, Judgement
+from labelcert.engines.search.pairs import OWN, RIVAL, Pair, least_margins, multipliers, narrow_pair, screen
+from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges
+from labelcert.engines.search.relaxation import Relaxation
+from labelcert.problem import Problem, Relabelling
+
+LEAF_RELABELLINGS = 50_000
+"""A subtree with at most so many relabellings is a leaf: all of them are retrained."""
+
+
+class Part(NamedTuple):
+    """A subtree as a problem of its own: what is made already, which labels may still move, and what is left."""
+
+    made: Relabelling
+    free: Int
+    problem: Problem
+
+    @classmethod
+    def of(cls, problem: Problem, made: Relabelling, targets: Bool) -> Part | None:
+        """From the moves that are made and the (ν, K) classes that other labels may become; None: beyond the budget."""
+        may = targets.copy()
+        may[made.positions] = False
+        free = np.flatnonzero(may.any(axis=1)).astype(np.int64)
+        rest = problem.after(made, free)
+        if rest is None:
+            return None
+        return cls(made, free, replace(rest, adversary=replace(rest.adversary, targets=may[free])))
+
+    @property
+    def attacks(self) -> float:
+        """How many relabellings there are."""
+        a = self.problem.adversary
+        return a.count_sets(self.problem.max_flips, a.targets.sum(axis=1))
+
+    def whole(self, change: Relabelling) -> Relabelling:
+        """A relabelling of the rest, together with what is made already."""
+        inside = dict(zip(self.free[change.positions].tolist(), change.targets.tolist(), strict=True))
+        return Relabelling.of({**self.made.moves, **inside})
+
+    def retrain(self, question: Question, nodes: Int, control: Control) -> Findings:
+        """Enumerate all relabellings of the subtree that change more than what is made."""
+        part = Question(self.problem, question.predictor, question.nodes[nodes])
+        return Enumerate().run(part, control, Findings.nothing(part))
+
+
+def decide_rival(
+    question: Question,
+    pair: Pair,
+    row: Float,
+    t: int,
+    *,
+    deadline: float,
+    left_seconds: Callable[[], float],
+    effort: Effort,
+) -> Judgement:
+    """Whether a rival can win node ``t`` within the budget of a question."""
+    stack, undecided, root = [pair], False, True
+    while stack:
+        if left_seconds() <= 0.0:
+            return UNDECIDED
+        here = stack.pop()
+        effort.subtrees += 1
+        left = narrow_pair(here, row, left_seconds) if root else screen(here, row, left_seconds)
+        if left is None and root:
+            return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True)
+        root = False
+        part = None if left is None else _part(left)
+        if left is None or part is None:
+            continue
+        if part.attacks <= LEAF_RELABELLINGS:
+            effort.leaves += 1
+            found = _settle(question, part, t, deadline)
+            if found.verdict is Verdict.VULNERABLE:
+                return found
+            undecided = undecided or found.verdict is Verdict.UNKNOWN
+            continue
+        stack += _branches(left, part, row)
+    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proved=True)
+
+
+def _part(pair: Pair) -> Part | None:
+    """The relabellings that are left, as a problem."""
+    a = pair.problem.adversary
+    forced = ~_may_keep(pair)[a.labels] & (pair.left.sum(axis=1) == 1)
+    targets = np.zeros(a.targets.shape, dtype=bool)
+    for i, o in zip(*np.nonzero(pair.left), strict=True):
+        targets[i, pair.target(int(i), int(o))] = True
+    made = Relabelling.of({int(i): int(targets[i].argmax()) for i in np.flatnonzero(forced)})
+    return Part.of(replace(pair.problem, max_flips=pair.budget), made, targets)
+
+
+def _may_keep(pair: Pair) -> Bool:
+    return np.asarray(pair.ranges[OWN].possible[:, KEPT] & pair.ranges[RIVAL].possible[:, KEPT])
+
+
+def _settle(question: Question, part: Part, t: int, deadline: float) -> Judgement:
+    """Retrain all relabellings of a leaf."""
+    yes, no = question.changed(part.made, np.array([t]))
+    if yes[0]:
+        return Judgement(Verdict.VULNERABLE, part.made)
+    found = part.retrain(question, np.array([t]), Control(workers=1, deadline=deadline, collective=False))
+    change = found.radius_changes[0]
+    if change is not None and found.radius_upper[0] <= part.problem.max_flips:
+        return Judgement(Verdict.VULNERABLE, part.whole(change))
+    proved = bool(no[0]) and found.radius_lower[0] > part.problem.max_flips
+    return Judgement(Verdict.ROBUST if proved else Verdict.UNKNOWN, proved=True)
+
+
+def _branches(pair: Pair, part: Part, row: Float) -> list[Pair]:
+    """One label without a move, and with each of its moves; the most promising one comes last and is searched first."""
+    own, rival = (
+        multipliers(p, sign * row, _prices(p, r, sign * row))
+        for p, r, sign in zip(pair.parts, pair.ranges, (1.0, -1.0), strict=True)
+    )
+    _, with_move = least_margins(pair, own, rival)
+    values = np.where(pair.left, with_move, np.inf)[part.free]
+    i = int(part.free[int(values.min(axis=1).argmin())])
+    moves = np.flatnonzero(pair.left[i])
+    order = moves[np.argsort(-with_move[i, moves])]
+    return [_fixed(pair, i, None), *(_fixed(pair, i, int(o)) for o in order)]
+
+
+def _prices(part: Problem, ranges: Ranges, row: Float) -> Float:
+    """Multipliers of the tie ``f = Qz`` that a solver suggests for one model alone."""
+    return -Relaxation(part, ranges).suggest(row, np.zeros_like(row)).on_f[:, 0]
+
+
+def _fixed(pair: Pair, i: int, move: int | None) -> Pair:
+    """The relabellings in which label ``i`` makes one move, or none."""
+    left = pair.left.copy()
+    left[i] = False
+    label = pair.problem.adversary.labels[i]
+    ranges = []
+    for k in (OWN, RIVAL):
+        low = pair.ranges[k].low.copy()
+        toggled = move is not None and bool(pair.toggles[i, move, k])
+        low[label, KEPT if toggled else FLIPPED] = np.inf
+        ranges.append(replace(pair.ranges[k], low=low))
+    if move is not None:
+        left[i, move] = True
+    return replace(pair, left=left, ranges=(ranges[0], ranges[1]))
+
+
+class Subtree(NamedTuple):
+    """A set of relabellings: what is made, and what other labels may become.
+
+    Attributes
+    ----------
+    made : Relabelling
+    targets : (ν, K) array
+    alive : (n, K) array
+        Rivals that are not excluded, for each node.
+    """
+
+    made: Relabelling
+    targets: Bool
+    alive: Bool
+
+
+class RivalCounting:
+    """The most nodes that one relabelling within a budget changes.
+
+    Parameters
+    ----------
+    question : Question
+    parts : list of K problems
+        Each class against the rest.
+    ranges : list of K ranges
+        Proved for all relabellings within the budget.
+    rows : (n, m) array
+        Test rows of all nodes.
+    alive : (n, K) array
+        Rivals that are not excluded.
+    """
+
+    def __init__(
+        self, question: Question, parts: list[Problem], ranges: list[Ranges], rows: Float, alive: Bool
+    ) -> None:
+        self._question, self._parts, self._ranges, self._rows = question, parts, ranges, rows
+        self._alive = alive
+        self.effort = Effort()
+
+    def search(
+        self, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]], over: Callable[[], bool]
+    ) -> tuple[int, int]:
+        """Between which numbers the most lies, given a relabelling that changes ``best`` nodes."""
+        a = self._question.problem.adversary
+        stack = [Subtree(Relabelling.of({}), a.targets, self._alive)]
+        possible = best
+        while stack:
+            here = stack.pop()
+            if _count(here.alive) <= best:
+                continue
+            if over():
+                possible = max([possible, _count(here.alive), *(_count(other.alive) for other in stack)])
+                break
+            self.effort.subtrees += 1
+            part = Part.of(self._question.problem, here.made, here.targets)
+            if part is None:
+                continue
+            alive, values = self._still_alive(here)
+            if _count(alive) <= best:
+                continue
+            if part.attacks <= LEAF_RELABELLINGS:
+                self.effort.leaves += 1
+                lower, upper = self._leaf(part, alive, best, control, enter)
+                best, possible = max(best, lower), max(possible, upper)
+                continue
+            i = int(part.free[int(values[part.free].argmin())])
+            stack += self._halves(here._replace(alive=alive), i)
+        return best, max(best, possible)
+
+    def _halves(self, here: Subtree, i: int) -> list[Subtree]:
+        """One label that keeps its class, and with each of its moves."""
+        kept = here.targets.copy()
+        kept[i] = False
+        moved = [Subtree(here.made.plus(i, int(k)), kept, here.alive) for k in np.flatnonzero(here.targets[i])]
+        return [here._replace(targets=kept), *moved]
+
+    def _still_alive(self, here: Subtree) -> tuple[Bool, Float]:
+        """Rivals that the relaxation does not exclude, and the least margin with a move of each label."""
+        question = self._question
+        problem, a = question.problem, question.problem.adversary
+        targets = here.targets.copy()
+        targets[here.made.positions, here.made.targets] = True
+        narrower = replace(problem, adversary=replace(a, targets=targets))
+        ranges = [self._restricted(c, here, targets) for c in range(problem.n_classes)]
+        programs = [Relaxation(part, r) for part, r in zip(self._parts, ranges, strict=True)]
+        nothing = np.zeros(problem.m)
+        alive, least = here.alive.copy(), np.full(a.labels.size, np.inf)
+        source = problem.codes[a.labels]
+        for t in np.flatnonzero(alive.any(axis=1)).tolist():
+            own, row = int(question.predicted[t]), self._rows[t]
+            mine = programs[own].suggest(row, nothing)
+            for r in np.flatnonzero(alive[t]).tolist():
+                pair = Pair.of(narrower, own, r, (self._parts[own], self._parts[r]), (ranges[own], ranges[r]))
+                # Moves that are made between other classes are paid for, too.
+                elsewhere = ~np.isin(source[here.made.positions], (own, r)) & ~np.isin(here.made.targets, (own, r))
+                spent = int(a.costs[here.made.positions[elsewhere]].sum())
+                pair = replace(pair, budget=pair.budget - spent)
+                bound, with_move = least_margins(pair, mine, programs[r].suggest(-row, nothing))
+                alive[t, r] = not bound > 0.0
+                if alive[t, r]:
+                    least = np.minimum(least, np.where(pair.left, with_move, np.inf).min(axis=1))
+        return alive, least
+
+    def _restricted(self, c: int, here: Subtree, targets: Bool) -> Ranges:
+        """Ranges of one class in a subtree."""
+        problem, a = self._question.problem, self._question.problem.adversary
+        source = problem.codes[a.labels]
+        may = np.where(source == c, targets.any(axis=1), targets[:, c])
+        low = self._ranges[c].low.copy()
+        low[a.labels[~may], FLIPPED] = np.inf
+        made, new = here.made.positions, here.made.targets
+        toggled = (source[made] == c) | (new == c)
+        low[a.labels[made[toggled]], KEPT] = np.inf
+        low[a.labels[made[~toggled]], FLIPPED] = np.inf
+        return replace(self._ranges[c], low=low)
+
+    def _leaf(
+        self, part: Part, alive: Bool, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
+    ) -> tuple[int, int]:
+        """Retrain all relabellings of a subtree."""
+        nodes = np.flatnonzero(alive.any(axis=1))
+        yes, no = self._question.changed(part.made, nodes)
+        upper = int((~no).sum())
+        if int(yes.sum()) > best:
+            best = enter(part.made)[0]
+        found = part.retrain(self._question, nodes, control)
+        if int(found.curve_lower[-1]) > best:
+            best = enter(part.whole(found.curve_changes[-1]))[0]
+        return best, max(upper, int(found.curve_upper[-1]))
+
+
+def _count(alive: Bool) -> int:
+    """Nodes that some rival may win."""
+    return int(alive.any(axis=1).sum())
