@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from labelcert.prediction.linearity import always_at_cap, is_linear
 from tests.helpers.certificates import contains, same
 from tests.helpers.problems import blobs, gaussian, small_cap
 
 from labelcert import InvalidInput, Threat, certify
 from labelcert.engines.linear import counting
 from labelcert.engines.tables import sizes
-from labelcert.prediction.linearity import always_at_cap, is_linear
 from labelcert.problem import Problem
 
 
