@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labelcert.prediction.linearity import always_at_cap, is_linear
 from tests.helpers.certificates import contains, same
 from tests.helpers.problems import blobs, gaussian, small_cap
 
 from labelcert import InvalidInput, Threat, certify
 from labelcert.engines.linear import counting
 from labelcert.engines.tables import sizes
+from labelcert.prediction import is_linear
 from labelcert.problem import Problem
 
 
@@ -65,7 +65,7 @@ def test_linear_regime_is_proved_for_the_budget_at_hand() -> None:
     K, y, rows = gaussian(12, 5)
     C = 0.2
     problems = [Problem.build(K, y, rows, C, max_flips=b) for b in range(13)]
-    proved = [always_at_cap(p) for p in problems]
+    proved = [p.always_at_cap() for p in problems]
     assert proved == sorted(proved, reverse=True)
     assert [is_linear(p) for p in problems] == proved
     everywhere = C * np.abs(K).sum(axis=1).max() <= 1
