@@ -377,8 +377,9 @@ def test_files_are_complete_when_the_reader_goes_away(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert b"karate" in process.stdout.readline()
         process.stdout.close()
-        assert b"Traceback" not in process.stderr.read()
-        assert process.wait(timeout=120) == 0
+        errors = process.stderr.read().decode()
+        assert process.wait(timeout=120) == 0, errors
+        assert "Traceback" not in errors
     names = {path.name for path in (tmp_path / "o").iterdir()}
     files = {f"{model}-all{end}" for model in ("gcn", "sgc") for end in (".cert", "-nodes.csv", "-budgets.csv")}
     kinds = ("ratio", "radius", "graph", "takeovers-gcn", "takeovers-sgc")

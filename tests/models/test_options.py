@@ -174,7 +174,7 @@ def test_labelled_nodes_without_label_are_refused(random_graph: Callable[..., Gr
     labels = graph.labels.copy()
     labels[1] = -1
     unlabeled = Graph(graph.adjacency, graph.features, labels)
-    with pytest.raises(InvalidInput, match="1 of 2 have none; leave them out"):
+    with pytest.raises(InvalidInput, match=r"1 of 2 have none \(such as 1\); leave them out"):
         GCN().certify(unlabeled, [0, 1], [2])
 
 
