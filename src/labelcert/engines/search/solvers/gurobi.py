@@ -54,7 +54,7 @@ class GurobiSession:
         self._gp = gp
         self._env = env
         self._model = model
-        m = gp.MixedInteger(env=env)
+        m = gp.Model(env=env)
         kinds = np.where(model.integer, "I", "C")
         self._x = m.addMVar(model.lower.size, lb=model.lower, ub=model.upper, vtype=kinds)
         for sense, side in (("<", model.row_upper), (">", model.row_lower)):

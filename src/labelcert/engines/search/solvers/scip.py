@@ -37,7 +37,7 @@ class Scip:
 
     def version(self) -> str:
         """As SCIP says."""
-        m = self._scip.MixedInteger()
+        m = self._scip.Model()
         return f"{m.getMajorVersion()}.{m.getMinorVersion()}.{m.getTechVersion()}"
 
     def open(self, model: MixedInteger, threads: int) -> ScipSession:
@@ -50,7 +50,7 @@ class ScipSession:
 
     def __init__(self, scip: Any, model: MixedInteger) -> None:
         self._scip = scip
-        m = scip.MixedInteger()
+        m = scip.Model()
         m.hideOutput()
         self._x = [
             m.addVar(vtype="I" if whole else "C", lb=_finite(lower), ub=_finite(upper))
