@@ -1,0 +1,1 @@
+"""What tests share. Test modules import from here, never from each other."""
