@@ -1,4 +1,4 @@
-"""Problems of three classes, all their relabellings, and what these do to a margin."""
+"""Small problems for tests of the search, all their relabellings, and what these do to a margin."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from labelcert import Threat
+from labelcert import Certificate, Threat, certify
 from labelcert.problem import Problem, Relabelling
 from labelcert.problem.problem import signs_of
 from labelcert.svm.training import train
-from tests.helpers.problems import blobs
+from tests.helpers.problems import blobs, gaussian
 
 CLASS_THREATS = [
     Threat(),
@@ -27,6 +27,21 @@ CLASS_THREATS = [
 def class_problem(threat: Threat | None = None, *, m: int = 6, C: float = 2.0, max_flips: int = 2) -> Problem:
     """Three classes, four test nodes."""
     return Problem.build(*blobs(m, 4, classes=3), C, threat=threat, max_flips=max_flips)
+
+
+def mixed_problem(classes: int, *, max_flips: int = 2) -> Problem:
+    """Two or three classes, seven labels, six test nodes: some change by one flip, some by two, some by neither."""
+    if classes == 2:
+        return Problem.build(*gaussian(7, 6, seed=43), 2.0, max_flips=max_flips)
+    threat = Threat(trusted=np.arange(7) < 3)
+    return Problem.build(*blobs(7, 6, classes=3, seed=27), 1.0, threat=threat, max_flips=max_flips)
+
+
+def certify_problem(problem: Problem, engine: str, **options: Any) -> Certificate:
+    """The certificate of a problem, or of one that differs from it in some options."""
+    p = problem
+    arguments = {"threat": p.threat, "max_flips": p.max_flips, "loss": p.loss, **options}
+    return certify(p.K_train, p.labels, p.K_test, p.C, engine=engine, **arguments)
 
 
 def all_relabellings(problem: Problem, budget: int) -> list[Relabelling]:
