@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.helpers.relabellings import CLASS_THREATS, all_relabellings, class_problem, margin
+from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_problem, margin
 
 from labelcert import Threat
 from labelcert.engines.base import Question

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.helpers.certificates import contains
 from tests.helpers.problems import blobs, gaussian
+from tests.helpers.small_problems import certify_problem, mixed_problem
 from tests.helpers.solvers import (
     LIES,
     SILENT,
@@ -32,7 +33,6 @@ from labelcert.engines.search.solvers.highs import Highs
 from labelcert.problem import Problem
 
 ENGINES = ["milp", "milp-paper"]
-BUDGET = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,7 @@ class Setting:
     truth: Certificate
 
     def certify(self, engine: str, **options: Any) -> Certificate:
-        p = self.problem
-        arguments = {"threat": p.threat, "max_flips": BUDGET, **options}
-        return certify(p.K_train, p.labels, p.K_test, p.C, engine=engine, **arguments)
+        return certify_problem(self.problem, engine, **options)
 
     def programs_per_node(self, engine: str) -> int:
         """The paper has one program for each node, the compact formulation one for each rival."""
@@ -57,13 +55,8 @@ class Setting:
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def setting(request: pytest.FixtureRequest) -> Setting:
-    if request.param == 2:
-        K, labels, rows = gaussian(7, 6, seed=43)
-        problem = Problem.build(K, labels, rows, 2.0, max_flips=BUDGET)
-    else:
-        K, labels, rows = blobs(7, 6, classes=3, seed=27)
-        problem = Problem.build(K, labels, rows, 1.0, threat=Threat(trusted=np.arange(7) < 3), max_flips=BUDGET)
-    truth = Setting(problem, None).certify("enumerate")  # type: ignore[arg-type]
+    problem = mixed_problem(request.param)
+    truth = certify_problem(problem, "enumerate")
     # There is something to get wrong in both directions, at both budgets.
     assert {1, 2, 3} <= set(truth.radius_lower.tolist())
     return Setting(problem, truth)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers.relabellings import CLASS_THREATS, all_relabellings, class_problem, margin
+from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_problem, margin
 
 from labelcert import Threat
 from labelcert.engines.search import relaxation
