@@ -24,7 +24,7 @@ BUDGET = 2
 def problem(request: pytest.FixtureRequest) -> Problem:
     classes, loss = request.param
     p = mixed_problem(classes)
-    return Problem.build(p.K_train, p.labels, p.K_test, 1.0, threat=p.threat, max_flips=BUDGET, loss=loss)
+    return Problem.build(p.K_train, p.labels, p.K_test[:4], 1.0, threat=p.threat, max_flips=BUDGET, loss=loss)
 
 
 @pytest.fixture(scope="module")

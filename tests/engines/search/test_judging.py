@@ -55,11 +55,12 @@ class Setting:
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def setting(request: pytest.FixtureRequest) -> Setting:
-    problem = mixed_problem(request.param)
-    truth = certify_problem(problem, "enumerate")
+    p = mixed_problem(request.param)
+    radius = certify_problem(p, "enumerate").radius_lower.tolist()
     # There is something to get wrong in both directions, at both budgets.
-    assert {1, 2, 3} <= set(truth.radius_lower.tolist())
-    return Setting(problem, truth)
+    rows = p.K_test[[radius.index(1), radius.index(2), radius.index(3)]]
+    problem = Problem.build(p.K_train, p.labels, rows, p.C, threat=p.threat, max_flips=p.max_flips)
+    return Setting(problem, certify_problem(problem, "enumerate"))
 
 
 @pytest.fixture
@@ -237,9 +238,11 @@ def test_near_ties_are_excluded_one_by_one_up_to_a_limit(
     assert 1 < max(len(asked.rows) for asked in fake.solves) <= 3
 
 
+@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str) -> None:
+def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, classes: int, engine: str) -> None:
     """One solve in three breaks; the rest comes from a real solver."""
+    problem = mixed_problem(classes, max_flips=1)
     count = 0
 
     def reply(asked: Asked) -> Answer:
@@ -250,19 +253,21 @@ def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, s
         return Highs().open(asked.model, 1).solve(asked.cost, Limits(), None, asked.rows)
 
     leave_it_to_the_solver(monkeypatch)
-    faking(monkeypatch, setting, reply)
+    install(monkeypatch, Fake(problem, reply))
     with pytest.warns(MilpWarning):
-        cert = setting.certify(engine, workers=1, max_flips=1)
-    contains(cert, setting.certify("enumerate", max_flips=1))
+        cert = certify_problem(problem, engine, workers=1)
+    contains(cert, certify_problem(problem, "enumerate"))
     assert any("fake failed" in complaint for complaint in not_believed(cert))
     assert not cert.exact
     assert np.any(cert.radius_lower == 2)
 
 
-def test_many_complaints_are_summed_up(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
-    faking(monkeypatch, setting, UNBELIEVABLE["failed"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_many_complaints_are_summed_up(monkeypatch: pytest.MonkeyPatch, classes: int) -> None:
+    problem = mixed_problem(classes)
+    install(monkeypatch, Fake(problem, UNBELIEVABLE["failed"]))
     with pytest.warns(MilpWarning) as caught:
-        setting.certify("milp-paper")
+        certify_problem(problem, "milp-paper")
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 6
     assert "answers more" in messages[-1]
@@ -310,9 +315,11 @@ def test_lies_open_intervals(
     monkeypatch: pytest.MonkeyPatch,
     caught: list[warnings.WarningMessage],
 ) -> None:
-    truth = certify(*arrays, max_flips=2, engine="enumerate")
+    K, labels, rows, C = arrays
+    rows = rows if engine == "milp" else rows[:2]
+    truth = certify(K, labels, rows, C, max_flips=2, engine="enumerate")
     install(monkeypatch, Liar(LIES[lie]))
-    cert = certify(*arrays, max_flips=2, engine=engine, workers=1, collective=False)
+    cert = certify(K, labels, rows, C, max_flips=2, engine=engine, workers=1, collective=False)
     contains(cert, truth)
     open_ = np.any((cert.radius_lower <= 2) & (cert.radius_lower < cert.radius_upper))
     assert not open_ or lie == "vulnerable" or any(w.category is MilpWarning for w in caught)
