@@ -193,6 +193,12 @@ def test_a_short_time_limit_makes_two_stages(problem: Problem, truth: Certificat
     assert set(cert.collective_proved_by[2:].tolist()) <= {"milp"}
 
 
+def test_a_long_time_limit_makes_one_stage(problem: Problem, truth: Certificate) -> None:
+    cert = certify_problem(problem, "auto", time_limit=100.0)
+    assert cert.engine == "enumerate"
+    same(cert, truth)
+
+
 @pytest.mark.usefixtures("slow_enumeration")
 def test_a_broken_solver_in_the_second_stage_keeps_what_the_first_proved(
     problem: Problem, truth: Certificate, monkeypatch: pytest.MonkeyPatch
