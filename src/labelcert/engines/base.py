@@ -61,6 +61,12 @@ class Question:
         """(K + 1,) nodes predicted as class c are ``segments[c]..segments[c + 1]``."""
         return np.searchsorted(self.predicted, np.arange(self.problem.n_classes + 1)).astype(np.int64)
 
+    @property
+    def contrary(self) -> Bool:
+        """(n,) nodes whose prediction was given and is not the model's own: the clean labels change them already."""
+        given = self.predictor.contrary
+        return np.zeros(self.nodes.size, dtype=bool) if given is None else given[self.nodes]
+
     def changed(self, change: Relabelling, nodes: Int | None = None) -> tuple[Bool, Bool]:
         """Of these nodes (or some of them): provably changed, and provably unchanged."""
         return self.predictor.changed(
@@ -102,9 +108,7 @@ class Findings:
         n, budget = question.nodes.size, question.budget
         lower = np.ones(n, dtype=np.int64)
         curve_upper = np.full(budget + 1, n, dtype=np.int64)
-        contrary = question.predictor.contrary
-        if contrary is not None:
-            lower[contrary[question.nodes]] = 0
+        lower[question.contrary] = 0
         curve_upper[0] = int((lower == 0).sum())
         return cls(
             radius_lower=lower,

@@ -92,6 +92,8 @@ def _stages(engine: Engine, question: Question, control: Control, work: Work) ->
     if in_time or question.predictor.linear or not followers:
         return (Stage(engine, most),)
     assert control.time_limit is not None
+    for follower in followers:
+        follower.estimate(question, control)  # fails now, and not after the first stage, where a solver is missing
     first = engine.reach(question, control, SHARE_OF_FIRST * control.time_limit)
     return (Stage(engine, first), *(Stage(follower, most) for follower in followers))
 

@@ -111,7 +111,7 @@ class Relaxed:
         least = low[own, :, columns].T
         high[own, :, columns] = -np.inf
         robust = least > high.max(axis=0)
-        robust[0] = True  # the clean predictions are decided
+        robust[0] = ~question.contrary  # the clean predictions are decided
         fails = np.where((~robust).any(axis=0), (~robust).argmax(axis=0), budget + 1)
         return np.minimum(fails, min(frontier, budget + 1)).astype(np.int64)
 

@@ -51,7 +51,8 @@ def brute_force(case: Case) -> Truth:
     trained: dict[tuple[float, ...], list[Fraction]] = {}
     train = _trainer(problem, Q, rows)
     classes = sorted(set(case.labels.tolist()))
-    n, K, budget = len(rows), len(classes), problem.max_flips
+    n, m, K, budget = len(rows), problem.m, len(classes), problem.max_flips
+    C = Fraction(problem.C)
 
     def scores(labels: list[Any]) -> list[list[Fraction]]:
         out = []
@@ -95,7 +96,7 @@ def brute_force(case: Case) -> Truth:
         else _relaxed_radius(
             [min(least[c][t][: b + 1]) for b in range(budget + 1)],
             [max(max(largest[r][t][: b + 1]) for r in range(K) if r != c) for b in range(budget + 1)],
-            max(abs(p[t]) for p in trained.values()),
+            max(abs(p[t]) for p in trained.values()) / 10**5 + 2 * m * C * sum(map(abs, rows[t])) / 10**12,
         )
         for t, c in enumerate(predicted)
     ]
@@ -103,11 +104,15 @@ def brute_force(case: Case) -> Truth:
     return Truth(radius=radius, curve=curve, relaxed=relaxed, predicted=predicted, changed_by=changed_by)
 
 
-def _relaxed_radius(low: list[Fraction], high: list[Fraction], scale: Fraction) -> tuple[int, int]:
-    """The least budget at which the scores of two classes can meet, and the least at which they come close."""
+def _relaxed_radius(low: list[Fraction], high: list[Fraction], close: Fraction) -> tuple[int, int]:
+    """The least budget at which the scores of two classes can meet, and the least at which they come close.
+
+    Close is what rounding may hide: a little of the largest score, and very little of the largest score that the cap
+    admits, since sums that cancel are no more accurate than their terms.
+    """
     budgets = range(len(low))
     meet = next((b for b in budgets if low[b] <= high[b]), len(low))
-    return meet, next((b for b in budgets if low[b] - high[b] <= scale / 10**5), len(low))
+    return meet, next((b for b in budgets if low[b] - high[b] <= close), len(low))
 
 
 def _trainer(

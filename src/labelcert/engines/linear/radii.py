@@ -153,7 +153,7 @@ def relaxed_radii(question: Question) -> Int:
         most = clean[None, :] + Spending(-gains, part.adversary, budget).by_budget()
         up[:, ~own] = np.maximum(up, most)[:, ~own]
     robust = down - up > errors[None, :]
-    robust[0] = True  # the clean predictions are decided
+    robust[0] = ~question.contrary  # the clean predictions are decided
     return np.minimum(budget + 1, first_row(~robust))
 
 

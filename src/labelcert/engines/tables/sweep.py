@@ -88,9 +88,12 @@ class Sweep:
         self._tau = np.empty(slots, dtype=np.float32)
         self.radius = np.full(n, self._never, dtype=np.int64)
         self.changes: list[Relabelling | None] = [None] * n
+        for t in np.flatnonzero(question.contrary).tolist():
+            self.radius[t], self.changes[t] = 0, NOTHING
         self._open_radius = np.full(n, self._never, dtype=np.int64)
         self._frontier = self.budget + 1
         self._most = np.zeros(self.budget + 1, dtype=np.int64)
+        self._most[0] = question.contrary.sum()
         self._most_changes: list[Relabelling] = [NOTHING] * (self.budget + 1)
         self._open_most = np.zeros(self.budget + 1, dtype=np.int64)
         self._curve_frontier = self.budget + 1

@@ -4,12 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.problems import gaussian
+from tests.helpers.problems import gaussian
 
 from labelcert import Threat
-from labelcert.milp.model import INF, Builder, add_budget, add_collective
-from labelcert.problem import Problem
-from labelcert.threat import Adversary
+from labelcert.engines.search.mixed_integer import INF, Builder, add_budget, add_collective
+from labelcert.problem import Adversary, Problem
 
 
 def adversary(threat: Threat, m: int = 6) -> Adversary:
@@ -74,6 +73,15 @@ def test_a_program_without_rows() -> None:
     model = b.build()
     assert model.size == (0, 2)
     assert model.violation(np.array([0.5, 2.0])) == 1.0
+
+
+def test_large_numbers_are_beyond_a_solvers_tolerance() -> None:
+    """float64 resolves a row up to its largest sum times the unit roundoff."""
+    for size, fits in ((1.0, True), (1e5, True), (1e8, False)):
+        b = Builder()
+        x = b.variables("x", 2, 0.0, 1.0)
+        b.constrain("sum", [(x, np.full((1, 2), size))], upper=1.0)
+        assert b.build().resolvable(1e-9) == fits
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.milp.test_solvers import solver
-from tests.problems import gaussian
+from tests.helpers.problems import gaussian
 
 from labelcert import Threat
 from labelcert.engines.base import Question
-from labelcert.engines.counting import linear_errors
-from labelcert.milp.model import Model
-from labelcert.milp.programs import Program, compact_program, linear_program, paper_program
-from labelcert.milp.relaxation import ball_ranges, proved_ranges, trivial_ranges
-from labelcert.milp.solvers import Limits, Status, get_solver
-from labelcert.problem import Problem
-from labelcert.svm.scoring import HingeScorer, LinearScorer
+from labelcert.engines.linear.radii import margin_errors
+from labelcert.engines.search.mixed_integer import MixedInteger
+from labelcert.engines.search.programs import Program, compact_program, linear_program, paper_program
+from labelcert.engines.search.ranges import ball_ranges, trivial_ranges
+from labelcert.engines.search.relaxation import proved_ranges
+from labelcert.engines.search.solvers import Limits, SolverUnavailable, Status, get_solver
+from labelcert.errors import MissingExtra
+from labelcert.prediction import Sign
+from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.problem.problem import signs_of
 from labelcert.svm.training import train
-
-__all__ = ["solver"]
 
 THREATS = [
     Threat(),
@@ -39,9 +39,19 @@ SOLVED_THREATS = [
 CAPS = [0.3, 2.0, 20.0]
 
 
+@pytest.fixture(params=["highs", "gurobi", pytest.param("scip", marks=pytest.mark.long)])
+def paper_solver(request: pytest.FixtureRequest) -> str:
+    """For the paper's programs, on which SCIP takes its time."""
+    try:
+        get_solver(request.param)
+    except (MissingExtra, SolverUnavailable) as error:
+        pytest.skip(str(error))
+    return str(request.param)
+
+
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    flips: np.ndarray
+    change: Relabelling
     y: np.ndarray
     z: np.ndarray
 
@@ -49,21 +59,36 @@ class Labelling:
 def make(threat: Threat | None = None, C: float = 2.0, max_flips: int | None = None, m: int = 6) -> Question:
     K, labels, rows = gaussian(m, 4, dims=2)
     problem = Problem.build(K, labels, rows, C, threat=threat, max_flips=max_flips)
-    return Question.ask(problem, HingeScorer(problem))
+    return Question.ask(Sign(problem, linear=False))
+
+
+def signed_rows(question: Question) -> np.ndarray:
+    assert isinstance(question.predictor, Sign)
+    return question.predictor.signed_rows(question.nodes)
+
+
+def changes(problem: Problem) -> list[Relabelling]:
+    """All of them, within any budget or not."""
+    a = problem.adversary
+    chosen = itertools.product([False, True], repeat=a.labels.size)
+    return [a.flipped(np.flatnonzero(flips).astype(np.int64)) for flips in chosen]
+
+
+def labels_after(problem: Problem, change: Relabelling) -> np.ndarray:
+    return signs_of(problem.relabelled(change), 1)
 
 
 def labellings(question: Question) -> list[Labelling]:
     """All of them, admissible or not."""
     problem = question.problem
     found = []
-    for chosen in itertools.product([False, True], repeat=problem.adversary.labels.size):
-        flips = np.flatnonzero(chosen).astype(np.int64)
-        y = question.flip(flips)
-        found.append(Labelling(flips, y, train(problem.K_train, y, problem.C)))
+    for change in changes(problem):
+        y = labels_after(problem, change)
+        found.append(Labelling(change, y, train(problem.K_train, y, problem.C)))
     return found
 
 
-def paper_point(problem: Problem, model: Model, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+def paper_point(problem: Problem, model: MixedInteger, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """The paper's variables, from its definitions."""
     alpha = y * z
     margin = y * (problem.K_train @ z)
@@ -99,17 +124,17 @@ def test_trained_points_of_admissible_labellings_are_feasible_and_no_others(thre
             )
         ]
         for labelling in everything:
-            points = [(program, program.point(labelling.y)) for program in compact]
+            points = [(program, program.point(labelling.change)) for program in compact]
             points.append((paper, paper_point(problem, paper.model, labelling.y, labelling.z)))
             for program, x in points:
                 assert x is not None
-                assert program.attack(x).tolist() == labelling.flips.tolist()
+                assert program.change(x) == labelling.change
                 assert program.unit * x[program.z] == pytest.approx(labelling.z, abs=1e-9 * C)
-                if problem.adversary.affords(labelling.flips, budget):
+                if problem.adversary.admits(labelling.change, budget):
                     assert program.model.violation(x) < 1e-7
                 else:
                     assert program.model.violation(x) > 0.5
-    assert paper.point(problem.y) is None
+    assert paper.point(NOTHING) is None
 
 
 @pytest.mark.parametrize("C", CAPS)
@@ -128,68 +153,88 @@ def test_no_other_model_than_the_trained_one_is_feasible(solver: str, C: float) 
         session.close()
 
 
+def check_minimum(solver: str, question: Question, program: Program, budget: int) -> None:
+    problem, rows = question.problem, signed_rows(question)
+    within = [one for one in labellings(question) if problem.adversary.admits(one.change, budget)]
+    session = get_solver(solver).open(program.model, 1)
+    for t in range(2):
+        scores = rows[:, t]
+        answer = session.solve(program.score_cost(scores), Limits())
+        best = min(float(scores @ one.z) for one in within)
+        assert answer.status is Status.OPTIMAL
+        assert answer.x is not None
+        assert program.unit * answer.objective == pytest.approx(best, abs=1e-6)
+        [same] = [one for one in within if one.change == program.change(answer.x)]
+        assert float(scores @ same.z) == pytest.approx(best, abs=1e-6)
+    session.close()
+
+
 @pytest.mark.parametrize("threat", SOLVED_THREATS, ids=repr)
 def test_minimum_over_labellings_is_the_optimum(solver: str, threat: Threat) -> None:
     question = make(threat, m=5)
-    problem = question.problem
-    budget = 2
-    within = [one for one in labellings(question) if problem.adversary.affords(one.flips, budget)]
-    for program in (compact_program(problem, proved_ranges(problem, budget)[0]), paper_program(problem, budget)):
-        session = get_solver(solver).open(program.model, 1)
-        for t in range(2):
-            scores = question.scores[:, t]
-            answer = session.solve(program.score_cost(scores), Limits())
-            best = min(float(scores @ one.z) for one in within)
-            assert answer.status is Status.OPTIMAL
-            assert answer.x is not None
-            assert program.unit * answer.objective == pytest.approx(best, abs=1e-6)
-            attack = program.attack(answer.x)
-            [same] = [one for one in within if one.flips.tolist() == attack.tolist()]
-            assert float(scores @ same.z) == pytest.approx(best, abs=1e-6)
-        session.close()
+    ranges, _ = proved_ranges(question.problem, 2)
+    check_minimum(solver, question, compact_program(question.problem, ranges), 2)
 
 
-def collective_programs(question: Question, budget: int) -> list[tuple[Program, float]]:
-    problem = question.problem
-    rows = question.scores
-    ranges, _ = proved_ranges(problem, budget)
-    return [
-        (compact_program(problem, ranges, (rows, np.abs(rows).sum(axis=0))), problem.C),
-        (paper_program(problem, budget, rows), 1.0),
-    ]
+@pytest.mark.parametrize("threat", SOLVED_THREATS, ids=repr)
+def test_minimum_over_labellings_is_the_optimum_of_the_papers_program(paper_solver: str, threat: Threat) -> None:
+    question = make(threat, m=5)
+    check_minimum(paper_solver, question, paper_program(question.problem, 2), 2)
+
+
+def check_most(solver: str, question: Question, program: Program, budget: int) -> None:
+    problem, rows = question.problem, signed_rows(question)
+    within = [one for one in labellings(question) if problem.adversary.admits(one.change, budget)]
+    most = max(int((rows.T @ one.z <= 0).sum()) for one in within)
+    assert program.model.columns["c"].size == rows.shape[1]
+    session = get_solver(solver).open(program.model, 1)
+    answer = session.solve(program.model.cost, Limits())
+    session.close()
+    assert answer.status is Status.OPTIMAL
+    assert answer.x is not None
+    assert -answer.objective == pytest.approx(most, abs=1e-6)
+    y = labels_after(problem, program.change(answer.x))
+    assert (rows.T @ train(problem.K_train, y, problem.C) <= 0).sum() == most
+
+
+def collective_program(question: Question, budget: int) -> Program:
+    rows = signed_rows(question)
+    ranges, _ = proved_ranges(question.problem, budget)
+    return compact_program(question.problem, ranges, (rows, np.abs(rows).sum(axis=0)))
 
 
 @pytest.mark.parametrize("threat", SOLVED_THREATS[:2], ids=repr)
-def test_most_nodes_that_one_labelling_changes(solver: str, threat: Threat) -> None:
+@pytest.mark.parametrize("budget", [1, 3])
+def test_most_nodes_that_one_labelling_changes(solver: str, threat: Threat, budget: int) -> None:
     question = make(threat, m=5)
-    problem = question.problem
-    for budget in (1, 3):
-        within = [one for one in labellings(question) if problem.adversary.affords(one.flips, budget)]
-        most = max(int((question.scores.T @ one.z <= 0).sum()) for one in within)
-        for program, unit in collective_programs(question, budget):
-            assert program.unit == unit
-            assert program.changed is not None
-            session = get_solver(solver).open(program.model, 1)
-            answer = session.solve(program.model.cost, Limits())
-            session.close()
-            assert answer.status is Status.OPTIMAL
-            assert answer.x is not None
-            assert -answer.objective == pytest.approx(most, abs=1e-6)
-            y = question.flip(program.attack(answer.x))
-            assert (question.scores.T @ train(problem.K_train, y, problem.C) <= 0).sum() == most
+    program = collective_program(question, budget)
+    assert program.unit == question.problem.C
+    check_most(solver, question, program, budget)
+
+
+@pytest.mark.parametrize("threat", SOLVED_THREATS[:2], ids=repr)
+@pytest.mark.parametrize("budget", [1, 3])
+def test_most_nodes_that_one_labelling_changes_in_the_papers_program(
+    paper_solver: str, threat: Threat, budget: int
+) -> None:
+    question = make(threat, m=5)
+    program = paper_program(question.problem, budget, signed_rows(question))
+    assert program.unit == 1.0
+    check_most(paper_solver, question, program, budget)
 
 
 def test_points_of_collective_programs_count_the_changed_nodes() -> None:
     question = make()
+    rows = signed_rows(question)
     budget = 3
-    program, _ = collective_programs(question, budget)[0]
+    program = collective_program(question, budget)
     counts = set()
     for one in labellings(question):
-        if one.flips.size <= budget:
-            x = program.point(one.y)
+        if len(one.change) <= budget:
+            x = program.point(one.change)
             assert x is not None
             assert program.model.violation(x) < 1e-7
-            count = int((question.scores.T @ one.z <= 0).sum())
+            count = int((rows.T @ one.z <= 0).sum())
             assert program.model.cost @ x == -count
             counts.add(count)
     assert len(counts) > 1
@@ -199,17 +244,17 @@ def test_points_of_collective_programs_count_the_changed_nodes() -> None:
 def test_linear_program(solver: str, threat: Threat) -> None:
     K, labels, rows = gaussian(6, 4, dims=2)
     problem = Problem.build(K, labels, rows, 1.0, threat=threat, loss="square")
-    question = Question.ask(problem, LinearScorer(problem))
+    question = Question.ask(Sign(problem, linear=True))
+    signed = signed_rows(question)
     for budget in (1, 3):
-        program = linear_program(problem, budget, question.scores, linear_errors(question))
+        program = linear_program(problem, budget, signed, margin_errors(question))
         most = 0
-        for chosen in itertools.product([False, True], repeat=problem.adversary.labels.size):
-            flips = np.flatnonzero(chosen).astype(np.int64)
-            x = program.point(question.flip(flips))
+        for change in changes(problem):
+            x = program.point(change)
             assert x is not None
-            assert program.attack(x).tolist() == flips.tolist()
-            count = int((question.scores.T @ question.flip(flips) <= 0).sum())
-            if problem.adversary.affords(flips, budget):
+            assert program.change(x) == change
+            count = int((signed.T @ labels_after(problem, change) <= 0).sum())
+            if problem.adversary.admits(change, budget):
                 assert program.model.violation(x) < 1e-9
                 assert program.model.cost @ x == -count
                 most = max(most, count)
@@ -230,33 +275,40 @@ def test_without_excludes_one_attack_and_no_other(threat: Threat) -> None:
     everything = labellings(question)
     compact = compact_program(problem, trivial_ranges(problem, budget))
     paper = paper_program(problem, budget)
-    linear = linear_program(problem, budget, question.scores, np.zeros(question.nodes.size))
+    linear = linear_program(problem, budget, signed_rows(question), np.zeros(question.nodes.size))
 
     def point(program: Program, one: Labelling) -> Any:
-        return paper_point(problem, program.model, one.y, one.z) if program is paper else program.point(one.y)
+        return paper_point(problem, program.model, one.y, one.z) if program is paper else program.point(one.change)
 
     for program in (compact, paper, linear):
         points = [point(program, one) for one in everything]
         for k, excluded in enumerate(everything):
-            row = program.without(excluded.flips)
+            row = program.without(excluded.change)
             for j, x in enumerate(points):
                 assert (row.coefficients @ x[row.columns] <= row.upper) == (j != k)
 
 
+def check_ranking(solver: str, question: Question, program: Program) -> None:
+    scores = signed_rows(question)[:, 0]
+    ranked = sorted(float(scores @ one.z) for one in labellings(question) if len(one.change) <= 2)
+    session = get_solver(solver).open(program.model, 1)
+    rows = []
+    for expected in ranked[:3]:
+        answer = session.solve(program.score_cost(scores), Limits(), rows=rows)
+        assert answer.x is not None
+        assert program.unit * answer.objective == pytest.approx(expected, abs=1e-6)
+        rows.append(program.without(program.change(answer.x)))
+    session.close()
+
+
 def test_excluding_the_best_attack_leads_to_the_second_best(solver: str) -> None:
     question = make(m=4)
-    problem = question.problem
-    scores = question.scores[:, 0]
-    ranked = sorted(float(scores @ one.z) for one in labellings(question) if one.flips.size <= 2)
-    for program in (compact_program(problem, proved_ranges(problem, 2)[0]), paper_program(problem, 2)):
-        session = get_solver(solver).open(program.model, 1)
-        rows = []
-        for expected in ranked[:3]:
-            answer = session.solve(program.score_cost(scores), Limits(), rows=rows)
-            assert answer.x is not None
-            assert program.unit * answer.objective == pytest.approx(expected, abs=1e-6)
-            rows.append(program.without(program.attack(answer.x)))
-        session.close()
+    check_ranking(solver, question, compact_program(question.problem, proved_ranges(question.problem, 2)[0]))
+
+
+def test_excluding_the_best_attack_leads_to_the_second_best_in_the_papers_program(paper_solver: str) -> None:
+    question = make(m=4)
+    check_ranking(paper_solver, question, paper_program(question.problem, 2))
 
 
 @pytest.mark.parametrize("m", [6, 9])

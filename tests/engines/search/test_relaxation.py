@@ -6,30 +6,22 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from labelcert import selfcheck
-from labelcert.engines.base import Question
-from labelcert.milp import relaxation
-from labelcert.milp.relaxation import (
-    FLIPPED,
-    KEPT,
-    Bounds,
-    Multipliers,
-    Ranges,
-    ball_ranges,
-    highest_scores,
-    narrow,
-    proved_ranges,
-    tighten,
-    trivial_ranges,
-)
+from labelcert import Threat, selfcheck
+from labelcert.engines.search import relaxation
+from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
+from labelcert.engines.search.relaxation import Bounds, Multipliers, highest_scores, narrow, proved_ranges, tighten
+from labelcert.prediction import Sign
 from labelcert.problem import Problem
-from labelcert.svm.scoring import HingeScorer
-from labelcert.svm.training import train
-from labelcert.threat import Threat
+from labelcert.selfcheck.cases import admissible, label_costs, random_case
+from labelcert.svm.exact import ExactSVM
+from labelcert.svm.pivoting import new_scratch, settle
+from labelcert.svm.training import loose_machine, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +40,8 @@ class Trained:
     @classmethod
     def all(cls, case: selfcheck.Case) -> Trained:
         problem = case.build()
-        costs = [1] * problem.m if case.threat.costs is None else [int(c) for c in np.asarray(case.threat.costs)]
-        sets = list(selfcheck.admissible(case, costs, problem.max_flips))
+        costs = label_costs(case)
+        sets = list(admissible(case, costs, problem.max_flips))
         sides = np.zeros((len(sets), problem.m), dtype=np.intp)
         for k, flips in enumerate(sets):
             sides[k, list(flips)] = FLIPPED
@@ -66,6 +58,11 @@ class Trained:
             f=f,
             tolerance=1e-8 * (1 + problem.C * float(np.abs(problem.K_train).sum(axis=1).max())),
         )
+
+    def change(self, k: int) -> frozenset[tuple[int, Any]]:
+        """Labelling k as a set of (index, new label)."""
+        zero, one = self.problem.classes.tolist()
+        return frozenset((i, zero if self.problem.codes[i] == 1 else one) for i in self.sets[k])
 
     def within(self, budget: int) -> Iterator[int]:
         return (k for k, cost in enumerate(self.costs) if cost <= budget)
@@ -85,11 +82,18 @@ class Trained:
         )
 
 
+def decided_rows(problem: Problem) -> tuple[list[int], np.ndarray]:
+    """Nodes with a clean prediction, and their rows (m, n) times the sign of it."""
+    predictor = Sign(problem, linear=False)
+    nodes = np.flatnonzero(predictor.predicted >= 0)
+    return nodes.tolist(), predictor.signed_rows(nodes)
+
+
 def make_cases() -> list[selfcheck.Case]:
     found = []
     seed = 0
     while len(found) < 12:
-        case = selfcheck.random_case(np.random.default_rng([41, seed]), largest=6)
+        case = random_case(np.random.default_rng([41, seed]), largest=6)
         seed += 1
         if case.loss == "hinge" and 1e-3 < case.C <= 10 and case.labels.size >= 4 and not _trivial(case.threat):
             found.append(case)
@@ -173,13 +177,13 @@ def test_workers_do_not_change_the_ranges() -> None:
 
 def test_nodes_that_an_attack_changes_keep_all_such_attacks(trained: Trained) -> None:
     truth = selfcheck.brute_force(trained.case)
-    question = Question.ask(trained.problem, HingeScorer(trained.problem))
+    nodes, rows = decided_rows(trained.problem)
     for budget in budgets(trained):
         ranges, _ = proved_ranges(trained.problem, budget)
-        for t, node in enumerate(question.nodes.tolist()):
-            successful = [k for k in trained.within(budget) if truth.changed_by[frozenset(trained.sets[k])][node]]
+        for t, node in enumerate(nodes):
+            successful = [k for k in trained.within(budget) if truth.changed_by[trained.change(k)][0][node]]
             for over in (lambda: False, lambda: True):
-                left = narrow(trained.problem, ranges, question.scores[:, t], over=over)
+                left = narrow(trained.problem, ranges, rows[:, t], over=over)
                 assert not (successful and left.empty)
                 for k in successful:
                     assert trained.inside(left, k)
@@ -189,14 +193,14 @@ def test_most_robust_nodes_need_no_search() -> None:
     proved = robust = 0
     for case in CASES:
         problem = case.build()
-        question = Question.ask(problem, HingeScorer(problem))
+        nodes, rows = decided_rows(problem)
         truth = selfcheck.brute_force(case)
         for budget in range(1, min(2, problem.max_flips) + 1):
             ranges, _ = proved_ranges(problem, budget)
-            for t, node in enumerate(question.nodes.tolist()):
+            for t, node in enumerate(nodes):
                 if truth.radius[node] > budget:
                     robust += 1
-                    proved += narrow(problem, ranges, question.scores[:, t]).empty
+                    proved += narrow(problem, ranges, rows[:, t]).empty
     assert robust > 20
     assert proved > 0.7 * robust
 
@@ -306,3 +310,32 @@ def test_tighten_under_success_keeps_successful_attacks(trained: Trained) -> Non
         for k in trained.within(budget):
             if trained.z[k] @ success < -trained.tolerance * np.abs(success).sum():
                 assert trained.inside(left, k)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_do_not_trust_an_inaccurate_training(seed: int) -> None:
+    """Ill-conditioned kernels, and a few labels of tiny norm that alone can be flipped: the clean margins matter."""
+    rng = np.random.default_rng([17, seed])
+    m = 16
+    points = rng.normal(size=(m, 2))
+    K = (1 + points @ points.T) ** 6
+    scale = np.ones(m)
+    scale[:3] = 10.0 ** -rng.integers(7, 10)
+    K = K * np.outer(scale, scale)
+    y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
+    y[0], y[1] = 1.0, -1.0
+    trusted = np.arange(m) >= 3
+    problem = Problem.build((K + K.T) / 2, y, K[3:5], 100.0, threat=Threat(trusted=trusted), max_flips=2)
+    exact = ExactSVM(problem.K_train, problem.C)
+    hint = new_scratch(m)
+    settle(loose_machine(problem.K_train, problem.C), hint, problem.y.copy())
+    solution = exact.solution(problem.y, hint.state, hint.z)
+    assert solution is not None
+    numerators, denominator = solution
+    z = [Fraction(int(v), int(denominator)) for v in numerators]
+    ranges, _ = proved_ranges(problem, 2)
+    assert not ranges.empty
+    for i in range(m):
+        f = sum((Fraction(k) * v for k, v in zip(problem.K_train[i].tolist(), z, strict=True)), Fraction(0))
+        margin = f * int(problem.y[i])
+        assert Fraction(float(ranges.low[i, 0])) <= margin <= Fraction(float(ranges.high[i, 0]))

@@ -9,25 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.problems import gaussian
+from tests.helpers.problems import gaussian
 
 from labelcert import certify
+from labelcert.engines.search.mixed_integer import Builder, MixedInteger
+from labelcert.engines.search.solvers import Answer, Limits, Row, SolverUnavailable, Status, get_solver
 from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.milp.model import Builder, Model
-from labelcert.milp.solvers import SOLVERS, Answer, Limits, Row, SolverUnavailable, Status, get_solver
 
 
-@pytest.fixture(params=SOLVERS)
-def solver(request: pytest.FixtureRequest) -> str:
-    """Name of a solver that is installed and has a licence; the others are skipped."""
-    try:
-        get_solver(request.param)
-    except (MissingExtra, SolverUnavailable) as error:
-        pytest.skip(str(error))
-    return str(request.param)
-
-
-def solve(name: str, model: Model, limits: Limits | None = None, **options: Any) -> Answer:
+def solve(name: str, model: MixedInteger, limits: Limits | None = None, **options: Any) -> Answer:
     session = get_solver(name).open(model, 1)
     try:
         return session.solve(model.cost, limits or Limits(), **options)
@@ -35,7 +25,7 @@ def solve(name: str, model: Model, limits: Limits | None = None, **options: Any)
         session.close()
 
 
-def random_program(rng: np.random.Generator, n: int = 7) -> Model:
+def random_program(rng: np.random.Generator, n: int = 7) -> MixedInteger:
     """Binaries and one continuous variable, with rows of all four kinds; x = 0 satisfies them."""
     b = Builder()
     x = b.variables("x", n, 0, 1, integer=True)
@@ -50,7 +40,7 @@ def random_program(rng: np.random.Generator, n: int = 7) -> Model:
     return b.build()
 
 
-def least(model: Model, rows: tuple[Row, ...] = (), n: int = 7) -> float:
+def least(model: MixedInteger, rows: tuple[Row, ...] = (), n: int = 7) -> float:
     """Brute force: the continuous variable follows from the binaries."""
     best = np.inf
     for bits in itertools.product([0.0, 1.0], repeat=n):
@@ -60,7 +50,7 @@ def least(model: Model, rows: tuple[Row, ...] = (), n: int = 7) -> float:
     return best
 
 
-def market_split(*, offset: float = 0.0, planted: bool = False) -> tuple[Model, np.ndarray]:
+def market_split(*, offset: float = 0.0, planted: bool = False) -> tuple[MixedInteger, np.ndarray]:
     """Small, feasible at once, and out of reach for branch and bound; with the point that a plant makes optimal."""
     rng = np.random.default_rng(3)
     n, r = 50, 6
@@ -99,7 +89,7 @@ def test_a_session_is_solved_again_with_other_objectives(solver: str) -> None:
     session = get_solver(solver).open(model, 1)
     for _ in range(4):
         cost = rng.integers(-5, 6, model.cost.size).astype(float)
-        other = Model(**{**vars(model), "cost": cost})
+        other = MixedInteger(**{**vars(model), "cost": cost})
         answer = session.solve(cost, Limits())
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(least(other), abs=1e-6)

@@ -1,0 +1,383 @@
+"""Engines that ask a solver, end to end: right where they decide, exact where the problem is tame."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.certificates import contains, same
+from tests.helpers.local_data import data_folder
+from tests.helpers.problems import blobs, gaussian, small_cap
+from tests.helpers.small_problems import CLASS_THREATS, certify_problem, mixed_problem
+from tests.helpers.solvers import Fake, answer, install, leave_it_to_the_solver
+
+from labelcert import Threat, certify, selfcheck
+from labelcert.engines.search import MilpWarning, one_score, rivals
+from labelcert.engines.search.solvers import SolverUnavailable, Status, get_solver
+from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs import collective_targets, load_dataset, published_split
+from labelcert.models import GCN
+from labelcert.problem import Problem
+from labelcert.selfcheck.cases import KERNELS, Case, random_case, random_classes_case
+
+ENGINES = ["milp", "milp-paper"]
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the relaxation leaves is asked, and not retrained."""
+    monkeypatch.setattr(one_score, "LEAF_SETS", 0)
+
+
+# -- agreement with brute force ----------------------------------------------------------------------------------------
+
+
+def check(case: Case, solver: str = "highs", *, may_be_open: bool = True, engines: list[str] | None = None) -> None:
+    truth = selfcheck.brute_force(case)
+    with warnings.catch_warnings():
+        if may_be_open:
+            warnings.simplefilter("ignore", MilpWarning)
+        for engine in engines or selfcheck.engines_for(case, asks_solver=True):
+            wrong = selfcheck.compare(case, truth, engine, may_be_open=may_be_open, solver=solver, workers=1)
+            assert wrong == []
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize("seed", range(6))
+def test_two_classes_never_contradict_brute_force(solver: str, seed: int) -> None:
+    check(random_case(np.random.default_rng([71, seed]), largest=6), solver)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_more_classes_never_contradict_brute_force(seed: int) -> None:
+    check(random_classes_case(np.random.default_rng([31, seed]), largest=5))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_retraining_what_the_relaxation_leaves_never_contradicts_brute_force(seed: int) -> None:
+    check(random_case(np.random.default_rng([76, seed]), largest=6), engines=["milp"])
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize("kind", KERNELS)
+def test_every_kind_of_kernel(kind: str) -> None:
+    """Up to full size; the default solver alone, since SCIP takes its time."""
+    rng = np.random.default_rng(72)
+    case = random_case(rng, largest=8)
+    while case.kind != kind or case.loss != "hinge" or case.labels.size < 6:
+        case = random_case(rng, largest=8)
+    check(case)
+
+
+def well_conditioned(seed: int, largest: int) -> Case:
+    rng = np.random.default_rng([73, seed])
+    while True:
+        case = random_case(rng, largest=largest)
+        if case.kind in ("generic", "identity", "lattice") and 0.05 < case.C <= 10 and case.labels.size >= 3:
+            return case
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_stays_open_on_well_conditioned_kernels(solver: str, seed: int) -> None:
+    check(well_conditioned(seed, largest=5), solver, may_be_open=False)
+
+
+@pytest.mark.parametrize("threat", CLASS_THREATS, ids=repr)
+@pytest.mark.parametrize("C", [0.05, 2.0])
+def test_nothing_stays_open_on_well_conditioned_problems_of_three_classes(threat: Threat, C: float) -> None:
+    K, labels, rows = blobs(6, 5, classes=3)
+    exact, compact = (
+        certify(K, labels, rows, C, threat=threat, max_flips=2, engine=engine, workers=1)
+        for engine in ("enumerate", "milp")
+    )
+    assert compact.exact
+    same(compact, exact)
+
+
+@pytest.mark.parametrize(
+    "threat",
+    [pytest.param(t, marks=[] if k == 4 else pytest.mark.long, id=repr(t)) for k, t in enumerate(CLASS_THREATS)],
+)
+@pytest.mark.parametrize("C", [0.05, 2.0])
+def test_the_papers_program_decides_well_conditioned_problems_of_three_classes(threat: Threat, C: float) -> None:
+    """But for the curve: it has no program for that."""
+    K, labels, rows = blobs(6, 5, classes=3)
+    exact, paper = (
+        certify(K, labels, rows[:2], C, threat=threat, max_flips=2, engine=engine, workers=1)
+        for engine in ("enumerate", "milp-paper")
+    )
+    contains(paper, exact)
+    assert np.array_equal(paper.radius_lower, exact.radius_lower)
+    assert np.array_equal(paper.radius_upper, exact.radius_upper)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.usefixtures("asking")
+def test_hundreds_of_random_problems(solver: str) -> None:
+    for seed in range(300):
+        check(random_case(np.random.default_rng([74, seed]), largest=8), solver)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_hundreds_of_random_problems_of_more_classes() -> None:
+    for seed in range(300):
+        case = random_classes_case(np.random.default_rng([37, seed]), largest=6)
+        check(case, engines=None if seed % 3 == 0 else ["milp"])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.usefixtures("asking")
+def test_random_problems_with_twelve_labels(solver: str) -> None:
+    found = seed = 0
+    while found < 20:
+        case = random_case(np.random.default_rng([75, seed]), largest=12)
+        seed += 1
+        if case.labels.size >= 10 and case.max_flips is not None and case.max_flips <= 4:
+            check(case, solver)
+            found += 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.usefixtures("asking")
+def test_many_well_conditioned_problems_are_decided(solver: str) -> None:
+    for seed in range(60):
+        check(well_conditioned(100 + seed, largest=7), solver, may_be_open=False)
+
+
+HARD_FOR_SOLVERS = {
+    "identity, six labels": Case(
+        kind="identity",
+        K_train=np.eye(6),
+        labels=np.array(["ham"] * 5 + ["spam"]),
+        K_test=np.array([[0.0, 1.0, 0.0, 1.0, 1.0, 0.0], [-1.0, 1.0, 1.0, 0.0, -1.0, -1.0]]),
+        C=1e9,
+        loss="square",
+        threat=Threat(costs=[1, 3, 2, 3, 1, 1]),
+        max_flips=6,
+    ),
+    "identity, five labels": Case(
+        kind="identity",
+        K_train=np.eye(5),
+        labels=np.array([0, 1, 0, 0, 1]),
+        K_test=np.array([[1.0, -1.0, 1.0, -1.0, 0.0], [0.0, 1.0, -1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0, -1.0]]),
+        C=1e9,
+        loss="square",
+        threat=Threat(trusted=[False, False, False, True, False]),
+        max_flips=3,
+    ),
+    "rows with large errors": Case(
+        kind="zero-rows",
+        K_train=np.array([[4.0, 4, 4, -4, 0], [4, 9, 7, -7, 1], [4, 7, 9, -5, 3], [-4, -7, -5, 6, 0], [0, 1, 3, 0, 2]]),
+        labels=np.array([3, 7, 7, 3, 7]),
+        K_test=np.array(
+            [[0.0, 0, 0, 0, 0], [-4, -2, 2, 4, 4], [0, 0, 0, 0, 0], [-2, -6, -2, 5, 1], [-4, -7, -9, 5, -3]]
+        ),
+        C=1e9,
+        loss="square",
+        threat=Threat(costs=[3, 3, 1, 2, 3]),
+        max_flips=None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARD_FOR_SOLVERS)
+def test_programs_on_which_solvers_have_been_wrong(name: str, solver: str) -> None:
+    check(HARD_FOR_SOLVERS[name], solver)
+
+
+# -- a published graph -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cora() -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    graph = load_dataset("cora-ml-b", data_dir=data_folder("cora_ml.npz"))
+    split = published_split(graph, seed=0)
+    model = GCN(C=0.075)
+    K, rows = model.kernel_blocks(graph, split.labeled, collective_targets(split, seed=0)[:6])
+    return K, graph.labels[split.labeled], rows, model.C
+
+
+@pytest.mark.usefixtures("asking")
+def test_compact_program_on_cora_ml_b(cora: tuple[Any, Any, Any, float], solver: str) -> None:
+    K, labels, rows, C = cora
+    assert labels.size == 20
+    walked = certify(K, labels, rows, C, max_flips=2, engine="enumerate")
+    asked = certify(K, labels, rows, C, max_flips=2, engine="milp", solver=solver)
+    assert asked.exact
+    same(asked, walked)
+
+
+@pytest.mark.long
+def test_the_papers_program_on_cora_ml_b(cora: tuple[Any, Any, Any, float]) -> None:
+    """With the fastest solver."""
+    try:
+        get_solver("gurobi")
+    except (MissingExtra, SolverUnavailable) as error:
+        pytest.skip(str(error))
+    K, labels, rows, C = cora
+    chosen = rows[[0, 3]]
+    walked = certify(K, labels, chosen, C, max_flips=1, engine="enumerate")
+    asked = certify(K, labels, chosen, C, max_flips=1, engine="milp-paper", solver="gurobi", collective=False)
+    assert walked.radius_lower.tolist() == [2, 1]
+    assert np.array_equal(asked.radius_lower, walked.radius_lower)
+    assert np.array_equal(asked.radius_upper, walked.radius_upper)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_the_papers_program_on_cora_ml_b_with_every_solver(cora: tuple[Any, Any, Any, float], solver: str) -> None:
+    K, labels, rows, C = cora
+    walked = certify(K, labels, rows[:3], C, max_flips=1, engine="enumerate")
+    asked = certify(K, labels, rows[:3], C, max_flips=1, engine="milp-paper", solver=solver)
+    same(asked, walked)
+
+
+# -- options and records -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_workers_do_not_change_the_answer(engine: str) -> None:
+    """Nor does what ran before, with another number of threads."""
+    K, labels, rows = gaussian(4, 3)
+    one, two, again = (certify(K, labels, rows, 2.0, max_flips=2, engine=engine, workers=w) for w in (1, 2, 1))
+    assert one.exact
+    same(one, two)
+    same(one, again)
+
+
+def test_workers_do_not_change_the_answer_about_four_classes() -> None:
+    arrays = blobs(12, 8, classes=4)
+    exact = certify(*arrays, 3.0, max_flips=2, engine="enumerate")
+    for workers in (1, 2):
+        cert = certify(*arrays, 3.0, max_flips=2, engine="milp", workers=workers, collective=False)
+        assert np.array_equal(cert.radius_lower, exact.radius_lower)
+        assert np.array_equal(cert.radius_upper, exact.radius_upper)
+
+
+@pytest.mark.parametrize("arrays", [gaussian(5, 2), blobs(8, 3, classes=3)], ids=["two classes", "three classes"])
+def test_the_papers_program_is_about_the_hinge_loss(arrays: tuple[Any, Any, Any]) -> None:
+    with pytest.raises(InvalidInput, match="hinge loss"):
+        certify(*arrays, 1.0, loss="square", engine="milp-paper")
+    assert certify(*arrays, 1.0, loss="square", max_flips=3, engine="milp").exact
+
+
+def test_linear_scores_need_no_retraining(solver: str) -> None:
+    K, labels, rows = gaussian(12, 20)
+    for options in ({"C": small_cap(K)}, {"C": 1.0, "loss": "square"}):
+        walked = certify(K, labels, rows, max_flips=3, engine="enumerate", **options)
+        asked = certify(K, labels, rows, max_flips=3, engine="milp", solver=solver, **options)
+        assert asked.exact
+        same(asked, walked)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square"])
+def test_linear_scores_of_four_classes(loss: str) -> None:
+    K, y, rows = blobs(12, 6, classes=4)
+    C = small_cap(K) if loss == "hinge" else 1.0
+    exact, cert = (certify(K, y, rows, C, loss=loss, max_flips=3, engine=e) for e in ("closed-form", "milp"))
+    assert cert.exact
+    same(cert, exact)
+
+
+def ridge_on_points(classes: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(17, 5))
+    K = points @ points.T
+    return K[:9, :9], np.arange(9) % classes, K[9:, :9], 1.0
+
+
+@pytest.mark.parametrize(("classes", "module"), [(2, one_score), (3, rivals)])
+def test_the_linear_curve_counts_nodes_within_the_error_of_their_rows(
+    classes: int, module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ridge rows have errors: a node that may be at zero for them must not be lost from the upper curve."""
+    arguments = ridge_on_points(classes)
+    exact = certify(*arguments, loss="square", max_flips=1)
+    within = int((exact.radius_lower <= 1).sum())
+    assert exact.collective_upper[1] < within
+    asked = certify(*arguments, loss="square", max_flips=1, engine="milp")
+    assert asked.collective_upper[1] == exact.collective_upper[1]
+    monkeypatch.setattr(module, "margin_errors", lambda question: np.full(question.nodes.size, 100.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MilpWarning)
+        vague = certify(*arguments, loss="square", max_flips=1, engine="milp")
+    assert vague.collective_upper[1] == within
+
+
+@pytest.mark.parametrize("arrays", [gaussian(4, 2), blobs(3, 2, classes=3)], ids=["two classes", "three classes"])
+def test_answers_are_kept_in_the_certificate(solver: str, arrays: tuple[Any, Any, Any]) -> None:
+    cert = certify(*arrays, 2.0, max_flips=1, engine="milp-paper", solver=solver)
+    [stage] = cert.run.stages
+    assert (stage.engine, stage.max_flips) == ("milp-paper", 1)
+    assert stage.statistics["solver"].startswith(solver)
+    assert cert.run.solver == solver
+    solves = stage.statistics["solves"]
+    assert {record["node"] for record in solves if record["node"] is not None} == {0, 1}
+    for record in solves:
+        assert record["budget"] == 1
+        assert record["status"] in {status.value for status in Status}
+        assert record["tree_nodes"] >= 0
+        assert record["bound"] is None or isinstance(record["bound"], float)
+    assert stage.statistics["not_believed"] == []
+
+
+def test_rivals_are_named_in_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_it_to_the_solver(monkeypatch)
+    cert = certify_problem(mixed_problem(3), "milp", max_flips=1, collective=False)
+    statistics = cert.run.stages[0].statistics
+    assert statistics["solves"]
+    assert {record["rival"] for record in statistics["solves"]} <= set(cert.classes.tolist())
+    assert statistics["rivals_excluded"]["by_relaxation"] == statistics["rivals_excluded"]["by_pair_relaxation"] == 0
+    assert statistics["rivals_excluded"]["by_solver"] > 0
+
+
+@pytest.mark.parametrize(
+    "problem", [Problem.build(*gaussian(10, 20), 2.0, max_flips=1), mixed_problem(3, max_flips=1)], ids=["2", "3"]
+)
+def test_the_relaxation_proves_nodes_without_a_solver(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the relaxation proves stands even where the solver is of no use."""
+    truth = certify_problem(problem, "enumerate")
+    monkeypatch.setattr(one_score, "LEAF_SETS", 0)
+    install(monkeypatch, Fake(problem, lambda asked: answer(Status.TIME_LIMIT)))
+    cert = certify_problem(problem, "milp")
+    contains(cert, truth)
+    assert cert.run.stages[0].statistics["proved_by_relaxation"] > 0
+    assert np.any(cert.radius_lower == 2)
+
+
+def test_what_the_relaxation_leaves_is_retrained_where_it_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Radii need no solver then; without that, the same answers come from it."""
+    arrays = gaussian(9, 8, seed=132, dims=2)
+    solved = []
+    for leaves in (300_000, 0):
+        monkeypatch.setattr(one_score, "LEAF_SETS", leaves)
+        cert = certify(*arrays, 0.5, max_flips=3, engine="milp", collective=False)
+        assert cert.exact
+        solved.append(len(cert.run.stages[0].statistics["solves"]))
+        truth = certify(*arrays, 0.5, max_flips=3, engine="enumerate")
+        assert np.array_equal(cert.radius_lower, truth.radius_lower)
+        assert np.array_equal(cert.radius_upper, truth.radius_upper)
+    assert solved[0] == 0 < solved[1]
+
+
+@pytest.mark.parametrize("make", [gaussian, blobs])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_time_limits_and_nothing_to_flip(make: Callable[..., tuple[Any, Any, Any]], engine: str) -> None:
+    K, y, rows = make(8, 3)
+    full = certify(K, y, rows, 2.0, max_flips=2, engine="enumerate")
+    part = certify(K, y, rows, 2.0, max_flips=2, engine=engine, node_time_limit=1e-3, workers=1)
+    contains(part, full)
+    solves = part.run.stages[0].statistics["solves"]
+    assert engine == "milp" or solves[0]["status"] == "time limit"
+    nothing = certify(K, y, rows, 2.0, max_flips=1, engine=engine, threat=Threat(trusted=np.ones(8, dtype=bool)))
+    assert nothing.exact
+    assert np.all(nothing.radius_lower == 2)

@@ -1,0 +1,94 @@
+"""One rival at a time: bounds that hold for any multipliers, and moves that are dropped only where they are useless."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_problem, margin
+
+from labelcert import Threat
+from labelcert.engines.search import relaxation
+from labelcert.engines.search.class_programs import pair_program
+from labelcert.engines.search.pairs import Pair, PairRelaxation, least_margins, multipliers, narrow_pair
+from labelcert.engines.search.ranges import trivial_ranges
+from labelcert.engines.search.solvers import Limits, get_solver
+from labelcert.problem import Problem
+
+
+def pair_of(p: Problem, own: int, rival: int, budget: int, *, tight: bool = True) -> Pair:
+    parts = p.one_vs_rest(own), p.one_vs_rest(rival)
+    ranges = [relaxation.proved_ranges(part, budget)[0] if tight else trivial_ranges(part, budget) for part in parts]
+    return Pair.of(p, own, rival, parts, (ranges[0], ranges[1]))
+
+
+@pytest.mark.parametrize("threat", CLASS_THREATS, ids=repr)
+@pytest.mark.parametrize("tight", [False, True])
+def test_any_multipliers_give_lower_bounds(threat: Threat, tight: bool) -> None:
+    """Over all relabellings, and over those with a given move."""
+    p = class_problem(threat)
+    row = p.K_test[0]
+    for own, rival in ((0, 1), (2, 0)):
+        values = {change: margin(p, change, row, own, [rival]) for change in all_relabellings(p, 2)}
+        pair = pair_of(p, own, rival, 2, tight=tight)
+        rng = np.random.default_rng(0)
+        suggested = PairRelaxation(pair, row).suggest(pair.left, 10.0)
+        random = tuple(multipliers(pair.parts[k], s * row, rng.normal(size=6)) for k, s in ((0, 1.0), (1, -1.0)))
+        for own_mu, rival_mu in (suggested, random):
+            bound, with_move = least_margins(pair, own_mu, rival_mu)
+            assert bound * p.C <= min(values.values()) + 1e-12
+            for change, value in values.items():
+                for i, target in change.moves.items():
+                    move = pair.move(i, target)
+                    if move is not None:
+                        assert with_move[i, move] * p.C <= value + 1e-12
+
+
+@pytest.mark.parametrize("C", [0.3, 3.0])
+def test_narrowing_keeps_successful_relabellings(C: float) -> None:
+    p = class_problem(m=9, max_flips=1, C=C)
+    every = all_relabellings(p, 1)
+    parts = [p.one_vs_rest(c) for c in range(3)]
+    ranges = [relaxation.proved_ranges(part, 1)[0] for part in parts]
+    excluded = dropped = 0
+    for t, own, rival in itertools.product(range(4), range(3), range(3)):
+        if own == rival:
+            continue
+        row = p.K_test[t]
+        pair = Pair.of(p, own, rival, (parts[own], parts[rival]), (ranges[own], ranges[rival]))
+        narrowed = narrow_pair(pair, row, lambda: 60.0)
+        hits = [change for change in every if margin(p, change, row, own, [rival]) < -1e-9]
+        if narrowed is None:
+            excluded += 1
+            assert hits == []
+            continue
+        dropped += int(pair.left.sum() - narrowed.left.sum())
+        for change in hits:
+            for i, target in change.moves.items():
+                move = narrowed.move(i, target)
+                assert move is None or narrowed.left[i, move]
+    assert excluded > 0
+    assert dropped > 0
+
+
+def test_root_of_the_relaxation_is_that_of_its_linear_program() -> None:
+    p = class_problem(m=9, max_flips=2)
+    pair = pair_of(p, 0, 1, 2)
+    row = p.K_test[0]
+    bound, _ = least_margins(pair, *PairRelaxation(pair, row).suggest(pair.left, 10.0))
+    program = pair_program(pair, row)
+    relaxed = replace(program.model, integer=np.zeros_like(program.model.integer))
+    session = get_solver("highs").open(relaxed, 1)
+    assert bound == pytest.approx(session.solve(relaxed.cost, Limits()).objective, rel=1e-6, abs=1e-6)
+
+
+def test_multipliers_for_another_purpose_prove_nothing() -> None:
+    p = class_problem()
+    pair = pair_of(p, 0, 1, 2)
+    row = p.K_test[0]
+    own, rival = PairRelaxation(pair, row).suggest(pair.left, 10.0)
+    bound, with_move = least_margins(pair, replace(own, empty=np.array([True])), rival)
+    assert bound == -np.inf
+    assert np.all(with_move[pair.left] == -np.inf)
