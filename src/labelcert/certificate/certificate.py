@@ -373,7 +373,7 @@ class Certificate:
         return np.column_stack([-one, one]) if one.ndim == 1 else one
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per node: prediction, score, runner-up, radius (as an interval, and whether it is exact), witness."""
+        """One row per node: prediction, score, runner-up, radius (whether it is exact), witness and what it does."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -381,6 +381,7 @@ class Certificate:
                 "prediction": self.predictions,
                 "decision_value": self.top_scores,
                 "runner_up": self.runners_up(),
+                "becomes": [None if k < 0 else self.classes[k].item() for k in self.new_classes],
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "exact": self.radius_lower == self.radius_upper,

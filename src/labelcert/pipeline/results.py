@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from labelcert.graphs import UNLABELED, Graph
 from labelcert.pipeline.choices import Choice, Targets
 from labelcert.problem import Threat
 from labelcert.report.pictures import GraphPanel
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,44 +71,24 @@ class Certified:
     def node_rows(self) -> list[dict[str, Any]]:
         """One row per test node in plain values: names, prediction, radius, flips that change it."""
         cert = self.certificate
-        truth = self.graph.named_labels(self.targets.nodes)
-        scores, second = cert.top_scores, cert.runners_up()
-        names = _names(cert.test_names, cert.n_test)
-        return [
-            {
-                "node": names[t],
-                "index": int(node),
-                "true_label": truth[t].item() or None,
-                "prediction": cert.predictions[t].item(),
-                "decision_value": float(scores[t]),
-                "runner_up": second[t].item(),
-                "becomes": self._becomes(t),
-                "radius_lower": int(cert.radius_lower[t]),
-                "radius_upper": int(cert.radius_upper[t]),
-                "exact": bool(cert.radius_lower[t] == cert.radius_upper[t]),
-                "flips": self._named(cert.witness(t)),
-            }
-            for t, node in enumerate(self.targets.nodes)
-        ]
+        names, truth = _names(cert.test_names, cert.n_test), self.graph.named_labels(self.targets.nodes).tolist()
+        rows = []
+        for t, row in enumerate(_rows(cert.to_frame())):
+            flips = self._named(row.pop("witness"))
+            about = {"node": names[t], "index": int(self.targets.nodes[t]), "true_label": truth[t] or None}
+            rows.append({**about, **row, "flips": flips})
+        return rows
 
     def budget_rows(self) -> list[dict[str, Any]]:
         """One row per budget in plain values: certified ratios, accuracy, and the collective attack."""
-        cert = self.certificate
+        cert, correct = self.certificate, self.correct
         rows = []
-        for b in range(cert.max_flips + 1):
-            row: dict[str, Any] = {
-                "flips": b,
-                "ratio_lower": cert.certified_ratio(flips=b),
-                "ratio_upper": cert.certified_ratio(flips=b, bound="upper"),
-                "collective_ratio_lower": cert.certified_ratio(flips=b, collective=True),
-                "collective_ratio_upper": cert.certified_ratio(flips=b, collective=True, bound="upper"),
-                "changed_lower": int(cert.collective_lower[b]),
-                "changed_upper": int(cert.collective_upper[b]),
-            }
-            if self.correct is not None:
-                row["accuracy_lower"] = float(np.mean(self.correct & (cert.radius_lower > b)))
-                row["accuracy_upper"] = float(np.mean(self.correct & (cert.radius_upper > b)))
-            rows.append({**row, "attack": self._named(cert.collective_witness(b))})
+        for b, row in enumerate(_rows(cert.curve_frame())):
+            attack = self._named(row.pop("witness"))
+            if correct is not None:
+                row["accuracy_lower"] = float(np.mean(correct & (cert.radius_lower > b)))
+                row["accuracy_upper"] = float(np.mean(correct & (cert.radius_upper > b)))
+            rows.append({"flips": b, **row, "attack": attack})
         return rows
 
     def describe(self) -> dict[str, Any]:
@@ -125,11 +108,6 @@ class Certified:
             "nodes": self.node_rows(),
             "budgets": self.budget_rows(),
         }
-
-    def _becomes(self, t: int) -> Any:
-        """The class that the node's witness turns it into; None without one."""
-        new = int(self.certificate.new_classes[t])
-        return None if new < 0 else self.certificate.classes[new].item()
 
     def _takeovers(self) -> list[dict[str, Any]]:
         """Counts at the largest budget, without zeros."""
@@ -228,3 +206,9 @@ def _flat(witness: Mapping[str, Any] | None) -> str:
 
 def _names(names: Text | None, count: int) -> list[str]:
     return [str(i) for i in range(count)] if names is None else names.tolist()
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        dict(zip(map(str, frame.columns), row, strict=True)) for row in frame.astype(object).itertuples(index=False)
+    ]

@@ -38,9 +38,9 @@ class Part(NamedTuple):
     Attributes
     ----------
     made : Relabelling
-        The flips that all its attacks contain.
+        What all its attacks contain.
     free : position array
-        Labels that may be flipped beside them.
+        Labels that may change beside it.
     problem : Problem
         What is left to attack once ``made`` is made; its flippable labels are ``free``.
     """
@@ -50,22 +50,31 @@ class Part(NamedTuple):
     problem: Problem
 
     @classmethod
-    def of(cls, problem: Problem, ranges: Ranges) -> Part | None:
-        """From the sides that are possible; None where no attack is left."""
-        a = problem.adversary
-        possible = ranges.possible
+    def of(cls, problem: Problem, made: Relabelling, targets: Bool) -> Part | None:
+        """From what is made and the (ν, K) classes that other labels may become; None where the budget is too small."""
+        may = targets.copy()
+        may[made.positions] = False
+        free = np.flatnonzero(may.any(axis=1)).astype(np.int64)
+        rest = problem.after(made, free)
+        if rest is None:
+            return None
+        return cls(made, free, replace(rest, adversary=replace(rest.adversary, targets=may[free])))
+
+    @classmethod
+    def within(cls, problem: Problem, ranges: Ranges) -> Part | None:
+        """From the sides of a two-class problem that are possible; None where no attack is left."""
         if ranges.empty:
             return None
-        kept, flipped = possible[a.labels, KEPT], possible[a.labels, FLIPPED]
+        a = problem.adversary
+        kept, flipped = ranges.possible[a.labels].T
         made = a.flipped(np.flatnonzero(~kept & flipped).astype(np.int64))
-        free = np.flatnonzero(kept & flipped).astype(np.int64)
-        rest = problem.after(made, free)
-        return None if rest is None else cls(made, free, rest)
+        return cls.of(problem, made, a.targets & flipped[:, None])
 
     @property
     def attacks(self) -> float:
         """How many attacks there are."""
-        return self.problem.adversary.count_sets(self.problem.max_flips)
+        a = self.problem.adversary
+        return a.count_sets(self.problem.max_flips, a.targets.sum(axis=1))
 
     def whole(self, change: Relabelling) -> Relabelling:
         """An attack on the rest, together with what is made already."""
@@ -120,7 +129,7 @@ def decide_node(
         here = stack.pop()
         left = relaxation.narrow(problem, here, row, rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE, over=over)
         effort.subtrees += 1
-        part = Part.of(problem, left)
+        part = Part.within(problem, left)
         if part is None:
             if root:
                 return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True)
@@ -207,7 +216,7 @@ class Counting:
                 possible = max([possible, int(alive.sum()), *(int(nodes.sum()) for _, nodes in stack)])
                 break
             self._effort.subtrees += 1
-            part = Part.of(problem, here)
+            part = Part.within(problem, here)
             if part is None:
                 continue
             alive, values = self._alive(here, alive)

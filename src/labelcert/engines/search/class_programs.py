@@ -60,4 +60,4 @@ def paper_classes(problem: Problem, budget: int, row: Float, predicted: int) -> 
     b.minimise(p[[predicted]], [1.0])
     b.minimise(top, [-1.0])
     targets = np.where(a.targets, np.arange(K)[None, :], -1)
-    return Program(b.build(), 1.0, label[:, a.labels].T, targets, lambda change: None)
+    return Program(b.build(), 1.0, label[:, a.labels].T, targets)

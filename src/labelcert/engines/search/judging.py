@@ -77,14 +77,12 @@ class SignQuestion:
         the program.
     known : list of relabellings
         Feasible in the program, the clean labels among them: no bound may exceed what they attain.
-    start : (N,) array, optional
     """
 
     program: Program
     cost: Float
     retrain: Callable[[Relabelling], tuple[bool, bool, float]]
     known: list[Relabelling]
-    start: Float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +94,10 @@ class CountQuestion:
     program : Program
     retrain : callable
         How many nodes a relabelling provably changes, and whether that is decided for all nodes.
-    start : callable
-        A point for the best attack known; None where none is offered.
     """
 
     program: Program
     retrain: Callable[[Relabelling], tuple[int, bool]]
-    start: Callable[[], Float | None]
 
 
 @dataclass(eq=False)
@@ -178,8 +173,8 @@ class Judge:
         search goes on: near-ties are decided by retraining, not by tolerance.
         """
         program, budget = asked.program, question.budget
-        margin, start = program.margin(asked.cost), asked.start
-        if not self.askable(program.model, start, budget, node):
+        margin = program.margin(asked.cost)
+        if not self.askable(program.model, budget, node):
             return Verdict.UNKNOWN, None
         attained = [(change, asked.retrain(change)[2]) for change in asked.known]
         session = self.solver.open(program.model, 1)
@@ -187,7 +182,7 @@ class Judge:
         try:
             while True:
                 limits = self.limits(deadline, f"budget {budget}, node {node}", stop_below=-margin, stop_above=margin)
-                answer = session.solve(asked.cost, limits, start, [program.without(change) for change in excluded])
+                answer = session.solve(asked.cost, limits, None, [program.without(change) for change in excluded])
                 self.record(answer, budget, node, **about)
                 change, unchanged = self.read(program, answer, question, node), False
                 if change is not None:
@@ -208,7 +203,6 @@ class Judge:
                     self.complain(f"{self.solver.name} returned a labelling that had been excluded", budget, node)
                     return Verdict.UNKNOWN, None
                 excluded.append(change)
-                start = None
         finally:
             session.close()
 
@@ -216,7 +210,7 @@ class Judge:
         """The interval of a count within the budget of a question, from the one that is known."""
         program, budget = asked.program, question.budget
         lower, upper = known
-        if not self.askable(program.model, asked.start(), budget):
+        if not self.askable(program.model, budget):
             return known
         deadline = self.deadline()
         session = self.solver.open(program.model, 1)
@@ -224,19 +218,14 @@ class Judge:
         try:
             while lower < upper:
                 limits = self.limits(deadline, f"budget {budget}, collective", stop_above=-lower - 0.5)
-                start = None if excluded else asked.start()
                 rows = [program.without(change) for change in excluded]
-                answer = session.solve(program.model.cost, limits, start, rows)
+                answer = session.solve(program.model.cost, limits, None, rows)
                 self.record(answer, budget, None)
                 change, decided = self.read(program, answer, question), False
                 if change is not None:
                     changed, decided = asked.retrain(change)
                     lower = max(lower, changed)
                 if not self.believable(answer, (0 if excluded else -lower) + 1e-6, budget, None):
-                    break
-                if answer.x is None and start is not None:
-                    if answer.status in (Status.OPTIMAL, Status.DECIDED) and np.isfinite(answer.bound):
-                        self.complain(f"{self.solver.name} lost the solution that it was given", budget)
                     break
                 if np.isfinite(answer.bound):
                     upper = min(upper, max(int(np.floor(-answer.bound + 1e-6)), lower))
@@ -280,15 +269,12 @@ class Judge:
         where = ", ".join(f"{k} {v}" for k, v in (("budget", budget), ("node", node)) if v is not None)
         self.complaints.append(f"{what}{f' ({where})' if where else ''}; the interval stays open")
 
-    def askable(self, model: MixedInteger, start: Float | None, budget: int, node: int | None = None) -> bool:
+    def askable(self, model: MixedInteger, budget: int, node: int | None = None) -> bool:
         """Whether a solver can be believed about a program at all."""
-        if not model.resolvable(TOLERANCE):
-            self.complain("the program's numbers are too large for a solver's tolerance", budget, node)
-            return False
-        if start is not None and not model.violation(start) <= 1000.0 * TOLERANCE:
-            self.complain("the program excludes an attack that retraining attains", budget, node)
-            return False
-        return True
+        if model.resolvable(TOLERANCE):
+            return True
+        self.complain("the program's numbers are too large for a solver's tolerance", budget, node)
+        return False
 
     def record(self, answer: Answer, budget: int, node: int | None, **about: Any) -> None:
         """Keep what the solver said."""

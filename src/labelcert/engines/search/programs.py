@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +26,6 @@ class Program:
         A label changes in the way whose column has the value in ``at``, and does not change where none has.
     targets : (ν, k) array
         The classes that it becomes; -1 where there is no such way.
-    point : callable
-        ``point(change)``: the point of a relabelling, or None where none is offered.
     z : (m,) column numbers or None
         Where one score decides: it is ``unit · (row·z)``.
     at : (ν, k) boolean array or None
@@ -39,7 +36,6 @@ class Program:
     unit: float
     options: Index
     targets: Int
-    point: Callable[[Relabelling], Float | None]
     z: Index | None = None
     at: Bool | None = None
 
@@ -78,9 +74,9 @@ class Program:
         return 10.0 * TOLERANCE * (1.0 + float(width.sum())) * max(1.0, float(np.abs(cost).max(initial=0.0)))
 
 
-def other_class(problem: Problem, width: int) -> Int:
-    """(ν, width) the class that each flippable label of a two-class problem becomes."""
-    return np.repeat(1 - problem.codes[problem.adversary.labels][:, None], width, axis=1)
+def other_class(problem: Problem) -> Int:
+    """(ν, 1) the class that each flippable label of a two-class problem becomes."""
+    return 1 - problem.codes[problem.adversary.labels][:, None]
 
 
 def paper_program(problem: Problem, budget: int, collective: Float | None = None) -> Program:
@@ -91,7 +87,7 @@ def paper_program(problem: Problem, budget: int, collective: Float | None = None
         add_collective(b, z, collective, reach, zero_slack(reach), lowest=-reach)
     labels = problem.adversary.labels
     at = problem.y[labels, None] < 0
-    return Program(b.build(), 1.0, label[labels, None], other_class(problem, 1), lambda change: None, z, at)
+    return Program(b.build(), 1.0, label[labels, None], other_class(problem), z, at)
 
 
 def zero_slack(reach: Float) -> float:

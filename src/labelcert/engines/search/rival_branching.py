@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int
+from labelcert.arrays import Bool, Float
 from labelcert.certificate import Verdict
-from labelcert.engines.base import Findings, Question
+from labelcert.engines.base import Question
 from labelcert.engines.control import Control
-from labelcert.engines.enumerate import Enumerate
-from labelcert.engines.search.branching import Effort
+from labelcert.engines.search.branching import Effort, Part
 from labelcert.engines.search.judging import UNDECIDED, Judgement
 from labelcert.engines.search.pairs import OWN, RIVAL, Pair, least_margins, multipliers, narrow_pair, screen
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges
@@ -25,41 +24,6 @@ from labelcert.problem import Problem, Relabelling
 
 LEAF_RELABELLINGS = 50_000
 """A subtree with at most so many relabellings is a leaf: all of them are retrained."""
-
-
-class Part(NamedTuple):
-    """A subtree as a problem of its own: what is made already, which labels may still move, and what is left."""
-
-    made: Relabelling
-    free: Int
-    problem: Problem
-
-    @classmethod
-    def of(cls, problem: Problem, made: Relabelling, targets: Bool) -> Part | None:
-        """From the moves that are made and the (ν, K) classes that other labels may become; None: beyond the budget."""
-        may = targets.copy()
-        may[made.positions] = False
-        free = np.flatnonzero(may.any(axis=1)).astype(np.int64)
-        rest = problem.after(made, free)
-        if rest is None:
-            return None
-        return cls(made, free, replace(rest, adversary=replace(rest.adversary, targets=may[free])))
-
-    @property
-    def attacks(self) -> float:
-        """How many relabellings there are."""
-        a = self.problem.adversary
-        return a.count_sets(self.problem.max_flips, a.targets.sum(axis=1))
-
-    def whole(self, change: Relabelling) -> Relabelling:
-        """A relabelling of the rest, together with what is made already."""
-        inside = dict(zip(self.free[change.positions].tolist(), change.targets.tolist(), strict=True))
-        return Relabelling.of({**self.made.moves, **inside})
-
-    def retrain(self, question: Question, nodes: Int, control: Control) -> Findings:
-        """Enumerate all relabellings of the subtree that change more than what is made."""
-        part = Question(self.problem, question.predictor, question.nodes[nodes])
-        return Enumerate().run(part, control, Findings.nothing(part))
 
 
 def decide_rival(

@@ -88,7 +88,6 @@ class Searching:
             cost=cost,
             retrain=retrain,
             known=[NOTHING],
-            start=program.point(NOTHING),
         )
         node = int(question.nodes[t])
         return Judgement(*self.judge.decide(asked, self.at(budget), node, self.judge.deadline()))
@@ -135,11 +134,7 @@ class Searching:
         """Ask the solver how many nodes one attack changes; without a program, nothing is learnt."""
         if program is None:
             return int(self.curve_upper[b])
-        asked = CountQuestion(
-            program=program,
-            retrain=self.attacks.enter,
-            start=lambda: program.point(self.attacks.curve_changes[b]),
-        )
+        asked = CountQuestion(program=program, retrain=self.attacks.enter)
         known = int(self.attacks.curve[b]), int(self.curve_upper[b])
         return self.judge.most(asked, self.at(b), known)[1]
 
