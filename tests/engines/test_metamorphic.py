@@ -23,7 +23,7 @@ from labelcert.prediction import OneVsRest, Predictor, Sign
 from labelcert.problem import Relabelling
 from labelcert.selfcheck import Case
 
-WITHOUT_SOLVER = [name for name, engine in ENGINES.items() if not engine.capabilities.asks_solver]
+WITHOUT_SOLVER = [name for name, engine in ENGINES.items() if not engine.capabilities.searches]
 
 few = settings(max_examples=40, deadline=None)
 

@@ -76,9 +76,9 @@ def certify(
         Whether the collective curve is asked for. Without it, the curve is whatever the search happened to find, and
         may be an interval.
     solver : {"highs", "scip", "gurobi"}
-        Which solver runs mixed-integer programs. SCIP and Gurobi are extras.
+        Which solver runs the paper's mixed-integer programs. SCIP and Gurobi are extras.
     node_time_limit : float, optional
-        Seconds that a mixed-integer program may take for one node, or for one budget of the curve.
+        Seconds that a search may take for one node, or for one budget of the curve.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 

@@ -142,13 +142,13 @@ WORK_OPTIONS = options(
         type=click.Choice(SOLVERS),
         default="highs",
         show_default=True,
-        help="Who solves mixed-integer programs; SCIP and Gurobi are extras.",
+        help="Who solves the paper's mixed-integer programs; SCIP and Gurobi are extras.",
     ),
     click.option(
         "--node-time-limit",
         type=float,
         metavar="SECONDS",
-        help="Longest that a mixed-integer program may take for one node, or for one budget of the curve.",
+        help="Longest that a search may take for one node, or for one budget of the curve.",
     ),
     click.option(
         "--collective/--no-collective", default=True, show_default=True, help="Whether the collective curve is wanted."

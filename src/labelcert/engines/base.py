@@ -257,14 +257,14 @@ class Capabilities:
         It can go on from what another engine left open: ``engine="auto"`` lets it, where a time limit is short.
     finds_attacks : bool
         False: it proves lower ends of radii and nothing else.
-    asks_solver : bool
-        It asks a mixed-integer solver, and may leave intervals open where it cannot believe the answer.
+    searches : bool
+        It searches for a time that nobody can foresee, and may leave intervals open.
     """
 
     automatic: bool = False
     continues: bool = False
     finds_attacks: bool = True
-    asks_solver: bool = False
+    searches: bool = False
 
 
 class Engine(Protocol):

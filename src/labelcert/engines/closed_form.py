@@ -1,7 +1,7 @@
 """Exact certificates where scores are linear in the labels.
 
 Two cases are linear. With the square loss, ``p_t = k_t (Q + λI)⁻¹ ỹ`` always. With the hinge loss, where every
-label stays at its cap, ``p_t = C k_t·ỹ`` (:func:`~labelcert.prediction.linearity.always_at_cap` proves it for the
+label stays at its cap, ``p_t = C k_t·ỹ`` (:func:`~labelcert.svm.cap.always_at_cap` proves it for the
 budget at hand).
 """
 

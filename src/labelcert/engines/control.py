@@ -36,9 +36,9 @@ class Control:
     collective : bool
         Whether the collective curve is asked for; if not, engines may leave it open.
     solver : str
-        Which solver runs mixed-integer programs.
+        Which solver runs the paper's mixed-integer programs.
     node_time_limit : float or None
-        Seconds that a mixed-integer program may take for one node or one budget of the curve.
+        Seconds that a search may take for one node or one budget of the curve.
     note : callable
         ``note(text)``: what is being worked on, for a progress display.
     """

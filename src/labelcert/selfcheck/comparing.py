@@ -27,7 +27,7 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
     Parameters
     ----------
     may_be_open : bool
-        Intervals that contain the truth are no contradiction: for engines that rest on tolerant solvers.
+        Intervals that contain the truth are no contradiction: for engines that search.
     """
     cert = case.certify(engine, **options)
     wrong = []
@@ -74,15 +74,15 @@ def _about_node(cert: Certificate, truth: Truth, t: int, may_be_open: bool) -> l
     return wrong
 
 
-def engines_for(case: Case, *, asks_solver: bool = False) -> list[str]:
-    """Names of the engines that answer a case: those that ask a solver, or the others with ``"auto"`` among them."""
+def engines_for(case: Case, *, searching: bool = False) -> list[str]:
+    """Names of the engines that answer a case: those that search, or the others with ``"auto"`` among them."""
     problem = case.build()
     names = [
         name
         for name, engine in ENGINES.items()
-        if engine.capabilities.asks_solver == asks_solver and engine.refuses(problem) is None
+        if engine.capabilities.searches == searching and engine.refuses(problem) is None
     ]
-    return names if asks_solver else [AUTO, *names]
+    return names if searching else [AUTO, *names]
 
 
 def check(case: Case, *, milp: bool = False, **options: Any) -> list[str]:
@@ -91,7 +91,7 @@ def check(case: Case, *, milp: bool = False, **options: Any) -> list[str]:
     Parameters
     ----------
     milp : bool
-        Ask the engines that rest on a solver, too; they may leave something open.
+        Ask the engines that search, too; they may leave something open.
     """
     truth = brute_force(case)
     wrong = [line for engine in engines_for(case) for line in compare(case, truth, engine, workers=1, **options)]
@@ -101,7 +101,7 @@ def check(case: Case, *, milp: bool = False, **options: Any) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MilpWarning)
         limits = {"node_time_limit": SECONDS_PER_PROGRAM, **options}
-        for engine in engines_for(case, asks_solver=True):
+        for engine in engines_for(case, searching=True):
             if ENGINES[engine].capabilities.continues or models * case.labels.size <= LARGEST_PAPER_PROGRAM:
                 wrong += compare(case, truth, engine, may_be_open=True, workers=1, **limits)
     return wrong
@@ -112,7 +112,7 @@ def run(
 ) -> list[str]:
     """Compare all engines with brute force on random problems; returns every contradiction found.
 
-    Every fifth problem goes to the engines that ask a solver, too.
+    Every fifth problem goes to the engines that search, too.
     """
     wrong: list[str] = []
     for k in range(problems):

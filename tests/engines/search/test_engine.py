@@ -40,7 +40,7 @@ def check(case: Case, solver: str = "highs", *, may_be_open: bool = True, engine
     with warnings.catch_warnings():
         if may_be_open:
             warnings.simplefilter("ignore", MilpWarning)
-        for engine in engines or selfcheck.engines_for(case, asks_solver=True):
+        for engine in engines or selfcheck.engines_for(case, searching=True):
             wrong = selfcheck.compare(case, truth, engine, may_be_open=may_be_open, solver=solver, workers=1)
             assert wrong == []
 

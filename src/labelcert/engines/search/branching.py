@@ -8,9 +8,10 @@ is enumerated with retraining. So no verdict rests on a solver.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +31,9 @@ LEAF_SETS = 300_000
 
 ROUNDS_INSIDE = 2
 """Rounds of narrowing in subtrees below the root."""
+
+
+Subtree = TypeVar("Subtree")
 
 
 class Part(NamedTuple):
@@ -170,32 +174,30 @@ def without(ranges: Ranges, label: int, side: int) -> Ranges:
     return replace(ranges, low=low)
 
 
-class Counting:
+class Counting(ABC, Generic[Subtree]):
     """The most nodes that one attack within a budget changes.
 
-    A node is excluded from a subtree where the relaxation proves that none of its attacks changes it. A subtree whose
-    nodes that are not excluded are no more than a known attack changes is pruned.
+    A node is excluded from a subtree where a relaxation proves that none of its attacks changes it. A subtree whose
+    other nodes are no more than a known attack changes is pruned.
 
     Parameters
     ----------
     question : Question
-    ranges : Ranges
-        Proved for all attacks within the budget.
-    rows : (m, n) array
-        Signed test rows of all nodes.
-    nodes : array
-        Nodes that may change at all.
     effort : Effort
         Counts.
     """
 
-    def __init__(self, question: Question, ranges: Ranges, rows: Float, nodes: Int, effort: Effort) -> None:
-        self._question, self._rows, self._nodes = question, rows, nodes
-        self._ranges = ranges
+    def __init__(self, question: Question, effort: Effort) -> None:
+        self._question = question
         self._effort = effort
 
     def search(
-        self, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]], over: Callable[[], bool]
+        self,
+        root: Subtree,
+        best: int,
+        control: Control,
+        enter: Callable[[Relabelling], tuple[int, bool]],
+        over: Callable[[], bool],
     ) -> int:
         """A proved upper end, given an attack that changes ``best`` nodes; it is the most where nothing stays open.
 
@@ -204,53 +206,107 @@ class Counting:
         enter : callable
             Takes note of an attack; returns how many nodes it provably changes, and whether that is decided for all.
         """
-        problem = self._question.problem
-        everywhere = np.ones(self._nodes.size, dtype=bool)
-        stack: list[tuple[Ranges, Bool]] = [(self._ranges, everywhere)]
-        possible = best
+        stack, possible = [root], best
         while stack:
-            here, alive = stack.pop()
-            if int(alive.sum()) <= best:
+            here = stack.pop()
+            if self.alive(here).size <= best:
                 continue
             if over():
-                possible = max([possible, int(alive.sum()), *(int(nodes.sum()) for _, nodes in stack)])
-                break
+                return max(possible, *(self.alive(other).size for other in (here, *stack)))
             self._effort.subtrees += 1
-            part = Part.within(problem, here)
+            part = self.part(here)
             if part is None:
                 continue
-            alive, values = self._alive(here, alive)
-            if int(alive.sum()) <= best:
+            here, promise = self.examined(here)
+            if self.alive(here).size <= best:
                 continue
-            if part.attacks <= LEAF_SETS:
-                self._effort.leaves += 1
-                lower, upper = self._leaf(part, alive, best, control, enter)
-                best, possible = max(best, lower), max(possible, upper)
+            if part.attacks > self.leaf_size():
+                stack += self.halves(here, int(part.free[int(promise[part.free].argmax())]))
                 continue
-            label = int(problem.adversary.labels[part.free[int(values[part.free].argmax())]])
-            stack += [(without(here, label, FLIPPED), alive), (without(here, label, KEPT), alive)]
+            self._effort.leaves += 1
+            best, upper = self._leaf(part, self.alive(here), best, control, enter)
+            possible = max(possible, best, upper)
         return max(best, possible)
 
-    def _alive(self, ranges: Ranges, alive: Bool) -> tuple[Bool, Float]:
-        """Nodes that are not excluded, and for each flippable label how much its flip takes off their scores."""
-        problem = self._question.problem
-        program, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
-        nothing = np.zeros(problem.m)
-        candidates = np.flatnonzero(alive)
-        mu = Multipliers.join([program.suggest(self._rows[:, self._nodes[k]], nothing) for k in candidates])
-        left = ~(bounds.evaluate(mu) > 0.0)
-        alive = alive.copy()
-        alive[candidates] = left
-        gains = np.maximum(0.0, bounds.least(mu, KEPT) - bounds.least(mu, FLIPPED))[:, left].sum(axis=1)
-        return alive, gains[problem.adversary.labels]
+    @abstractmethod
+    def leaf_size(self) -> int:
+        """How many attacks a leaf may have."""
+
+    @abstractmethod
+    def alive(self, here: Subtree) -> Int:
+        """Nodes that are not excluded."""
+
+    @abstractmethod
+    def part(self, here: Subtree) -> Part | None:
+        """The attacks of a subtree, as a problem; None where there are none."""
+
+    @abstractmethod
+    def examined(self, here: Subtree) -> tuple[Subtree, Float]:
+        """The subtree after the relaxation has excluded what it can, and how promising a change of each label is."""
+
+    @abstractmethod
+    def halves(self, here: Subtree, i: int) -> list[Subtree]:
+        """The parts of a subtree in which label ``i`` stays, and in which it changes."""
 
     def _leaf(
-        self, part: Part, alive: Bool, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
+        self, part: Part, nodes: Int, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
     ) -> tuple[int, int]:
-        """Retrain all attacks of a subtree."""
-        found = part.retrain(self._question, self._nodes[alive], control)
-        lower, upper = int(found.curve_lower[-1]), int(found.curve_upper[-1])
-        if lower > best:
-            # Nodes that are excluded here do not change, so the count is that of all nodes.
+        """Retrain all attacks of a subtree: the best known afterwards, and an upper end.
+
+        Nodes that are excluded do not change, so that counts are those of all nodes.
+        """
+        yes, no = self._question.changed(part.made, nodes)
+        if int(yes.sum()) > best:
+            best = enter(part.made)[0]
+        found = part.retrain(self._question, nodes, control)
+        if int(found.curve_lower[-1]) > best:
             best = enter(part.whole(found.curve_changes[-1]))[0]
-        return best, upper
+        return best, max(int((~no).sum()), int(found.curve_upper[-1]))
+
+
+class Flips(NamedTuple):
+    """A subtree of attacks on two classes: proved ranges, and the nodes that are not excluded."""
+
+    ranges: Ranges
+    nodes: Int
+
+
+class FlipCounting(Counting[Flips]):
+    """For one score.
+
+    Parameters
+    ----------
+    rows : (m, n) array
+        Signed test rows of all nodes.
+    """
+
+    def __init__(self, question: Question, rows: Float, effort: Effort) -> None:
+        super().__init__(question, effort)
+        self._rows = rows
+
+    def leaf_size(self) -> int:
+        """As for single nodes."""
+        return LEAF_SETS
+
+    def alive(self, here: Flips) -> Int:
+        """Nodes that are not excluded."""
+        return here.nodes
+
+    def part(self, here: Flips) -> Part | None:
+        """From the sides that are possible."""
+        return Part.within(self._question.problem, here.ranges)
+
+    def examined(self, here: Flips) -> tuple[Flips, Float]:
+        """Bounds on the scores of all nodes; a label promises what its flip takes off them."""
+        problem = self._question.problem
+        program, bounds = Relaxation(problem, here.ranges), Bounds(problem, here.ranges)
+        nothing = np.zeros(problem.m)
+        mu = Multipliers.join([program.suggest(self._rows[:, t], nothing) for t in here.nodes])
+        left = ~(bounds.evaluate(mu) > 0.0)
+        gains = np.maximum(0.0, bounds.least(mu, KEPT) - bounds.least(mu, FLIPPED))[:, left].sum(axis=1)
+        return here._replace(nodes=here.nodes[left]), gains[problem.adversary.labels]
+
+    def halves(self, here: Flips, i: int) -> list[Flips]:
+        """Kept, and flipped."""
+        label = int(self._question.problem.adversary.labels[i])
+        return [here._replace(ranges=without(here.ranges, label, side)) for side in (FLIPPED, KEPT)]

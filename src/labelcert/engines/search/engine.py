@@ -22,14 +22,14 @@ from labelcert.prediction import OneVsRest, Predictor, Sign, is_linear, predicto
 from labelcert.problem import Problem
 
 FORMULATIONS: dict[type[Predictor], type[Formulation]] = {Sign: OneScore, OneVsRest: Rivals}
-"""The programs of each kind of predictor."""
+"""How each kind of predictor is searched."""
 
 
 class Search:
     """Branch and bound, with proofs of our own."""
 
     name = "milp"
-    capabilities = Capabilities(continues=True, asks_solver=True)
+    capabilities = Capabilities(continues=True, searches=True)
 
     def refuses(self, problem: Problem) -> str | None:
         """Nothing."""
@@ -76,7 +76,7 @@ class PaperProgram(Search):
     """The paper's formulation, as it stands."""
 
     name = "milp-paper"
-    capabilities = Capabilities(asks_solver=True)
+    capabilities = Capabilities(searches=True)
 
     def refuses(self, problem: Problem) -> str | None:
         """The paper's formulation knows only the hinge loss."""

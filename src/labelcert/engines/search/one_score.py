@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from labelcert.arrays import Int
 from labelcert.engines.control import Control
 from labelcert.engines.search import relaxation
-from labelcert.engines.search.branching import Counting, decide_node
+from labelcert.engines.search.branching import FlipCounting, Flips, decide_node
 from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judgement
 from labelcert.engines.search.programs import Program, paper_program
@@ -54,9 +54,10 @@ class OneScore(Formulation):
         def over() -> bool:
             return control.over() or time.monotonic() > deadline
 
-        counting = Counting(searching.at(budget), self._proved_ranges(budget), self._rows, nodes, self.effort)
+        counting = FlipCounting(searching.at(budget), self._rows, self.effort)
         inside = Control(workers=control.workers, deadline=deadline)
-        return counting.search(best, inside, searching.attacks.enter, over)
+        root = Flips(self._proved_ranges(budget), nodes)
+        return counting.search(root, best, inside, searching.attacks.enter, over)
 
     def paper_step(self, budget: int) -> Decide:
         """The paper's program, once per budget; the objective alone depends on the node."""

@@ -113,10 +113,10 @@ class Pair:
         source = self.problem.codes[self.problem.adversary.labels[position]]
         return ELSEWHERE if source in self.classes else None
 
-    def add_moves(self, b: Builder, flips: tuple[Index, Index], *, integer: bool) -> Index:
+    def add_moves(self, b: Builder, flips: tuple[Index, Index]) -> Index:
         """(ν, 3) columns of the moves, tied to the flipped sides (labels × states) of both models, and the budget."""
         a = self.problem.adversary
-        move = b.variables("move", self.left.shape, 0.0, self.left.astype(float), integer=integer)
+        move = b.variables("move", self.left.shape, 0.0, self.left.astype(float))
         b.constrain("one move", [(move[:, k], 1.0) for k in range(3)], upper=1.0)
         for k, name in ((OWN, "own"), (RIVAL, "rival")):
             toggled = self.toggles[:, :, k].astype(float)
@@ -209,7 +209,7 @@ class PairRelaxation:
             for part, ranges, prefix in zip(pair.parts, pair.ranges, ("own ", "rival "), strict=True)
         ]
         flips = [c[part.adversary.labels, FLIPPED] for c, part in zip(corners, pair.parts, strict=True)]
-        self._move = pair.add_moves(b, (flips[OWN], flips[RIVAL]), integer=False)
+        self._move = pair.add_moves(b, (flips[OWN], flips[RIVAL]))
         for k, sign in ((OWN, 1.0), (RIVAL, -1.0)):
             signs = np.stack([pair.parts[k].y, -pair.parts[k].y], axis=1)[..., None]
             b.minimise(corners[k], sign * row[:, None, None] * signs * pair.ranges[k].corners()[0])

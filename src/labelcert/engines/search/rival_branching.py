@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float
+from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Verdict
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
-from labelcert.engines.search.branching import Effort, Part
+from labelcert.engines.search.branching import Counting, Effort, Part
 from labelcert.engines.search.judging import UNDECIDED, Judgement
 from labelcert.engines.search.pairs import OWN, RIVAL, Pair, least_margins, multipliers, narrow_pair, screen
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges
@@ -124,92 +124,62 @@ def _fixed(pair: Pair, i: int, move: int | None) -> Pair:
     return replace(pair, left=left, ranges=(ranges[0], ranges[1]))
 
 
-class Subtree(NamedTuple):
-    """A set of relabellings: what is made, and what other labels may become.
+class Moves(NamedTuple):
+    """A subtree of relabellings: what is made, and what other labels may become.
 
     Attributes
     ----------
     made : Relabelling
     targets : (ν, K) array
-    alive : (n, K) array
+    rivals : (n, K) array
         Rivals that are not excluded, for each node.
     """
 
     made: Relabelling
     targets: Bool
-    alive: Bool
+    rivals: Bool
 
 
-class RivalCounting:
-    """The most nodes that one relabelling within a budget changes.
+class MoveCounting(Counting[Moves]):
+    """For one model per class.
 
     Parameters
     ----------
-    question : Question
     parts : list of K problems
         Each class against the rest.
     ranges : list of K ranges
         Proved for all relabellings within the budget.
     rows : (n, m) array
         Test rows of all nodes.
-    alive : (n, K) array
-        Rivals that are not excluded.
-    effort : Effort
-        Counts.
     """
 
     def __init__(
-        self,
-        question: Question,
-        parts: list[Problem],
-        ranges: list[Ranges],
-        rows: Float,
-        alive: Bool,
-        effort: Effort,
+        self, question: Question, parts: list[Problem], ranges: list[Ranges], rows: Float, effort: Effort
     ) -> None:
-        self._question, self._parts, self._ranges, self._rows = question, parts, ranges, rows
-        self._alive = alive
-        self._effort = effort
+        super().__init__(question, effort)
+        self._parts, self._ranges, self._rows = parts, ranges, rows
 
-    def search(
-        self, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]], over: Callable[[], bool]
-    ) -> int:
-        """A proved upper end, given a relabelling that changes ``best`` nodes."""
-        a = self._question.problem.adversary
-        stack = [Subtree(Relabelling.of({}), a.targets, self._alive)]
-        possible = best
-        while stack:
-            here = stack.pop()
-            if _count(here.alive) <= best:
-                continue
-            if over():
-                possible = max([possible, _count(here.alive), *(_count(other.alive) for other in stack)])
-                break
-            self._effort.subtrees += 1
-            part = Part.of(self._question.problem, here.made, here.targets)
-            if part is None:
-                continue
-            alive, values = self._still_alive(here)
-            if _count(alive) <= best:
-                continue
-            if part.attacks <= LEAF_RELABELLINGS:
-                self._effort.leaves += 1
-                lower, upper = self._leaf(part, alive, best, control, enter)
-                best, possible = max(best, lower), max(possible, upper)
-                continue
-            i = int(part.free[int(values[part.free].argmin())])
-            stack += self._halves(here._replace(alive=alive), i)
-        return max(best, possible)
+    def leaf_size(self) -> int:
+        """As for single nodes."""
+        return LEAF_RELABELLINGS
 
-    def _halves(self, here: Subtree, i: int) -> list[Subtree]:
-        """One label that keeps its class, and with each of its moves."""
+    def alive(self, here: Moves) -> Int:
+        """Nodes that some rival may win."""
+        return np.flatnonzero(here.rivals.any(axis=1))
+
+    def part(self, here: Moves) -> Part | None:
+        """From the moves that are left."""
+        return Part.of(self._question.problem, here.made, here.targets)
+
+    def halves(self, here: Moves, i: int) -> list[Moves]:
+        """Kept, and with each of its moves."""
         kept = here.targets.copy()
         kept[i] = False
-        moved = [Subtree(here.made.plus(i, int(k)), kept, here.alive) for k in np.flatnonzero(here.targets[i])]
+        moved = [Moves(here.made.plus(i, int(k)), kept, here.rivals) for k in np.flatnonzero(here.targets[i])]
         return [here._replace(targets=kept), *moved]
 
-    def _still_alive(self, here: Subtree) -> tuple[Bool, Float]:
-        """Rivals that the relaxation does not exclude, and the least margin with a move of each label."""
+    def examined(self, here: Moves) -> tuple[Moves, Float]:
+        """Bounds on the margins of all nodes and rivals; a label promises a small margin with one of its moves."""
         question = self._question
         problem, a = question.problem, question.problem.adversary
         targets = here.targets.copy()
@@ -218,7 +188,7 @@ class RivalCounting:
         ranges = [self._restricted(c, here, targets) for c in range(problem.n_classes)]
         programs = [Relaxation(part, r) for part, r in zip(self._parts, ranges, strict=True)]
         nothing = np.zeros(problem.m)
-        alive, least = here.alive.copy(), np.full(a.labels.size, np.inf)
+        alive, least = here.rivals.copy(), np.full(a.labels.size, np.inf)
         source = problem.codes[a.labels]
         for t in np.flatnonzero(alive.any(axis=1)).tolist():
             own, row = int(question.predicted[t]), self._rows[t]
@@ -233,9 +203,9 @@ class RivalCounting:
                 alive[t, r] = not bound > 0.0
                 if alive[t, r]:
                     least = np.minimum(least, np.where(pair.left, with_move, np.inf).min(axis=1))
-        return alive, least
+        return here._replace(rivals=alive), -least
 
-    def _restricted(self, c: int, here: Subtree, targets: Bool) -> Ranges:
+    def _restricted(self, c: int, here: Moves, targets: Bool) -> Ranges:
         """Ranges of one class in a subtree."""
         problem, a = self._question.problem, self._question.problem.adversary
         source = problem.codes[a.labels]
@@ -247,22 +217,3 @@ class RivalCounting:
         low[a.labels[made[toggled]], KEPT] = np.inf
         low[a.labels[made[~toggled]], FLIPPED] = np.inf
         return replace(self._ranges[c], low=low)
-
-    def _leaf(
-        self, part: Part, alive: Bool, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
-    ) -> tuple[int, int]:
-        """Retrain all relabellings of a subtree."""
-        nodes = np.flatnonzero(alive.any(axis=1))
-        yes, no = self._question.changed(part.made, nodes)
-        upper = int((~no).sum())
-        if int(yes.sum()) > best:
-            best = enter(part.made)[0]
-        found = part.retrain(self._question, nodes, control)
-        if int(found.curve_lower[-1]) > best:
-            best = enter(part.whole(found.curve_changes[-1]))[0]
-        return best, max(upper, int(found.curve_upper[-1]))
-
-
-def _count(alive: Bool) -> int:
-    """Nodes that some rival may win."""
-    return int(alive.any(axis=1).sum())

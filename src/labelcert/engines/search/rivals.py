@@ -23,10 +23,10 @@ from labelcert.engines.search.judging import UNDECIDED, Decide, Judgement
 from labelcert.engines.search.pairs import Pair, least_margins
 from labelcert.engines.search.ranges import Ranges
 from labelcert.engines.search.relaxation import Multipliers, Relaxation
-from labelcert.engines.search.rival_branching import RivalCounting, decide_rival
+from labelcert.engines.search.rival_branching import MoveCounting, Moves, decide_rival
 from labelcert.engines.search.searching import Searching
 from labelcert.prediction import OneVsRest
-from labelcert.problem import Problem, Relabelling
+from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import signs_of
 
 
@@ -83,13 +83,14 @@ class Rivals(Formulation):
             return control.over() or time.monotonic() > deadline
 
         K = self._problem.n_classes
-        alive = np.zeros((question.nodes.size, K), dtype=bool)
-        alive[nodes] = self._excluded_to[nodes] < budget
-        alive[np.arange(question.nodes.size), question.predicted] = False
+        rivals = np.zeros((question.nodes.size, K), dtype=bool)
+        rivals[nodes] = self._excluded_to[nodes] < budget
+        rivals[np.arange(question.nodes.size), question.predicted] = False
         ranges = [self._classes[c, budget].ranges for c in range(K)]
-        counting = RivalCounting(question, self._parts, ranges, self._rows, alive, self.effort)
+        counting = MoveCounting(question, self._parts, ranges, self._rows, self.effort)
         inside = Control(workers=control.workers, deadline=deadline)
-        return counting.search(best, inside, searching.attacks.enter, over)
+        root = Moves(NOTHING, self._problem.adversary.targets, rivals)
+        return counting.search(root, best, inside, searching.attacks.enter, over)
 
     def paper_step(self, budget: int) -> Decide:
         """The paper's program of each node."""

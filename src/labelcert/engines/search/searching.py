@@ -144,7 +144,8 @@ class Searching:
         """Everything proved, with the solver's answers."""
         attacks, known = self.attacks, self.known
         if np.any(self.lower > attacks.radius) or np.any(attacks.curve > self.curve_upper):
-            # A retrained attack contradicts the solver: then none of its verdicts is worth anything.
+            # A retrained attack contradicts the solver: then none of its verdicts is worth anything. (Proofs of our own
+            # that are contradicted, which would be a bug, are withdrawn by the final check.)
             self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
             doubted = sorted(self._by_solver)
             self.lower[doubted] = known.radius_lower[doubted]
