@@ -21,7 +21,7 @@ def golden(name: str) -> dict[str, Any]:
     return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def applicable(*, asks_solver: bool) -> list[tuple[str, str]]:
+def applicable(*, searching: bool) -> list[tuple[str, str]]:
     """Problems with the engines that can answer them."""
     pairs = []
     for name, (K_train, labels, K_test, C, options) in PROBLEMS.items():
@@ -29,7 +29,7 @@ def applicable(*, asks_solver: bool) -> list[tuple[str, str]]:
         pairs += [
             (name, engine.name)
             for engine in ENGINES.values()
-            if engine.capabilities.searches == asks_solver and engine.refuses(problem) is None
+            if engine.capabilities.searches == searching and engine.refuses(problem) is None
         ]
     return pairs
 
@@ -46,7 +46,7 @@ def test_they_are_worth_keeping() -> None:
     assert max(int(radius.max()) for radius in radii.values()) >= 5
 
 
-@pytest.mark.parametrize(("name", "engine"), [*((name, AUTO) for name in PROBLEMS), *applicable(asks_solver=False)])
+@pytest.mark.parametrize(("name", "engine"), [*((name, AUTO) for name in PROBLEMS), *applicable(searching=False)])
 def test_unchanged(name: str, engine: str) -> None:
     kept, cert = golden(name), PROBLEMS[name].certify(engine)
     assert cert.predictions.tolist() == kept["predictions"]
