@@ -87,14 +87,15 @@ def decided(cert: Certificate, largest: int) -> list[str]:
 
 
 def proved_by(cert: Certificate) -> str:
-    """How many radii each engine settled; of the compact engine's, how many without a search."""
+    """How many radii each engine settled; of those of the search, how many without branching."""
     names, counts = np.unique(cert.radius_proved_by, return_counts=True)
     parts = [f"{name or 'witness'} {count}" for name, count in zip(names, counts, strict=True)]
     for stage in cert.run.stages:
         statistics = stage.statistics
         if "proved_by_relaxation" in statistics:
             parts.append(
-                f"({statistics['proved_by_relaxation']} proofs by relaxation, {len(statistics['solves'])} searches)"
+                f"({statistics['proved_by_relaxation']} proofs by relaxation, {statistics['subtrees']} subtrees, "
+                f"{statistics['leaves_retrained']} leaves retrained)"
             )
     return ", ".join(parts)
 

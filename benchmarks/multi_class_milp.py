@@ -1,10 +1,10 @@
 """The paper's multi-class MILP beside ours, on the same nodes in the same run.
 
 Run with ``python -m benchmarks.multi_class_milp --data-dir FOLDER``. Each method decides, for a few test nodes, whether
-so many changed labels can change the prediction: the paper's program (3Km + K − 1 binaries) and the compact one per
-pair of classes on the same solver, both with a time limit per node, and the closed form or the tables. All times are
-whole calls for all of these nodes. Budgets are asked from small to large, and a node that a program leaves open at one
-budget is not asked about larger ones. Where scores are linear, the compact engine sorts: no program is solved.
+so many changed labels can change the prediction: the paper's program (3Km + K − 1 binaries) and our search, both with
+a time limit per node, and the closed form or the tables. All times are whole calls for all of these nodes. Budgets are
+asked from small to large, and a node that is left open at one budget is not asked about larger ones. Where scores are
+linear, the search sorts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETTINGS = {
     "cora-ml-gcn-1": Setting("cora-ml", "gcn", "exact", 1),
     "cora-ml-gcn-2": Setting("cora-ml", "gcn", "exact", 2),
 }
-METHODS = {"auto": "ours", "milp": "compact MILP", "milp-paper": "paper's MILP"}
+METHODS = {"auto": "ours", "milp": "our search", "milp-paper": "paper's MILP"}
 
 
 @click.command()

@@ -8,10 +8,14 @@ to a solver, for reference: *vulnerable* is retrained, *robust* rests on the sol
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
 
 from labelcert.engines.base import Capabilities, Findings, Question, Work
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.control import Control
+from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import Judge
 from labelcert.engines.search.one_score import OneScore
@@ -52,7 +56,18 @@ class Search:
         """Radii budget by budget, then the curve budget by budget."""
         if question.predictor.linear:
             return ClosedForm().run(question, control, known)
-        return self._run(question, control, known)
+        return self._run(question, control, self._small_budgets(question, control, known))
+
+    def _small_budgets(self, question: Question, control: Control, known: Findings) -> Findings:
+        """Enumerate the budgets at which all attacks together are no more than a leaf, unless these are settled."""
+        a = question.problem.adversary
+        attacks = a.count_by_budget(question.budget, a.targets.sum(axis=1))
+        reach = int(np.searchsorted(attacks, FORMULATIONS[type(question.predictor)].leaf_size(), side="right")) - 1
+        radii = np.all((known.radius_lower > reach) | (known.radius_lower == known.radius_upper))
+        if radii and np.array_equal(known.curve_lower[: reach + 1], known.curve_upper[: reach + 1]):
+            return known
+        part = replace(question, problem=replace(question.problem, max_flips=max(0, reach)))
+        return known.refined(Enumerate().run(part, control, known), self.name)
 
     def _run(self, question: Question, control: Control, known: Findings) -> Findings:
         with ThreadPoolExecutor(control.workers) as pool:
@@ -87,6 +102,10 @@ class PaperProgram(Search):
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining: the paper has no shortcut where scores are linear."""
         return predictor_for(problem, linear=False)
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """Radii budget by budget, then the curve budget by budget."""
+        return self._run(question, control, known)
 
     def _radii(self, searching: Searching, formulation: Formulation, pool: ThreadPoolExecutor) -> None:
         searching.sweep(formulation.paper_step, pool)

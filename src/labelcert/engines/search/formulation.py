@@ -23,6 +23,11 @@ class Formulation(ABC):
         self.range_seconds = 0.0
         self.mean_range: dict[str, float] = {}
 
+    @staticmethod
+    @abstractmethod
+    def leaf_size() -> int:
+        """How many attacks a leaf may have."""
+
     @abstractmethod
     def step(self, budget: int) -> Decide:
         """Ranges for the budget, then branch and bound for each node."""

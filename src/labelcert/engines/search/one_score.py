@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from labelcert.arrays import Int
 from labelcert.engines.control import Control
-from labelcert.engines.search import relaxation
+from labelcert.engines.search import branching, relaxation
 from labelcert.engines.search.branching import FlipCounting, Flips, decide_node
 from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judgement
@@ -29,6 +29,11 @@ class OneScore(Formulation):
         self._rows = question.predictor.signed_rows(question.nodes)
         self._ranges: dict[int, Ranges] = {}
         self._multipliers: Multipliers | None = None
+
+    @staticmethod
+    def leaf_size() -> int:
+        """See :mod:`~labelcert.engines.search.branching`."""
+        return branching.LEAF_SETS
 
     def step(self, budget: int) -> Decide:
         """Ranges for the budget, then branch and bound for each node."""

@@ -16,7 +16,7 @@ from labelcert.arrays import Float, Int
 from labelcert.certificate import Verdict
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
-from labelcert.engines.search import relaxation
+from labelcert.engines.search import relaxation, rival_branching
 from labelcert.engines.search.class_programs import paper_classes
 from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judgement
@@ -46,6 +46,11 @@ class Rivals(Formulation):
         self._classes: dict[tuple[int, int], _Class] = {}
         self._multipliers: dict[int, Multipliers | None] = {}
         self._lock = threading.Lock()
+
+    @staticmethod
+    def leaf_size() -> int:
+        """See :mod:`~labelcert.engines.search.rival_branching`."""
+        return rival_branching.LEAF_RELABELLINGS
 
     def step(self, budget: int) -> Decide:
         """Each node's rivals one by one, the closest first."""
