@@ -171,10 +171,11 @@ def _stratified_folds(labels: Int, *, folds: int, seed: int) -> list[tuple[Int, 
 
 
 def _predict(K: Float, labels: Int, K_test: Float, C: float) -> Int:
-    """Predict with one SVM for two classes, or with one SVM per class against the rest."""
+    """Predict with one SVM per class against the rest; opposite labels share one."""
     classes = np.unique(labels)
-    if len(classes) == 2:
-        scores = K_test @ train(K, np.where(labels == classes[1], 1.0, -1.0), C)
-        return np.asarray(classes[(scores > 0.0).astype(np.int64)])
-    scores = np.stack([K_test @ train(K, np.where(labels == c, 1.0, -1.0), C) for c in classes], axis=1)
-    return np.asarray(classes[scores.argmax(axis=1)])
+    scores: dict[bytes, Float] = {}
+    for c in classes:
+        y = np.where(labels == c, 1.0, -1.0)
+        opposite = scores.get((-y).tobytes())
+        scores[y.tobytes()] = K_test @ train(K, y, C) if opposite is None else -opposite
+    return np.asarray(classes[np.argmax(list(scores.values()), axis=0)])

@@ -15,9 +15,13 @@ def is_linear(problem: Problem) -> bool:
 
 
 def predictor_for(problem: Problem, *, linear: bool) -> Predictor:
-    """The predictor of a problem: one score decides between two classes, one score per class between more."""
-    kind = Sign if problem.n_classes == 2 else OneVsRest
-    return kind(problem, linear=linear)
+    """The predictor of a problem."""
+    return kind_for(problem)(problem, linear=linear)
+
+
+def kind_for(problem: Problem) -> type[Sign] | type[OneVsRest]:
+    """One score decides between two classes, one score per class between more."""
+    return Sign if problem.n_classes == 2 else OneVsRest
 
 
 USUAL_CLASS_FLIPS = 3
@@ -31,4 +35,4 @@ def usual_budget(n_classes: int, total: int) -> int | None:
     return None if n_classes == 2 or total <= USUAL_CLASS_FLIPS else USUAL_CLASS_FLIPS
 
 
-__all__ = ["OPEN", "TIED", "OneVsRest", "Predictor", "Sign", "is_linear", "predictor_for", "usual_budget"]
+__all__ = ["OPEN", "TIED", "OneVsRest", "Predictor", "Sign", "is_linear", "kind_for", "predictor_for", "usual_budget"]

@@ -14,6 +14,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import answer
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names
+from labelcert.prediction import Sign, kind_for
 from labelcert.problem import Problem
 from labelcert.problem.validation import check_workers
 from labelcert.svm import train
@@ -63,5 +64,5 @@ def certify(
     problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips)
     control = Control(workers=check_workers(workers), time_limit=time_limit)
     # The published numbers for more classes are those of the model itself, even where C is at most 1e-4.
-    predicted = published_predictions(problem) if problem.n_classes == 2 else None
+    predicted = published_predictions(problem) if kind_for(problem) is Sign else None
     return answer(problem, engine, control, names=names, predicted=predicted)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import replace
 
+from labelcert.engines.registry import engine_names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import dataset_info
 from labelcert.models import model_from_name, models
@@ -93,6 +94,10 @@ def _completed(study: Study, folder: Path) -> Study:
         budgets=tuple(sorted(study.budgets)) or (() if study.flips else PAPER_BUDGETS),
         flips=tuple(sorted(study.flips)),
     )
+    for k, certificate in enumerate(study.certificates):
+        if certificate.engine not in engine_names():
+            got = repr(certificate.engine) + _hint(certificate.engine, engine_names())
+            raise _wrong(f"certificates[{k}].engine", f"one of {', '.join(engine_names())}", got)
     for key in ("datasets", "models", "certificates"):
         labels = [spec.label for spec in getattr(study, key)]
         if twice := [label for label in labels if labels.count(label) > 1]:

@@ -22,7 +22,6 @@ PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
 
 Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
-Engine = Literal["auto", "closed-form", "enumerate", "milp", "milp-paper", "relaxed"]
 Test = Literal["auto", "all", "collective", "multi-class"]
 ReportKind = Literal["certified", "attack", "ranks", "plateau"]
 
@@ -31,6 +30,7 @@ Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")
 Fraction = Annotated[float, Meta(ge=0, le=1, description="a fraction between 0 and 1")]
 Seconds = Annotated[float, Meta(gt=0, le=sys.float_info.max, description="a positive number of seconds")]
 Regularization = Annotated[float, Meta(description="a positive number")]
+EngineName = Annotated[str, Meta(description="the name of an engine")]
 ModelName = Annotated[str, Meta(description="the name of a model (`labelcert models` lists them)")]
 Overrides = Annotated[dict[str, dict[str, Any]], Meta(description="a table of options for each model")]
 Column = Annotated[str | int, Meta(description="the name of a column")]
@@ -119,7 +119,7 @@ class CertificateSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One certificate of a study: what is read from it, the engine that proves it, and the test nodes."""
 
     kind: Kind
-    engine: Engine = "auto"
+    engine: EngineName = "auto"
     test: Test = "auto"
 
     @property
