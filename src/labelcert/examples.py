@@ -47,16 +47,7 @@ def two_clouds(*, n_labels: int = 16, n_test: int = 12, seed: int = 0) -> Exampl
     rng = np.random.default_rng(seed)
     y = np.arange(n_labels + n_test) % 2
     points = rng.normal(size=(y.size, 2)) + 1.2 * np.where(y[:, None] == 1, 1.0, -1.0)
-    squared = np.sum((points[:, None] - points[None, :]) ** 2, axis=2)
-    K = np.exp(-0.25 * squared)
-    names = np.array(["fine", "fraud"])[y]
-    return Example(
-        K_train=K[:n_labels, :n_labels],
-        K_test=K[n_labels:, :n_labels],
-        labels=names[:n_labels],
-        truth=names[n_labels:],
-        C=1.0,
-    )
+    return _example(points, np.array(["fine", "fraud"])[y], 0.25, n_labels)
 
 
 def several_clouds(*, classes: int = 3, n_labels: int = 15, n_test: int = 12, seed: int = 0) -> Example:
@@ -80,13 +71,10 @@ def several_clouds(*, classes: int = 3, n_labels: int = 15, n_test: int = 12, se
     y = np.arange(n_labels + n_test) % classes
     angles = 2.0 * np.pi * y / classes
     points = 1.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + 0.9 * rng.normal(size=(y.size, 2))
-    squared = np.sum((points[:, None] - points[None, :]) ** 2, axis=2)
-    K = np.exp(-0.5 * squared)
-    names = np.array(["red", "green", "blue", "cyan", "pink", "grey"])[y]
-    return Example(
-        K_train=K[:n_labels, :n_labels],
-        K_test=K[n_labels:, :n_labels],
-        labels=names[:n_labels],
-        truth=names[n_labels:],
-        C=1.0,
-    )
+    return _example(points, np.array(["red", "green", "blue", "cyan", "pink", "grey"])[y], 0.5, n_labels)
+
+
+def _example(points: Float, names: Text, gamma: float, m: int) -> Example:
+    """The first m points are labelled."""
+    K = np.exp(-gamma * np.sum((points[:, None] - points[None, :]) ** 2, axis=2))
+    return Example(K_train=K[:m, :m], K_test=K[m:, :m], labels=names[:m], truth=names[m:], C=1.0)

@@ -33,29 +33,19 @@ class Case:
 
     def build(self) -> Problem:
         """The validated problem."""
-        return Problem.build(
-            self.K_train,
-            self.labels,
-            self.K_test,
-            self.C,
-            threat=self.threat,
-            max_flips=self.max_flips,
-            loss=self.loss,
-        )
+        return Problem.build(*self._arrays, **self._options)
 
     def certify(self, engine: str, **options: Any) -> Certificate:
         """The certificate of one engine."""
-        return certify(
-            self.K_train,
-            self.labels,
-            self.K_test,
-            self.C,
-            threat=self.threat,
-            max_flips=self.max_flips,
-            loss=self.loss,
-            engine=engine,
-            **options,
-        )
+        return certify(*self._arrays, engine=engine, **self._options, **options)
+
+    @property
+    def _arrays(self) -> tuple[Float, Values, Float, float]:
+        return self.K_train, self.labels, self.K_test, self.C
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"threat": self.threat, "max_flips": self.max_flips, "loss": self.loss}
 
 
 def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int, ...]]:
