@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -33,19 +33,15 @@ class Case:
 
     def build(self) -> Problem:
         """The validated problem."""
-        return Problem.build(*self._arrays, **self._options)
+        return Problem.build(**self._arguments)
 
     def certify(self, engine: str, **options: Any) -> Certificate:
         """The certificate of one engine."""
-        return certify(*self._arrays, engine=engine, **self._options, **options)
+        return certify(**self._arguments, engine=engine, **options)
 
     @property
-    def _arrays(self) -> tuple[Float, Values, Float, float]:
-        return self.K_train, self.labels, self.K_test, self.C
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {"threat": self.threat, "max_flips": self.max_flips, "loss": self.loss}
+    def _arguments(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "kind"}
 
 
 def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int, ...]]:
