@@ -2,7 +2,8 @@
 
 In units of the cap, ``z = C·s·a`` with ``a`` in [0, 1], and ``g = s·f`` is the margin with respect to the sign s that
 the label has after poisoning: its own (*kept*) or the other one (*flipped*). The pair (a, g) lies on a staircase
-(dual variable between 0 and 1, margin on either side of 1); the convex hull of the part within known ranges has at most four corners.
+(dual variable between 0 and 1, margin on either side of 1); the convex hull of the part within known ranges has at
+most four corners.
 """
 
 from __future__ import annotations
