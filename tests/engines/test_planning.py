@@ -15,7 +15,7 @@ from labelcert.engines.base import Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.planning import plan
-from labelcert.engines.search import branching
+from labelcert.engines.search import MilpWarning, branching
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem
 
