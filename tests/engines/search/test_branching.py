@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.helpers.certificates import contains
-from tests.helpers.problems import blobs, gaussian
+from tests.helpers.problems import blobs, gaussian, hand_made
 from tests.helpers.small_problems import certify_problem, mixed_problem
 
 from labelcert import Threat, certify, selfcheck
@@ -100,6 +100,14 @@ def test_small_leaves_are_many(classes: int, monkeypatch: pytest.MonkeyPatch) ->
     assert subtrees > leaves > 10
 
 
+@pytest.mark.timeout(60)
+def test_a_near_tie_that_no_move_decides_ends() -> None:
+    """No label matters to the two closest classes, and their margin is within the rounding errors of any bound."""
+    row = [1.0 + 2.0**-52, 1.0, 0.25, 0.25]
+    case = hand_made(np.eye(4), ["a", "b", "c", "d"], [row], 2.0, threat=Threat(allowed_flips={"c": ["d"]}))
+    assert selfcheck.compare(case, selfcheck.brute_force(case), "milp", workers=1) == []
+
+
 # -- a solver that lies ------------------------------------------------------------------------------------------------
 
 Lie = Callable[[np.random.Generator, np.ndarray, bool], tuple[np.ndarray, bool]]
@@ -165,7 +173,7 @@ def test_a_linear_programming_solver_that_lies_makes_nothing_wrong(
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def problem(request: pytest.FixtureRequest) -> Problem:
-    return mixed_problem(request.param, max_flips=3)
+    return mixed_problem(request.param, max_flips=2)
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> Iterator[int]:
@@ -188,7 +196,7 @@ def test_stopped_anywhere_intervals_are_valid(problem: Problem, monkeypatch: pyt
     truth = certify_problem(problem, "enumerate")
     question = Question.ask(predictor_for(problem, linear=False))
     widths = []
-    for calls in (0, 1, 5, 20, 60, 150, 400, 10**9):
+    for calls in (0, 1, 10, 50, 200, 10**9):
         with monkeypatch.context() as patch:
             count = stop_after(patch, calls)
             next(count)
@@ -216,7 +224,7 @@ def test_a_search_that_does_not_end_is_stopped(arrays: tuple[Any, ...], monkeypa
     set_leaves(monkeypatch, 1)
     cert = certify(*arrays, 5.0, max_flips=5, engine="milp", time_limit=0.5, workers=1)
     assert not cert.exact
-    assert cert.run.stages[0].seconds < 20.0
+    assert cert.run.stages[0].statistics["seconds"] < 20.0
     contains(cert, certify(*arrays, 5.0, max_flips=5, engine="auto", time_limit=5.0))
 
 
@@ -250,8 +258,14 @@ def no_gains(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(relaxation, "most_gain", lambda gains, costs, budget: np.zeros(gains.shape[1]))
 
 
+def no_narrowing(patch: pytest.MonkeyPatch) -> None:
+    """No defect: everything is branched on."""
+    patch.setattr(relaxation, "narrow", lambda problem, ranges, score, **options: ranges)
+
+
 def half_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
+        no_narrowing(patch)
         branches = branching.branches
         patch.setattr(branching, "branches", lambda *arguments: [branches(*arguments)[which]])
 
@@ -384,6 +398,7 @@ def test_defects_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_without_a_defect_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     set_leaves(monkeypatch, 1)
+    no_narrowing(monkeypatch)
     assert not any(noticed(seed, classes) for seed in range(4) for classes in (2, 3))
 
 
