@@ -22,7 +22,6 @@ from labelcert.engines.search import Search, branching, pairs, relaxation, rival
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
 from labelcert.engines.search.relaxation import Bounds, Multipliers, Relaxation
 from labelcert.engines.search.searching import Searching
-from labelcert.errors import LabelcertError
 from labelcert.prediction import is_linear, predictor_for
 from labelcert.problem import Problem
 from labelcert.selfcheck.brute_force import Truth
@@ -42,12 +41,15 @@ def set_leaves(monkeypatch: pytest.MonkeyPatch, leaves: int | None) -> None:
 
 @cache
 def searched(seed: int, classes: int) -> tuple[Case, Truth]:
-    """A problem that needs a search, and the truth about it; ``classes`` > 2: three to five."""
+    """A problem that needs a search, and the truth about it; ``classes`` > 2: three or four."""
+    if seed < 0:  # twelve nodes, so that no label matters to all of them
+        case = hand_made(*(gaussian(7, 12) if classes == 2 else blobs(7, 12, classes=3)), 1.0, max_flips=1)
+        return case, selfcheck.brute_force(case)
     rng = np.random.default_rng([611, seed, classes])
     while True:
         case = random_case(rng, largest=6) if classes == 2 else random_classes_case(rng, largest=5)
         case = replace(case, K_test=case.K_test[:3])
-        if case.loss != "hinge" or case.labels.size < 4 or is_linear(case.build()):
+        if case.loss != "hinge" or case.labels.size < 4 or np.unique(case.labels).size > 4 or is_linear(case.build()):
             continue
         if 8 <= len(list(islice(relabellings(case, label_costs(case), case.build().max_flips), 101))) <= 100:
             return case, selfcheck.brute_force(case)
@@ -63,7 +65,7 @@ def wrong(seed: int, classes: int, *, may_be_open: bool = False) -> list[str]:
 
 @pytest.mark.parametrize("leaves", LEAVES)
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_exact_whatever_is_a_leaf(seed: int, classes: int, leaves: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     set_leaves(monkeypatch, leaves)
     assert wrong(seed, classes) == []
@@ -93,11 +95,11 @@ def test_small_leaves_are_many(classes: int, monkeypatch: pytest.MonkeyPatch) ->
     """Something is branched on: the tests above would mean little without it."""
     set_leaves(monkeypatch, 1)
     leaves = subtrees = 0
-    for seed in range(8):
+    for seed in range(6):
         statistics = searched(seed, classes)[0].certify("milp", workers=1).run.stages[0].statistics
         leaves += statistics["leaves_retrained"]
         subtrees += statistics["subtrees"]
-    assert subtrees > leaves > 10
+    assert subtrees > leaves > 5
 
 
 @pytest.mark.timeout(60)
@@ -163,9 +165,19 @@ def test_a_linear_programming_solver_that_lies_makes_nothing_wrong(
     """Nor open: whatever is not pruned is branched on down to single attacks."""
     set_leaves(monkeypatch, 1)
     told = lie_about_everything(monkeypatch, LIES[lie])
-    for seed in range(2):
-        assert wrong(seed, classes) == []
+    assert wrong(0, classes) == []
     assert told[0] > 0
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_about_many_problems(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_leaves(monkeypatch, 5)
+    lie_about_everything(monkeypatch, LIES[lie])
+    for seed in range(1, 12):
+        assert wrong(seed, 2) == wrong(seed, 3) == []
 
 
 # -- stopping early ----------------------------------------------------------------------------------------------------
@@ -196,7 +208,7 @@ def test_stopped_anywhere_intervals_are_valid(problem: Problem, monkeypatch: pyt
     truth = certify_problem(problem, "enumerate")
     question = Question.ask(predictor_for(problem, linear=False))
     widths = []
-    for calls in (0, 1, 10, 50, 200, 10**9):
+    for calls in (0, 10, 100, 10**9):
         with monkeypatch.context() as patch:
             count = stop_after(patch, calls)
             next(count)
@@ -261,6 +273,8 @@ def no_gains(patch: pytest.MonkeyPatch) -> None:
 def no_narrowing(patch: pytest.MonkeyPatch) -> None:
     """No defect: everything is branched on."""
     patch.setattr(relaxation, "narrow", lambda problem, ranges, score, **options: ranges)
+    patch.setattr(rival_branching, "narrow_pair", lambda pair, row, left_seconds: pair)
+    patch.setattr(rival_branching, "screen", lambda pair, row, left_seconds: pair)
 
 
 def half_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
@@ -328,6 +342,7 @@ def margins(change: Callable[[float, Any], tuple[float, Any]]) -> Callable[[pyte
 
 def move_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
+        no_narrowing(patch)
         branches, halves = rival_branching._branches, rival_branching.RivalCounting._halves
 
         def fewer(*arguments: Any) -> list[Any]:
@@ -379,27 +394,19 @@ DEFECTS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
 }
 
 
-def noticed(seed: int, classes: int) -> bool:
-    """Whether the comparison fails, or the engine's own checks do."""
-    try:
-        return wrong(seed, classes) != []
-    except (AssertionError, LabelcertError):
-        return True
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", DEFECTS)
 def test_defects_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     classes, mutate = DEFECTS[name]
     set_leaves(monkeypatch, 1)
     mutate(monkeypatch)
-    assert any(noticed(seed, classes) for seed in range(12))
+    assert any(wrong(seed, classes) for seed in range(-1, 8))
 
 
 def test_without_a_defect_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     set_leaves(monkeypatch, 1)
     no_narrowing(monkeypatch)
-    assert not any(noticed(seed, classes) for seed in range(4) for classes in (2, 3))
+    assert not any(wrong(seed, classes) for seed in range(-1, 3) for classes in (2, 3))
 
 
 # -- rounding ----------------------------------------------------------------------------------------------------------
