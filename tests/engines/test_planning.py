@@ -15,10 +15,7 @@ from labelcert.engines.base import Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.planning import plan
-from labelcert.engines.search import MilpWarning, one_score
-from labelcert.engines.search import engine as search
-from labelcert.engines.search.searching import Searching
-from labelcert.engines.search.solvers import Answer, Limits, Status
+from labelcert.engines.search import MilpWarning, branching
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem
 
@@ -119,13 +116,12 @@ def test_a_clean_tie_is_proved_by_its_score() -> None:
 
 
 @pytest.mark.usefixtures("slow_enumeration")
-@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("leaves", [300_000, 1])
 def test_two_stages_give_what_enumeration_gives(
-    truth: Certificate, leaves: bool, monkeypatch: pytest.MonkeyPatch
+    truth: Certificate, leaves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the second stage retrains what the relaxation leaves, or asks the solver about it."""
-    if not leaves:
-        monkeypatch.setattr(one_score, "LEAF_SETS", 0)
+    """Whether the second stage retrains what the relaxation leaves at once, or branches."""
+    monkeypatch.setattr(branching, "LEAF_SETS", leaves)
     cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
     same(cert, truth)
     assert cert.exact
@@ -176,37 +172,6 @@ def test_provenance_survives_a_file(tmp_path: Path, truth: Certificate) -> None:
     assert again.collective_proved_by.tolist() == cert.collective_proved_by.tolist()
     assert again.run == cert.run
     assert again.settings == cert.settings
-
-
-@pytest.mark.usefixtures("slow_enumeration")
-def test_a_broken_solver_in_the_second_stage_keeps_what_the_first_proved(
-    truth: Certificate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Broken:
-        name = "broken"
-
-        def version(self) -> str:
-            return "0"
-
-        def open(self, model: object, threads: int) -> Broken:
-            return self
-
-        def solve(self, cost: object, limits: Limits, start: object = None, rows: object = ()) -> Answer:
-            return Answer(Status.INFEASIBLE, np.inf, np.inf, None, 0, 0.0, "broken")
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(one_score, "LEAF_SETS", 0)
-    monkeypatch.setattr(search, "get_solver", lambda name: Broken())
-    monkeypatch.setattr(one_score.relaxation, "narrow", lambda problem, ranges, score, over: ranges)
-    monkeypatch.setattr(Searching, "attack", lambda self: None)
-    with pytest.warns(MilpWarning):
-        cert = certify(K, LABELS, ROWS, C, max_flips=3, time_limit=300.0, workers=1)
-    contains(cert, truth)
-    assert np.all(cert.radius_lower >= np.minimum(truth.radius_lower, 2))
-    assert np.array_equal(cert.collective_lower[:2], truth.collective_lower[:2])
-    assert not cert.exact
 
 
 @pytest.mark.parametrize("engine", ["milp", "milp-paper"])

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labelcert.engines.search import engine, one_score, relaxation, rivals
+from labelcert.engines.search import engine
 from labelcert.engines.search.mixed_integer import MixedInteger
-from labelcert.engines.search.searching import Searching
 from labelcert.engines.search.solvers import Answer, Limits, Row, Status, get_solver
 from labelcert.problem import Problem
 
@@ -29,13 +28,7 @@ class Asked:
         """A point in which some labels (m,) are changed, each in the first way there is; all else in it is 0."""
         columns, flips = self.model.columns, np.broadcast_to(flipped, self.problem.m)
         x = np.zeros(self.model.lower.size)
-        if "move" in columns:
-            for move, flip in zip(columns["move"], flips[self.problem.adversary.labels], strict=True):
-                x[move[np.argmax(self.model.upper[move])]] = flip
-        elif "y'" not in columns:
-            x[columns["state"][flips, 1, 2]] = 1.0
-            x[columns["state"][~flips, 0, 2]] = 1.0
-        elif columns["y'"].ndim == 1:
+        if columns["y'"].ndim == 1:
             x[columns["y'"]] = np.where(flips, self.problem.y < 0, self.problem.y > 0)
         else:
             may = self.model.upper[columns["y'"]] > 0
@@ -170,17 +163,3 @@ LIES: dict[str, Callable[[Answer], Answer]] = {
 def install(monkeypatch: pytest.MonkeyPatch, solver: Any) -> None:
     """Every engine asks this solver from now on."""
     monkeypatch.setattr(engine, "get_solver", lambda name: solver)
-
-
-def leave_it_to_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is asked: no proofs by the relaxation, no ranges but the first ones, no retraining of what is left."""
-    monkeypatch.setattr(one_score, "LEAF_SETS", 0)
-    monkeypatch.setattr(relaxation, "narrow", lambda problem, ranges, score, over: ranges)
-    monkeypatch.setattr(relaxation, "tighten", lambda problem, ranges, success=None, **options: (ranges, None))
-    monkeypatch.setattr(rivals, "narrow_pair", lambda pair, row, left: pair)
-    monkeypatch.setattr(rivals, "least_margins", lambda pair, own, rival: (-1.0, np.full(pair.left.shape, -1.0)))
-
-
-def no_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor are there greedy attacks."""
-    monkeypatch.setattr(Searching, "attack", lambda searching: None)

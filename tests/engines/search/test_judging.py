@@ -22,8 +22,6 @@ from tests.helpers.solvers import (
     Reply,
     answer,
     install,
-    leave_it_to_the_solver,
-    no_attacks,
 )
 
 from labelcert import Certificate, Threat, certify
@@ -32,7 +30,8 @@ from labelcert.engines.search.solvers import Answer, Limits, Status
 from labelcert.engines.search.solvers.highs import Highs
 from labelcert.problem import Problem
 
-ENGINES = ["milp", "milp-paper"]
+ENGINE = "milp-paper"
+"""The one engine that believes a solver."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +41,17 @@ class Setting:
     problem: Problem
     truth: Certificate
 
-    def certify(self, engine: str, **options: Any) -> Certificate:
+    def certify(self, engine: str = ENGINE, **options: Any) -> Certificate:
         return certify_problem(self.problem, engine, **options)
 
-    def programs_per_node(self, engine: str) -> int:
-        """The paper has one program for each node, the compact formulation one for each rival."""
-        return 1 if engine == "milp-paper" else self.problem.n_classes - 1
+    @property
+    def programs(self) -> int:
+        """One for each node, and for two classes one for all of them."""
+        return self.problem.n_test + self.has_curve
 
-    def has_curve(self, engine: str) -> bool:
-        return engine == "milp" or self.problem.n_classes == 2
+    @property
+    def has_curve(self) -> bool:
+        return self.problem.n_classes == 2
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
@@ -61,13 +62,6 @@ def setting(request: pytest.FixtureRequest) -> Setting:
     rows = p.K_test[[radius.index(1), radius.index(2), radius.index(3)]]
     problem = Problem.build(p.K_train, p.labels, rows, p.C, threat=p.threat, max_flips=p.max_flips)
     return Setting(problem, certify_problem(problem, "enumerate"))
-
-
-@pytest.fixture
-def helpless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without proofs and attacks of its own, everything is up to the solver."""
-    leave_it_to_the_solver(monkeypatch)
-    no_attacks(monkeypatch)
 
 
 def faking(monkeypatch: pytest.MonkeyPatch, setting: Setting, reply: Reply) -> Fake:
@@ -88,56 +82,43 @@ def nothing_decided(cert: Certificate, setting: Setting, fake: Fake) -> None:
     assert cert.collective_lower.tolist() == [0, 0, 0]
     assert cert.collective_upper.tolist() == [0, n, n]
     assert set(cert.verdicts(flips=1)) == {"unknown"}
-    assert len(fake.solves) >= n * setting.programs_per_node(cert.engine) + setting.has_curve(cert.engine)
+    assert len(fake.solves) >= setting.programs
     assert fake.opened == fake.closed
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("reply", SILENT.values(), ids=SILENT)
-def test_an_unfinished_answer_decides_nothing(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str, reply: Reply
-) -> None:
+def test_an_unfinished_answer_decides_nothing(monkeypatch: pytest.MonkeyPatch, setting: Setting, reply: Reply) -> None:
     fake = faking(monkeypatch, setting, reply)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*lost the solution")  # told, and nothing decided
-        cert = setting.certify(engine)
+        cert = setting.certify()
     nothing_decided(cert, setting, fake)
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("reply", UNBELIEVABLE.values(), ids=UNBELIEVABLE)
 def test_an_unbelievable_answer_decides_nothing_and_is_told(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str, reply: Reply
+    monkeypatch: pytest.MonkeyPatch, setting: Setting, reply: Reply
 ) -> None:
     fake = faking(monkeypatch, setting, reply)
     with pytest.warns(MilpWarning):
-        cert = setting.certify(engine)
+        cert = setting.certify()
     nothing_decided(cert, setting, fake)
     # Every single program is accounted for, even where not all are printed.
-    programs = setting.problem.n_test * setting.programs_per_node(engine) + setting.has_curve(engine)
-    assert len(not_believed(cert)) >= programs
+    assert len(not_believed(cert)) >= setting.programs
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_finished_search_without_a_solution_decides_nothing(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str
+    monkeypatch: pytest.MonkeyPatch, setting: Setting
 ) -> None:
     fake = faking(monkeypatch, setting, lambda asked: answer(Status.OPTIMAL, bound=-100.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MilpWarning)
-        cert = setting.certify(engine)
+        cert = setting.certify()
     nothing_decided(cert, setting, fake)
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_labelling_that_changes_nothing_is_no_witness(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str
-) -> None:
+def test_a_labelling_that_changes_nothing_is_no_witness(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     """The solver claims a negative score for the clean labels, again and again."""
     fake = faking(
         monkeypatch,
@@ -145,16 +126,14 @@ def test_a_labelling_that_changes_nothing_is_no_witness(
         lambda asked: answer(Status.OPTIMAL, bound=-1e3, x=asked.point(False), objective=-1e3),
     )
     with pytest.warns(MilpWarning):
-        cert = setting.certify(engine)
+        cert = setting.certify()
     nothing_decided(cert, setting, fake)
     assert all("excluded" in complaint for complaint in not_believed(cert))
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("bound", [np.inf, 1e3, np.nan])
 def test_a_bound_is_doubted_after_a_labelling_was_excluded_too(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str, bound: float
+    monkeypatch: pytest.MonkeyPatch, setting: Setting, bound: float
 ) -> None:
     """First a labelling with a score near zero, so the solver says; then nothing is left, so it says."""
 
@@ -166,20 +145,16 @@ def test_a_bound_is_doubted_after_a_labelling_was_excluded_too(
     fake = faking(monkeypatch, setting, reply)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cert = setting.certify(engine)
+        cert = setting.certify()
     contains(cert, setting.truth)
     assert np.all(cert.radius_lower == 1)
     assert any(asked.rows for asked in fake.solves)
     told = any(warning.category is MilpWarning for warning in caught)
     # For single nodes, nothing is left that a bound could be held against: no proof, and no complaint.
-    assert told or (bound > 0 and not setting.has_curve(engine))
+    assert told or (bound > 0 and not setting.has_curve)
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_true_attack_counts_whatever_the_solver_says_of_it(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str
-) -> None:
+def test_a_true_attack_counts_whatever_the_solver_says_of_it(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     """Witnesses are retrained: a correct labelling in a broken answer is a proof all the same."""
     truth = setting.truth
     fake = faking(monkeypatch, setting, lambda asked: answer(Status.TIME_LIMIT))
@@ -193,7 +168,7 @@ def test_a_true_attack_counts_whatever_the_solver_says_of_it(
     for vulnerable in np.flatnonzero(truth.radius_upper == 1).tolist():
         witness = truth.witness(vulnerable)
         assert witness is not None
-        cert = setting.certify(engine)
+        cert = setting.certify()
         contains(cert, truth)
         # With two classes a label changes in one way; with more, the fake takes the first.
         if setting.problem.n_classes == 2:
@@ -204,23 +179,15 @@ def test_a_true_attack_counts_whatever_the_solver_says_of_it(
     assert proved > 0
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_bound_within_the_margin_is_not_robust(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str
-) -> None:
+def test_a_bound_within_the_margin_is_not_robust(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     fake = faking(monkeypatch, setting, lambda asked: answer(Status.OPTIMAL, bound=1e-9))
-    cert = setting.certify(engine, collective=False)
+    cert = setting.certify(ENGINE, collective=False)
     assert np.all(cert.radius_lower == 1)
     contains(cert, setting.truth)
-    assert len(fake.solves) == setting.problem.n_test * setting.programs_per_node(engine)
+    assert len(fake.solves) == setting.problem.n_test
 
 
-@pytest.mark.usefixtures("helpless")
-@pytest.mark.parametrize("engine", ENGINES)
-def test_near_ties_are_excluded_one_by_one_up_to_a_limit(
-    monkeypatch: pytest.MonkeyPatch, setting: Setting, engine: str
-) -> None:
+def test_near_ties_are_excluded_one_by_one_up_to_a_limit(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     """A solver that finds another labelling within its tolerance again and again is not asked forever."""
     monkeypatch.setattr(judging, "MAX_EXCLUDED", 3)
     free = setting.problem.adversary.labels
@@ -232,15 +199,14 @@ def test_near_ties_are_excluded_one_by_one_up_to_a_limit(
     fake = faking(monkeypatch, setting, reply)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MilpWarning)
-        cert = setting.certify(engine, collective=False)
+        cert = setting.certify(ENGINE, collective=False)
     contains(cert, setting.truth)
     assert np.all(cert.radius_lower == 1)
     assert 1 < max(len(asked.rows) for asked in fake.solves) <= 3
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, classes: int, engine: str) -> None:
+def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, classes: int) -> None:
     """One solve in three breaks; the rest comes from a real solver."""
     problem = mixed_problem(classes, max_flips=1)
     count = 0
@@ -252,10 +218,9 @@ def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, c
             return answer(Status.FAILED)
         return Highs().open(asked.model, 1).solve(asked.cost, Limits(), None, asked.rows)
 
-    leave_it_to_the_solver(monkeypatch)
     install(monkeypatch, Fake(problem, reply))
     with pytest.warns(MilpWarning):
-        cert = certify_problem(problem, engine, workers=1)
+        cert = certify_problem(problem, ENGINE, workers=1)
     contains(cert, certify_problem(problem, "enumerate"))
     assert any("fake failed" in complaint for complaint in not_believed(cert))
     assert not cert.exact
@@ -267,7 +232,7 @@ def test_many_complaints_are_summed_up(monkeypatch: pytest.MonkeyPatch, classes:
     problem = mixed_problem(classes)
     install(monkeypatch, Fake(problem, UNBELIEVABLE["failed"]))
     with pytest.warns(MilpWarning) as caught:
-        certify_problem(problem, "milp-paper")
+        certify_problem(problem, ENGINE)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 6
     assert "answers more" in messages[-1]
@@ -284,10 +249,9 @@ def test_a_broken_solver_under_all_threat_options(monkeypatch: pytest.MonkeyPatc
     problem = Problem.build(p.K_train, p.labels, p.K_test, p.C, **options)
     for reply in (SILENT["time limit"], UNBELIEVABLE["bound is NaN"], UNBELIEVABLE["attack beyond the budget"]):
         install(monkeypatch, Fake(problem, reply))
-        for engine in ENGINES:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MilpWarning)
-                contains(setting.certify(engine, **options), full)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MilpWarning)
+            contains(setting.certify(**options), full)
 
 
 # -- true answers, changed on the way ----------------------------------------------------------------------------------
@@ -305,21 +269,18 @@ def caught() -> Iterator[list[warnings.WarningMessage]]:
         yield found
 
 
-@pytest.mark.usefixtures("helpless")
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("engine", ENGINES)
 def test_lies_open_intervals(
     lie: str,
-    engine: str,
     arrays: tuple[Any, ...],
     monkeypatch: pytest.MonkeyPatch,
     caught: list[warnings.WarningMessage],
 ) -> None:
     K, labels, rows, C = arrays
-    rows = rows if engine == "milp" else rows[:2]
+    rows = rows[:2]
     truth = certify(K, labels, rows, C, max_flips=2, engine="enumerate")
     install(monkeypatch, Liar(LIES[lie]))
-    cert = certify(K, labels, rows, C, max_flips=2, engine=engine, workers=1, collective=False)
+    cert = certify(K, labels, rows, C, max_flips=2, engine=ENGINE, workers=1, collective=False)
     contains(cert, truth)
     open_ = np.any((cert.radius_lower <= 2) & (cert.radius_lower < cert.radius_upper))
     assert not open_ or lie == "vulnerable" or any(w.category is MilpWarning for w in caught)
@@ -328,12 +289,12 @@ def test_lies_open_intervals(
 
 
 @pytest.mark.parametrize("lie", ["robust", "infeasible", "failed"])
-def test_lies_about_the_curve_open_intervals(
-    lie: str, arrays: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lies_about_the_curve_open_intervals(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper has a collective program for two classes."""
+    arrays = (*gaussian(6, 4, seed=3), 3.0)
     truth = certify(*arrays, max_flips=2, engine="enumerate")
     install(monkeypatch, Liar(LIES[lie]))
     monkeypatch.setattr(judging.Judge, "sweep", lambda self, *arguments: None)
     with pytest.warns(MilpWarning):
-        cert = certify(*arrays, max_flips=2, engine="milp", workers=1)
+        cert = certify(*arrays, max_flips=2, engine=ENGINE, workers=1)
     contains(cert, truth)

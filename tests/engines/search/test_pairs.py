@@ -11,10 +11,8 @@ from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_
 
 from labelcert import Threat
 from labelcert.engines.search import relaxation
-from labelcert.engines.search.class_programs import pair_program
-from labelcert.engines.search.pairs import Pair, PairRelaxation, least_margins, multipliers, narrow_pair
+from labelcert.engines.search.pairs import Pair, PairRelaxation, least_margins, multipliers, narrow_pair, screen
 from labelcert.engines.search.ranges import trivial_ranges
-from labelcert.engines.search.solvers import Limits, get_solver
 from labelcert.problem import Problem
 
 
@@ -73,15 +71,38 @@ def test_narrowing_keeps_successful_relabellings(C: float) -> None:
     assert dropped > 0
 
 
-def test_root_of_the_relaxation_is_that_of_its_linear_program() -> None:
+@pytest.mark.parametrize("threat", CLASS_THREATS, ids=repr)
+def test_screening_keeps_successful_relabellings(threat: Threat) -> None:
+    p = class_problem(threat, max_flips=1, C=0.5)
+    every = all_relabellings(p, 1)
+    excluded = dropped = 0
+    for own, rival in itertools.permutations(range(3), 2):
+        pair = pair_of(p, own, rival, 1)
+        for row in p.K_test[:2]:
+            screened = screen(pair, row, lambda: 60.0)
+            hits = [change for change in every if margin(p, change, row, own, [rival]) < -1e-9]
+            if screened is None:
+                excluded += 1
+                assert hits == []
+                continue
+            dropped += int(pair.left.sum() - screened.left.sum())
+            for change in hits:
+                moves = [(i, screened.move(i, target)) for i, target in change.moves.items()]
+                assert all(screened.left[i, move] for i, move in moves if move is not None)
+    assert excluded + dropped > 0
+
+
+def test_suggested_multipliers_are_better_than_none() -> None:
     p = class_problem(m=9, max_flips=2)
-    pair = pair_of(p, 0, 1, 2)
-    row = p.K_test[0]
-    bound, _ = least_margins(pair, *PairRelaxation(pair, row).suggest(pair.left, 10.0))
-    program = pair_program(pair, row)
-    relaxed = replace(program.model, integer=np.zeros_like(program.model.integer))
-    session = get_solver("highs").open(relaxed, 1)
-    assert bound == pytest.approx(session.solve(relaxed.cost, Limits()).objective, rel=1e-6, abs=1e-6)
+    row, nothing = p.K_test[0], np.zeros(9)
+    gains = []
+    for own, rival in itertools.permutations(range(3), 2):
+        pair = pair_of(p, own, rival, 2)
+        bound, _ = least_margins(pair, *PairRelaxation(pair, row).suggest(pair.left, 10.0))
+        plain = (multipliers(pair.parts[k], s * row, nothing) for k, s in ((0, 1.0), (1, -1.0)))
+        gains.append(bound - least_margins(pair, *plain)[0])
+    assert min(gains) >= -1e-9
+    assert max(gains) > 1e-3
 
 
 def test_multipliers_for_another_purpose_prove_nothing() -> None:

@@ -1,10 +1,9 @@
-"""Feasible points of the programs are the admissible labellings with their trained models, and nothing else."""
+"""Feasible points of the paper's program are the admissible labellings with their trained models, and nothing else."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +11,8 @@ from tests.helpers.problems import gaussian
 
 from labelcert import Threat
 from labelcert.engines.base import Question
-from labelcert.engines.linear.radii import margin_errors
 from labelcert.engines.search.mixed_integer import MixedInteger
-from labelcert.engines.search.programs import Program, compact_program, linear_program, paper_program
-from labelcert.engines.search.ranges import ball_ranges, trivial_ranges
-from labelcert.engines.search.relaxation import proved_ranges
+from labelcert.engines.search.programs import Program, paper_program
 from labelcert.engines.search.solvers import Limits, SolverUnavailable, Status, get_solver
 from labelcert.errors import MissingExtra
 from labelcert.prediction import Sign
@@ -115,25 +111,14 @@ def test_trained_points_of_admissible_labellings_are_feasible_and_no_others(thre
     everything = labellings(question)
     for budget in (0, 1, 3):
         paper = paper_program(problem, budget)
-        compact = [
-            compact_program(problem, ranges)
-            for ranges in (
-                trivial_ranges(problem, budget),
-                ball_ranges(problem, budget),
-                proved_ranges(problem, budget)[0],
-            )
-        ]
         for labelling in everything:
-            points = [(program, program.point(labelling.change)) for program in compact]
-            points.append((paper, paper_point(problem, paper.model, labelling.y, labelling.z)))
-            for program, x in points:
-                assert x is not None
-                assert program.change(x) == labelling.change
-                assert program.unit * x[program.z] == pytest.approx(labelling.z, abs=1e-9 * C)
-                if problem.adversary.admits(labelling.change, budget):
-                    assert program.model.violation(x) < 1e-7
-                else:
-                    assert program.model.violation(x) > 0.5
+            x = paper_point(problem, paper.model, labelling.y, labelling.z)
+            assert paper.change(x) == labelling.change
+            assert x[paper.z] == pytest.approx(labelling.z, abs=1e-9 * C)
+            if problem.adversary.admits(labelling.change, budget):
+                assert paper.model.violation(x) < 1e-7
+            else:
+                assert paper.model.violation(x) > 0.5
     assert paper.point(NOTHING) is None
 
 
@@ -143,14 +128,14 @@ def test_no_other_model_than_the_trained_one_is_feasible(solver: str, C: float) 
     problem = question.problem
     z = train(problem.K_train, problem.y, C)
     rng = np.random.default_rng(0)
-    for program in (compact_program(problem, trivial_ranges(problem, 0)), paper_program(problem, 0)):
-        session = get_solver(solver).open(program.model, 1)
-        for _ in range(3):
-            direction = rng.normal(size=problem.m)
-            answer = session.solve(program.score_cost(direction), Limits())
-            assert answer.status is Status.OPTIMAL
-            assert program.unit * answer.objective == pytest.approx(direction @ z, abs=1e-6 * C)
-        session.close()
+    program = paper_program(problem, 0)
+    session = get_solver(solver).open(program.model, 1)
+    for _ in range(3):
+        direction = rng.normal(size=problem.m)
+        answer = session.solve(program.score_cost(direction), Limits())
+        assert answer.status is Status.OPTIMAL
+        assert answer.objective == pytest.approx(direction @ z, abs=1e-6 * C)
+    session.close()
 
 
 def check_minimum(solver: str, question: Question, program: Program, budget: int) -> None:
@@ -167,13 +152,6 @@ def check_minimum(solver: str, question: Question, program: Program, budget: int
         [same] = [one for one in within if one.change == program.change(answer.x)]
         assert float(scores @ same.z) == pytest.approx(best, abs=1e-6)
     session.close()
-
-
-@pytest.mark.parametrize("threat", SOLVED_THREATS, ids=repr)
-def test_minimum_over_labellings_is_the_optimum(solver: str, threat: Threat) -> None:
-    question = make(threat, m=5)
-    ranges, _ = proved_ranges(question.problem, 2)
-    check_minimum(solver, question, compact_program(question.problem, ranges), 2)
 
 
 @pytest.mark.parametrize("threat", SOLVED_THREATS, ids=repr)
@@ -197,21 +175,6 @@ def check_most(solver: str, question: Question, program: Program, budget: int) -
     assert (rows.T @ train(problem.K_train, y, problem.C) <= 0).sum() == most
 
 
-def collective_program(question: Question, budget: int) -> Program:
-    rows = signed_rows(question)
-    ranges, _ = proved_ranges(question.problem, budget)
-    return compact_program(question.problem, ranges, (rows, np.abs(rows).sum(axis=0)))
-
-
-@pytest.mark.parametrize("threat", SOLVED_THREATS[:2], ids=repr)
-@pytest.mark.parametrize("budget", [1, 3])
-def test_most_nodes_that_one_labelling_changes(solver: str, threat: Threat, budget: int) -> None:
-    question = make(threat, m=5)
-    program = collective_program(question, budget)
-    assert program.unit == question.problem.C
-    check_most(solver, question, program, budget)
-
-
 @pytest.mark.parametrize("threat", SOLVED_THREATS[:2], ids=repr)
 @pytest.mark.parametrize("budget", [1, 3])
 def test_most_nodes_that_one_labelling_changes_in_the_papers_program(
@@ -223,69 +186,18 @@ def test_most_nodes_that_one_labelling_changes_in_the_papers_program(
     check_most(paper_solver, question, program, budget)
 
 
-def test_points_of_collective_programs_count_the_changed_nodes() -> None:
-    question = make()
-    rows = signed_rows(question)
-    budget = 3
-    program = collective_program(question, budget)
-    counts = set()
-    for one in labellings(question):
-        if len(one.change) <= budget:
-            x = program.point(one.change)
-            assert x is not None
-            assert program.model.violation(x) < 1e-7
-            count = int((rows.T @ one.z <= 0).sum())
-            assert program.model.cost @ x == -count
-            counts.add(count)
-    assert len(counts) > 1
-
-
-@pytest.mark.parametrize("threat", THREATS, ids=repr)
-def test_linear_program(solver: str, threat: Threat) -> None:
-    K, labels, rows = gaussian(6, 4, dims=2)
-    problem = Problem.build(K, labels, rows, 1.0, threat=threat, loss="square")
-    question = Question.ask(Sign(problem, linear=True))
-    signed = signed_rows(question)
-    for budget in (1, 3):
-        program = linear_program(problem, budget, signed, margin_errors(question))
-        most = 0
-        for change in changes(problem):
-            x = program.point(change)
-            assert x is not None
-            assert program.change(x) == change
-            count = int((signed.T @ labels_after(problem, change) <= 0).sum())
-            if problem.adversary.admits(change, budget):
-                assert program.model.violation(x) < 1e-9
-                assert program.model.cost @ x == -count
-                most = max(most, count)
-            else:
-                assert program.model.violation(x) >= 1.0
-        session = get_solver(solver).open(program.model, 1)
-        answer = session.solve(program.model.cost, Limits())
-        session.close()
-        assert answer.status is Status.OPTIMAL
-        assert -answer.objective == pytest.approx(most, abs=1e-6)
-
-
 @pytest.mark.parametrize("threat", [Threat(), Threat(trusted=np.arange(6) == 1)], ids=repr)
 def test_without_excludes_one_attack_and_no_other(threat: Threat) -> None:
     question = make(threat)
     problem = question.problem
     budget = problem.max_flips
     everything = labellings(question)
-    compact = compact_program(problem, trivial_ranges(problem, budget))
-    paper = paper_program(problem, budget)
-    linear = linear_program(problem, budget, signed_rows(question), np.zeros(question.nodes.size))
-
-    def point(program: Program, one: Labelling) -> Any:
-        return paper_point(problem, program.model, one.y, one.z) if program is paper else program.point(one.change)
-
-    for program in (compact, paper, linear):
-        points = [point(program, one) for one in everything]
-        for k, excluded in enumerate(everything):
-            row = program.without(excluded.change)
-            for j, x in enumerate(points):
-                assert (row.coefficients @ x[row.columns] <= row.upper) == (j != k)
+    program = paper_program(problem, budget)
+    points = [paper_point(problem, program.model, one.y, one.z) for one in everything]
+    for k, excluded in enumerate(everything):
+        row = program.without(excluded.change)
+        for j, x in enumerate(points):
+            assert (row.coefficients @ x[row.columns] <= row.upper) == (j != k)
 
 
 def check_ranking(solver: str, question: Question, program: Program) -> None:
@@ -301,11 +213,6 @@ def check_ranking(solver: str, question: Question, program: Program) -> None:
     session.close()
 
 
-def test_excluding_the_best_attack_leads_to_the_second_best(solver: str) -> None:
-    question = make(m=4)
-    check_ranking(solver, question, compact_program(question.problem, proved_ranges(question.problem, 2)[0]))
-
-
 def test_excluding_the_best_attack_leads_to_the_second_best_in_the_papers_program(paper_solver: str) -> None:
     question = make(m=4)
     check_ranking(paper_solver, question, paper_program(question.problem, 2))
@@ -314,14 +221,6 @@ def test_excluding_the_best_attack_leads_to_the_second_best_in_the_papers_progra
 @pytest.mark.parametrize("m", [6, 9])
 def test_sizes(m: int) -> None:
     problem = make(m=m).problem
-    compact = compact_program(problem, trivial_ranges(problem, 2)).model
-    rows, columns = compact.size
-    assert columns == 13 * m
-    assert int(compact.integer.sum()) == 6 * m
-    assert rows == 9 * m + 1
-    tight_rows, tight_columns = compact_program(problem, proved_ranges(problem, 2)[0]).model.size
-    assert tight_columns == columns
-    assert tight_rows <= 15 * m + 1
     paper = paper_program(problem, 2).model
     assert int(paper.integer.sum()) == 3 * m
     assert paper.size == (4 * m * m + 9 * m + 1, m * m + 7 * m)
@@ -331,25 +230,11 @@ def test_sizes(m: int) -> None:
     assert both.size == (paper.size[0] + 2 * n, paper.size[1] + n)
 
 
-def test_impossible_states_are_fixed() -> None:
-    """Trusted labels have no flipped side, and a proved margin closes states."""
-    question = make(Threat(trusted=np.arange(6) < 3))
-    problem = question.problem
-    program = compact_program(problem, trivial_ranges(problem, 2))
-    upper = program.model.upper[program.model.columns["state"]]
-    assert not upper[:3, 1].any()
-    assert upper[3:, 1].any(axis=1).all()
-    ranges, _ = proved_ranges(problem, 1)
-    tight = compact_program(problem, ranges)
-    assert np.array_equal(tight.model.upper[tight.model.columns["state"]] > 0, ranges.states())
-
-
 def test_margin_grows_with_the_program_and_the_objective() -> None:
     problem = make().problem
-    small, large = (compact_program(problem, trivial_ranges(problem, 2)), paper_program(problem, 2))
-    for program in (small, large):
-        cost = program.score_cost(np.ones(problem.m))
-        width = float((program.model.upper - program.model.lower).sum())
-        assert program.margin(cost) >= 1e-9 * width
-        assert program.margin(100 * cost) == pytest.approx(100 * program.margin(cost))
-        assert program.margin(cost) < 1e-3
+    program = paper_program(problem, 2)
+    cost = program.score_cost(np.ones(problem.m))
+    width = float((program.model.upper - program.model.lower).sum())
+    assert program.margin(cost) >= 1e-9 * width
+    assert program.margin(100 * cost) == pytest.approx(100 * program.margin(cost))
+    assert program.margin(cost) < 1e-3

@@ -15,7 +15,7 @@ import pytest
 from labelcert import Threat, selfcheck
 from labelcert.engines.search import relaxation
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
-from labelcert.engines.search.relaxation import Bounds, Multipliers, highest_scores, narrow, proved_ranges, tighten
+from labelcert.engines.search.relaxation import Bounds, Multipliers, narrow, proved_ranges, tighten
 from labelcert.prediction import Sign
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import admissible, label_costs, random_case
@@ -283,20 +283,6 @@ def test_broken_multipliers_prove_nothing() -> None:
         broken = multipliers(problem, np.full(problem.m, bad), nothing, nothing)
         with np.errstate(invalid="ignore"):
             assert Bounds(problem, ranges).evaluate(broken)[0] == -np.inf
-
-
-def test_highest_scores(trained: Trained) -> None:
-    rng = np.random.default_rng(9)
-    problem = trained.problem
-    rows = rng.normal(size=(problem.m, 5))
-    reach = np.abs(rows).sum(axis=0)
-    for budget in budgets(trained):
-        ranges, _ = proved_ranges(problem, budget)
-        top = highest_scores(problem, ranges, rows)
-        attained = (trained.z[list(trained.within(budget))] @ rows).max(axis=0)
-        assert np.all(top >= attained - trained.tolerance * (1 + reach))
-        assert np.all(top >= 0)
-        assert np.all(top <= 1.001 * reach)
 
 
 def test_tighten_under_success_keeps_successful_attacks(trained: Trained) -> None:

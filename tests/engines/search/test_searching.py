@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.certificates import contains, same
 from tests.helpers.problems import blobs
 from tests.helpers.small_problems import certify_problem, class_problem, mixed_problem
-from tests.helpers.solvers import SILENT, UNBELIEVABLE, Asked, Fake, answer, install, leave_it_to_the_solver, no_attacks
+from tests.helpers.solvers import SILENT, UNBELIEVABLE, Asked, Fake, answer, install
 
 from labelcert import Certificate
 from labelcert.certificate import Verdict
@@ -21,7 +21,7 @@ from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.planning import Stage, plan
-from labelcert.engines.search import MilpWarning, Search, rivals
+from labelcert.engines.search import MilpWarning, PaperProgram, Search
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judge, Judgement
 from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
@@ -92,7 +92,7 @@ class Spy:
             self._spy(monkeypatch, kind)
 
     def _spy(self, monkeypatch: pytest.MonkeyPatch, kind: type[OneScore] | type[Rivals]) -> None:
-        step = kind.compact_step
+        step = kind.step
 
         def spying(formulation: Any, budget: int) -> Decide:
             decide = step(formulation, budget)
@@ -103,7 +103,7 @@ class Spy:
 
             return noting
 
-        monkeypatch.setattr(kind, "compact_step", spying)
+        monkeypatch.setattr(kind, "step", spying)
 
 
 def test_what_is_known_is_not_decided_again(
@@ -143,13 +143,11 @@ def test_nothing_is_done_where_everything_is_known(question: Question, monkeypat
 def test_a_useless_solver_loses_nothing_that_is_known(
     question: Question, truth: Certificate, reply: Any, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_it_to_the_solver(monkeypatch)
-    no_attacks(monkeypatch)
     install(monkeypatch, Fake(question.problem, reply))
     known = known_up_to(question, budget)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MilpWarning)
-        found = Search().run(question, Control(workers=1), known)
+        found = PaperProgram().run(question, Control(workers=1), known)
     at_least_as_good(found, known)
     is_true(found, question, truth)
 
@@ -161,7 +159,7 @@ def test_known_radii_alone_give_the_curve(question: Question, truth: Certificate
         curve_upper=np.array([0, *[question.nodes.size] * BUDGET]),
         curve_changes=[NOTHING] * (BUDGET + 1),
     )
-    found = Search().curve_alone(question, Control(workers=1), known)
+    found = Search().run(question, Control(workers=1), known)
     is_true(found, question, truth)
     assert np.array_equal(found.radius_lower, known.radius_lower)
     assert np.array_equal(found.curve_lower, truth.collective_lower)
@@ -200,14 +198,14 @@ def test_a_long_time_limit_makes_one_stage(problem: Problem, truth: Certificate)
 
 
 @pytest.mark.usefixtures("slow_enumeration")
-def test_a_broken_solver_in_the_second_stage_keeps_what_the_first_proved(
+def test_a_second_stage_that_stops_at_once_keeps_what_the_first_proved(
     problem: Problem, truth: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_it_to_the_solver(monkeypatch)
-    no_attacks(monkeypatch)
-    install(monkeypatch, Fake(problem, UNBELIEVABLE["infeasible"]))
-    with pytest.warns(MilpWarning):
-        cert = certify_problem(problem, "auto", time_limit=300.0, workers=1)
+    monkeypatch.setattr(Searching, "attack", lambda searching: None)
+    for kind in (OneScore, Rivals):
+        monkeypatch.setattr(kind, "step", lambda formulation, budget: lambda t: UNDECIDED)
+        monkeypatch.setattr(kind, "most_changed", lambda formulation, budget, nodes, best: int(nodes.size))
+    cert = certify_problem(problem, "auto", time_limit=300.0, workers=1)
     contains(cert, truth)
     assert np.all(cert.radius_lower >= np.minimum(truth.radius_lower, 2))
     assert np.array_equal(cert.collective_lower[:2], truth.collective_lower[:2])
@@ -264,18 +262,6 @@ def test_greedy_attacks_stay_within_the_threat_and_grow_by_one_label(question: Q
     assert np.any(hits, axis=0).sum() >= (len(hits) > 0)
 
 
-def test_a_start_goes_as_far_as_budget_and_usable_moves_do(question: Question) -> None:
-    searching = Searching(question, Control(workers=1), Findings.nothing(question), judge(question))
-    searching.attack()
-    starts = [searching.start(t, BUDGET, lambda change: True) for t in range(question.nodes.size)]
-    t = int(np.argmax([len(start) for start in starts]))
-    longest = starts[t]
-    assert len(longest) >= 2
-    assert len(searching.start(t, 1, lambda change: True)) == 1
-    assert searching.start(t, BUDGET, lambda change: False) == NOTHING
-    assert len(searching.start(t, BUDGET, lambda change: len(change) < 2)) == 1
-
-
 # -- contradictions ----------------------------------------------------------------------------------------------------
 
 
@@ -328,27 +314,23 @@ def test_without_a_contradiction_verdicts_stand(question: Question) -> None:
     assert found.statistics["not_believed"] == []
 
 
-@pytest.mark.parametrize("engine", ["milp", "milp-paper"])
 def test_a_retrained_attack_outweighs_every_bound(
-    problem: Problem, question: Question, truth: Certificate, engine: str, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, question: Question, truth: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plausible lie: every node is called robust at one flip, but for one, and its attack changes others, too."""
-    leave_it_to_the_solver(monkeypatch)
-    no_attacks(monkeypatch)
-    # All that come before the last vulnerable node have been called robust by then, each rival of each.
-    programs = 1 if engine == "milp-paper" else problem.n_classes - 1
+    # All that come before the last vulnerable node have been called robust by then.
     last = int(np.flatnonzero(truth.radius_upper[question.nodes] == 1)[-1])
     fake = Fake(problem, SILENT["time limit"])
 
     def reply(asked: Asked) -> Answer:
-        if programs * last < len(fake.solves) <= programs * (last + 1):
+        if len(fake.solves) == last + 1:
             return Highs().open(asked.model, 1).solve(asked.cost, Limits(), None, asked.rows)
         return answer(Status.DECIDED, bound=1e-4)
 
     fake.reply = reply
     install(monkeypatch, fake)
     with pytest.warns(MilpWarning, match="contradicted by a retrained attack"):
-        cert = certify_problem(problem, engine, max_flips=1, collective=False, workers=1)
+        cert = certify_problem(problem, "milp-paper", max_flips=1, collective=False, workers=1)
     # Whatever the shown attack changes is known to be vulnerable, and never called robust at one flip.
     vulnerable = cert.radius_upper == 1
     assert vulnerable.sum() > 1
@@ -357,17 +339,6 @@ def test_a_retrained_attack_outweighs_every_bound(
 
 
 # -- the curve ---------------------------------------------------------------------------------------------------------
-
-
-def test_programs_that_would_be_too_large_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Radii and known attacks decide then."""
-    three = mixed_problem(3, max_flips=BUDGET)
-    full = certify_problem(three, "enumerate")
-    monkeypatch.setattr(rivals, "CURVE_ENTRIES", 0)
-    cert = certify_problem(three, "milp")
-    contains(cert, full)
-    assert all(record["node"] is not None for record in cert.run.stages[0].statistics["solves"])
-    assert np.array_equal(cert.radius_lower, full.radius_lower)
 
 
 def test_the_curve_never_falls(question: Question) -> None:

@@ -32,6 +32,9 @@ LEAF_SETS = 300_000
 ROUNDS_INSIDE = 2
 """Rounds of narrowing in subtrees below the root."""
 
+_HUGE = 1e100
+"""Stands for infinity where bounds are compared."""
+
 
 Subtree = TypeVar("Subtree")
 
@@ -159,7 +162,7 @@ def branches(problem: Problem, ranges: Ranges, part: Part, row: Float) -> list[R
     values = np.empty((2, labels.size))
     for side in (KEPT, FLIPPED):
         mu = Multipliers.join([program.suggest(row, nothing, (int(i), side)) for i in labels])
-        values[side] = bounds.evaluate(mu)
+        values[side] = np.clip(bounds.evaluate(mu), -_HUGE, _HUGE)
     least = values.min()
     # The product rule of mixed-integer solvers: both halves should become harder to attack.
     gain = np.maximum(values - least, 1e-9).prod(axis=0)

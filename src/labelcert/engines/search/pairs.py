@@ -251,7 +251,7 @@ def screen(pair: Pair, row: Float, left_seconds: Callable[[], float]) -> Pair | 
         if bound > 0.0:
             return None
         left = pair.left & ~(with_move > 0.0)
-        settled = left.sum() > 0.9 * pair.left.sum()
+        settled = left.sum() >= 0.9 * pair.left.sum()  # so are no moves at all
         pair = replace(pair, left=left)
         if settled or left_seconds() <= 0.0:
             return pair
