@@ -41,6 +41,8 @@ class Control:
         Seconds that a search may take for one node or one budget of the curve.
     note : callable
         ``note(text)``: what is being worked on, for a progress display.
+    parent : Control, optional
+        The run that this one is a part of: it stops when that one does.
     """
 
     workers: int
@@ -54,6 +56,7 @@ class Control:
     solver: str = "highs"
     node_time_limit: float | None = None
     note: Callable[[str], None] = lambda text: None
+    parent: Control | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -82,6 +85,8 @@ class Control:
 
     def over(self) -> bool:
         """Whether work has to stop now."""
+        if self.parent is not None and self.parent.over():
+            self.end(self.parent.stop)
         if self.deadline is not None and time.monotonic() > self.deadline:
             self.end(Stop.TIME_LIMIT)
         return bool(self.flag[0])

@@ -8,6 +8,7 @@ is enumerated with retraining. So no verdict rests on a solver.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -108,8 +109,8 @@ def decide_node(
     row: Float,
     t: int,
     *,
+    control: Control,
     deadline: float,
-    over: Callable[[], bool],
     effort: Effort,
 ) -> Judgement:
     """Whether some attack within the budget of a question changes node ``t``.
@@ -122,13 +123,17 @@ def decide_node(
     row : (m,) array
         Signed test row of the node.
     t : int
+    control : Control
     deadline : float
-        When leaves have to stop.
-    over : callable
+        When work on this node has to stop.
     effort : Effort
         Counts.
     """
     problem = question.problem
+
+    def over() -> bool:
+        return control.over() or time.monotonic() > deadline
+
     stack, undecided, root = [ranges], False, True
     while stack:
         if over():
@@ -144,7 +149,8 @@ def decide_node(
         root = False
         if part.attacks <= LEAF_SETS:
             effort.leaves += 1
-            found = part.retrain(question, np.array([t]), Control(workers=1, deadline=deadline))
+            inside = Control(workers=1, deadline=deadline, parent=control)
+            found = part.retrain(question, np.array([t]), inside)
             change = found.radius_changes[0]
             if change is not None and found.radius_upper[0] <= part.problem.max_flips:
                 return Judgement(Verdict.VULNERABLE, part.whole(change))

@@ -42,12 +42,15 @@ class OneScore(Formulation):
         ranges = self._proved_ranges(budget)
 
         def decide(t: int) -> Judgement:
-            deadline = searching.judge.deadline()
-
-            def over() -> bool:
-                return searching.control.over() or time.monotonic() > deadline
-
-            return decide_node(question, ranges, self._rows[:, t], t, deadline=deadline, over=over, effort=self.effort)
+            return decide_node(
+                question,
+                ranges,
+                self._rows[:, t],
+                t,
+                control=searching.control,
+                deadline=searching.judge.deadline(),
+                effort=self.effort,
+            )
 
         return decide
 
@@ -60,7 +63,7 @@ class OneScore(Formulation):
             return control.over() or time.monotonic() > deadline
 
         counting = FlipCounting(searching.at(budget), self._rows, self.effort)
-        inside = Control(workers=control.workers, deadline=deadline)
+        inside = Control(workers=control.workers, deadline=deadline, parent=control)
         root = Flips(self._proved_ranges(budget), nodes)
         return counting.search(root, best, inside, searching.attacks.enter, over)
 

@@ -32,7 +32,7 @@ def decide_rival(
     row: Float,
     t: int,
     *,
-    deadline: float,
+    control: Control,
     left_seconds: Callable[[], float],
     effort: Effort,
 ) -> Judgement:
@@ -52,7 +52,7 @@ def decide_rival(
             continue
         if part.attacks <= LEAF_RELABELLINGS:
             effort.leaves += 1
-            found = _settle(question, part, t, deadline)
+            found = _settle(question, part, t, control)
             if found.verdict is Verdict.VULNERABLE:
                 return found
             undecided = undecided or found.verdict is Verdict.UNKNOWN
@@ -76,12 +76,12 @@ def _may_keep(pair: Pair) -> Bool:
     return np.asarray(pair.ranges[OWN].possible[:, KEPT] & pair.ranges[RIVAL].possible[:, KEPT])
 
 
-def _settle(question: Question, part: Part, t: int, deadline: float) -> Judgement:
+def _settle(question: Question, part: Part, t: int, control: Control) -> Judgement:
     """Retrain all relabellings of a leaf."""
     yes, no = question.changed(part.made, np.array([t]))
     if yes[0]:
         return Judgement(Verdict.VULNERABLE, part.made)
-    found = part.retrain(question, np.array([t]), Control(workers=1, deadline=deadline, collective=False))
+    found = part.retrain(question, np.array([t]), control)
     change = found.radius_changes[0]
     if change is not None and found.radius_upper[0] <= part.problem.max_flips:
         return Judgement(Verdict.VULNERABLE, part.whole(change))

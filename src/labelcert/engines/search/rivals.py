@@ -93,7 +93,7 @@ class Rivals(Formulation):
         rivals[np.arange(question.nodes.size), question.predicted] = False
         ranges = [self._classes[c, budget].ranges for c in range(K)]
         counting = MoveCounting(question, self._parts, ranges, self._rows, self.effort)
-        inside = Control(workers=control.workers, deadline=deadline)
+        inside = Control(workers=control.workers, deadline=deadline, parent=control)
         root = Moves(NOTHING, self._problem.adversary.targets, rivals)
         return counting.search(root, best, inside, searching.attacks.enter, over)
 
@@ -157,7 +157,7 @@ class Rivals(Formulation):
             pair.only(~(with_move > 0.0)),
             row,
             t,
-            deadline=deadline,
+            control=Control(workers=1, deadline=deadline, collective=False, parent=self.searching.control),
             left_seconds=left_seconds,
             effort=self.effort,
         )
