@@ -44,10 +44,7 @@ def as_markdown(section: Section) -> str:
 @click.option("--json", "store", type=click.Path(path_type=Path, dir_okay=False), help="Store all figures here.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Store the tables as Markdown here.")
 @click.option(
-    "--only",
-    multiple=True,
-    type=click.Choice(list(SECTIONS)),
-    help="Run this section alone; may be repeated.",
+    "--only", multiple=True, type=click.Choice(list(SECTIONS)), help="Run this section alone; may be repeated."
 )
 def main(quick: bool, store: Path | None, markdown: Path | None, only: tuple[str, ...]) -> None:
     """Time labelcert, beside scikit-learn where it does the same."""

@@ -97,11 +97,7 @@ def throughput(quick: bool) -> Section:
     """(a) Trainings per second beside scikit-learn."""
     m = 14 if quick else 20
     rows = measure(
-        "throughput",
-        m=m,
-        fits=100 if quick else 500,
-        repeats=1 if quick else 3,
-        workers=sorted({1, cores()}),
+        "throughput", m=m, fits=100 if quick else 500, repeats=1 if quick else 3, workers=sorted({1, cores()})
     )
     return Section(
         "throughput",
@@ -224,7 +220,7 @@ def kernel_ridge(quick: bool) -> Section:
         measure("ridge", m=m, n=n, workers=None),
         [
             "all radii: validation, factorisation, clean predictions, sorting, witnesses checked; "
-            "the whole call adds the collective curve",
+            "the whole call adds the collective curve"
         ],
     )
 

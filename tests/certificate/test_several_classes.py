@@ -35,10 +35,7 @@ def test_saved_and_loaded(cert: Certificate, tmp_path: Path) -> None:
 
 def test_files_of_another_version_are_refused(cert: Certificate, tmp_path: Path) -> None:
     cert.save(tmp_path / "new.cert")
-    with (
-        zipfile.ZipFile(tmp_path / "new.cert") as source,
-        zipfile.ZipFile(tmp_path / "old.cert", "w") as target,
-    ):
+    with zipfile.ZipFile(tmp_path / "new.cert") as source, zipfile.ZipFile(tmp_path / "old.cert", "w") as target:
         for name in source.namelist():
             if name == "metadata.json":
                 target.writestr(name, json.dumps({**json.loads(source.read(name)), "schema_version": 1}))
@@ -51,10 +48,7 @@ def test_files_of_another_version_are_refused(cert: Certificate, tmp_path: Path)
 @pytest.mark.parametrize("part", ["node_attacks_targets", "new_classes", "decision_values"])
 def test_damaged_files_are_refused(cert: Certificate, tmp_path: Path, part: str) -> None:
     cert.save(tmp_path / "a.cert")
-    with (
-        zipfile.ZipFile(tmp_path / "a.cert") as source,
-        zipfile.ZipFile(tmp_path / "bad.cert", "w") as target,
-    ):
+    with zipfile.ZipFile(tmp_path / "a.cert") as source, zipfile.ZipFile(tmp_path / "bad.cert", "w") as target:
         for name in source.namelist():
             if name == f"{part}.npy":
                 with target.open(name, "w") as member:

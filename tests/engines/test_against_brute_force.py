@@ -107,9 +107,7 @@ def test_zero_test_row_and_zero_kernel(labels: list[str], loss: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "threat",
-    [Threat(trusted=[True] * 3), Threat(allowed_flips={}), Threat(allowed_targets=[[], [], []])],
-    ids=repr,
+    "threat", [Threat(trusted=[True] * 3), Threat(allowed_flips={}), Threat(allowed_targets=[[], [], []])], ids=repr
 )
 @pytest.mark.parametrize("labels", [["a", "b", "b"], ["a", "b", "c"]], ids="".join)
 def test_nothing_to_change(labels: list[str], threat: Threat) -> None:

@@ -21,12 +21,7 @@ def test_karate() -> None:
 
 @pytest.mark.parametrize(
     ("name", "shape", "classes"),
-    [
-        ("iris", (150, 4), 3),
-        ("wine", (178, 13), 3),
-        ("breast-cancer", (569, 30), 2),
-        ("digits", (1797, 64), 10),
-    ],
+    [("iris", (150, 4), 3), ("wine", (178, 13), 3), ("breast-cancer", (569, 30), 2), ("digits", (1797, 64), 10)],
 )
 def test_bundled_tables(name: str, shape: tuple[int, int], classes: int) -> None:
     pytest.importorskip("sklearn")

@@ -113,18 +113,12 @@ def test_files_and_npz_agree(write: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"edges": "source,target\nn1,n9\n"},
-            "known nodes .* got 'n9' in column 'target', line 2 of edges.csv",
-        ),
+        ({"edges": "source,target\nn1,n9\n"}, "known nodes .* got 'n9' in column 'target', line 2 of edges.csv"),
         ({"labels": "node,label\nn1,a\nn9,b\n"}, "got 'n9' in column 'node', line 3 of labels.csv"),
         ({"edges": EDGES + "n1,n2\n"}, "every edge once, got n1 - n2 again in line 4 of edges.csv .*line 2"),
         ({"features": FEATURES + "n1,0,0\n"}, "got node 'n1' again in line 6 of features.csv .*line 3"),
         ({"labels": LABELS + "n3,dog\n"}, "got node 'n3' again in line 5 of labels.csv"),
-        (
-            {"features": FEATURES.replace("1e3", "tall")},
-            "got 'tall' for node 'n1' in column 'weight', line 3",
-        ),
+        ({"features": FEATURES.replace("1e3", "tall")}, "got 'tall' for node 'n1' in column 'weight', line 3"),
         ({"features": FEATURES.replace("1e3", "")}, "got an empty field for node 'n1' in column 'weight'"),
         ({"features": FEATURES.replace("1e3", "inf")}, "got inf for node 'n1'"),
         ({"features": FEATURES.replace("1e3", "nan")}, "got 'nan' for node 'n1'"),

@@ -24,11 +24,7 @@ from labelcert.graphs.published_datasets import CHAMELEON, CORA, CORA_ML, POLBLO
 from labelcert.graphs.published_formats import wiki_cs_graph
 
 DOCUMENT = json.dumps(
-    {
-        "features": [[1, 0], [0, 1], [1, 1], [0, 0]],
-        "labels": [4, 4, 1, 1],
-        "links": [[1, 2], [0], [3], []],
-    }
+    {"features": [[1, 0], [0, 1], [1, 1], [0, 0]], "labels": [4, 4, 1, 1], "links": [[1, 2], [0], [3], []]}
 ).encode()
 
 

@@ -189,12 +189,7 @@ def test_bad_indices(nodes: Any, message: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), n=st.integers(1, 6), d=st.integers(0, 4), sparse=st.booleans(), directed=st.booleans())
 def test_npz_round_trip(
-    tmp_path_factory: pytest.TempPathFactory,
-    data: st.DataObject,
-    n: int,
-    d: int,
-    sparse: bool,
-    directed: bool,
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, n: int, d: int, sparse: bool, directed: bool
 ) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     A = rng.integers(0, 3, (n, n)) * rng.choice([1.0, 0.5])

@@ -10,16 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.graphs import (
-    Graph,
-    from_networkx,
-    from_pyg,
-    from_scipy,
-    karate,
-    to_networkx,
-    to_pyg,
-    to_scipy,
-)
+from labelcert.graphs import Graph, from_networkx, from_pyg, from_scipy, karate, to_networkx, to_pyg, to_scipy
 
 
 def test_networkx_there_and_back() -> None:

@@ -56,10 +56,7 @@ def small_planetoid(python2_pickle: Callable[[Any], bytes]) -> dict[str, bytes]:
 
 def test_planetoid_files(small_planetoid: dict[str, bytes]) -> None:
     graph = planetoid_graph(small_planetoid, name="small")
-    np.testing.assert_array_equal(
-        graph.features.toarray(),
-        [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]],
-    )
+    np.testing.assert_array_equal(graph.features.toarray(), [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]])
     assert graph.labels.tolist() == [0, 1, 1, 0, 1]
     expected = np.zeros((5, 5))
     for i, j in ((0, 1), (0, 4), (2, 2), (2, 4)):
@@ -101,9 +98,7 @@ def test_edge_npz(dataset_folder: Path) -> None:
     raw = Graph.from_npz(dataset_folder / "chameleon.npz")
     once = sp.triu(raw.adjacency).tocoo()
     content = npz_bytes(
-        node_features=raw.features.toarray(),
-        node_labels=raw.labels,
-        edges=np.stack(once.coords, axis=1),
+        node_features=raw.features.toarray(), node_labels=raw.labels, edges=np.stack(once.coords, axis=1)
     )
     graph = edge_npz_graph(content, name="chameleon")
     assert graph.fingerprint() == CHAMELEON.fingerprint
@@ -139,11 +134,7 @@ def test_wiki_cs_json() -> None:
             npz_bytes(edges=[[0, 9]], node_labels=[0, 1], node_features=np.eye(2)),
             "edge to node 9, but only 2 nodes",
         ),
-        (
-            edge_npz_graph,
-            npz_bytes(edges=[[0, 1]], node_labels=[0, 1], node_features=np.eye(3)),
-            "do not make a graph",
-        ),
+        (edge_npz_graph, npz_bytes(edges=[[0, 1]], node_labels=[0, 1], node_features=np.eye(3)), "do not make a graph"),
         (wiki_cs_graph, b"{", "damaged"),
         (wiki_cs_graph, b'{"labels": []}', "damaged: KeyError"),
     ],

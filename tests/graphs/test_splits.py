@@ -55,12 +55,7 @@ def test_number_of_labels_in_the_paper(dataset_folder: Path, name: str, labeled:
 def test_random_graphs_are_split_without_rest(model: Any) -> None:
     graph = model(seed=2)
     split = published_split(graph, seed=2)
-    assert (len(split.train), len(split.validation), len(split.test), len(split.unlabeled)) == (
-        10,
-        10,
-        180,
-        0,
-    )
+    assert (len(split.train), len(split.validation), len(split.test), len(split.unlabeled)) == (10, 10, 180, 0)
     assert graph.labels[split.train].tolist() == [0] * 5 + [1] * 5
     first = np.random.Generator(np.random.PCG64(2)).permutation(np.count_nonzero(graph.labels == 0))
     assert split.train[:5].tolist() == first[:5].tolist()

@@ -15,10 +15,5 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     """One command in a fresh process."""
     code = "from labelcert.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=cwd,
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300, check=False, cwd=cwd
     )

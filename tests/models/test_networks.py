@@ -16,19 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelcert.models import (
-    APPNP,
-    GCN,
-    GIN,
-    MLP,
-    PPNP,
-    SGC,
-    GCNSkipAlpha,
-    GCNSkipPC,
-    GraphSAGE,
-    Linear,
-    Model,
-)
+from labelcert.models import APPNP, GCN, GIN, MLP, PPNP, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE, Linear, Model
 
 D = 4
 
@@ -324,9 +312,7 @@ def test_the_empirical_tangent_kernel_converges_to_the_kernel(name: str) -> None
 
 
 @every_architecture
-def test_inductive_rows_are_gradients_in_the_new_graph_against_gradients_in_the_training_graph(
-    name: str,
-) -> None:
+def test_inductive_rows_are_gradients_in_the_new_graph_against_gradients_in_the_training_graph(name: str) -> None:
     model, build = ARCHITECTURES[name]
     A, X = small_graph()
     labeled, test = np.array([3, 0]), np.array([4, 1])

@@ -14,19 +14,7 @@ import pytest
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import (
-    APPNP,
-    GCN,
-    GIN,
-    MLP,
-    PPNP,
-    RBF,
-    SGC,
-    GCNSkipAlpha,
-    Linear,
-    model_from_name,
-    models,
-)
+from labelcert.models import APPNP, GCN, GIN, MLP, PPNP, RBF, SGC, GCNSkipAlpha, Linear, model_from_name, models
 from labelcert.models.base import Features, gram
 from labelcert.models.plain_kernels import PairwiseModel
 from labelcert.models.registry import MODELS, ModelInfo
@@ -40,10 +28,7 @@ from labelcert.models.registry import MODELS, ModelInfo
         (lambda: GCN(depth=0), "depth must be a whole number of hidden layers, at least 1, got 0"),
         (lambda: MLP(depth=1.5), "depth must be a whole number"),
         (lambda: GIN(depth=True), "depth must be a whole number"),
-        (
-            lambda: GCN(normalization="column"),
-            "normalization must be one of 'row', 'symmetric', 'none', got 'column'",
-        ),
+        (lambda: GCN(normalization="column"), "normalization must be one of 'row', 'symmetric', 'none', got 'column'"),
         (lambda: GCN(activation="tanh"), "activation must be one of 'relu', 'linear', got 'tanh'"),
         (lambda: GCN(variant="old"), "variant must be one of 'exact', 'published', got 'old'"),
         (lambda: GCN(edge_weight=-1.0), "edge_weight must lie between 0 and 1e"),
@@ -54,14 +39,8 @@ from labelcert.models.registry import MODELS, ModelInfo
         (lambda: GCNSkipAlpha(skip_alpha=-0.1), "skip_alpha must lie between 0 and 1, got -0.1"),
         (lambda: RBF(gamma=0.0), "gamma must be a positive finite number, got 0.0"),
         (lambda: Linear(bias="yes"), "bias must be True or False, got 'yes'"),
-        (
-            lambda: model_from_name("gcnn"),
-            "model must be one of gcn, sgc, .*, got 'gcnn'; did you mean 'gcn'",
-        ),
-        (
-            lambda: model_from_name("sgc", alpha=1),
-            "model 'sgc' has no option 'alpha'; its options are C, depth",
-        ),
+        (lambda: model_from_name("gcnn"), "model must be one of gcn, sgc, .*, got 'gcnn'; did you mean 'gcn'"),
+        (lambda: model_from_name("sgc", alpha=1), "model 'sgc' has no option 'alpha'; its options are C, depth"),
     ],
 )
 def test_bad_options_are_refused(build: Callable[[], Any], message: str) -> None:

@@ -152,8 +152,7 @@ def test_the_inductive_kernel_is_that_of_the_two_graphs_side_by_side(
     kept = np.setdiff1d(np.arange(16), test)
     A, X = graph.adjacency.toarray(), np.asarray(graph.features)
     union = SimpleNamespace(
-        adjacency=sp.csr_array(sp.block_diag([A, A[np.ix_(kept, kept)]])),
-        features=np.concatenate([X, X[kept]]),
+        adjacency=sp.csr_array(sp.block_diag([A, A[np.ix_(kept, kept)]])), features=np.concatenate([X, X[kept]])
     )
     own = 16 + np.searchsorted(kept, labeled)
     K = model.kernel(union)

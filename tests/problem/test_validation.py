@@ -109,20 +109,9 @@ def test_accepts_what_users_have() -> None:
     import pandas as pd
 
     expected = attempt()
-    for K in (
-        EYE.tolist(),
-        EYE.astype(np.float32),
-        np.asfortranarray(EYE),
-        EYE.astype(int),
-        pd.DataFrame(EYE),
-    ):
+    for K in (EYE.tolist(), EYE.astype(np.float32), np.asfortranarray(EYE), EYE.astype(int), pd.DataFrame(EYE)):
         assert np.array_equal(attempt(K_train=K).radius_lower, expected.radius_lower)
-    for labels in (
-        pd.Series(LABELS),
-        tuple(LABELS),
-        np.array(LABELS, dtype=bool),
-        ["no", "yes", "no", "yes"],
-    ):
+    for labels in (pd.Series(LABELS), tuple(LABELS), np.array(LABELS, dtype=bool), ["no", "yes", "no", "yes"]):
         assert np.array_equal(attempt(labels=labels).radius_lower, expected.radius_lower)
 
 

@@ -118,12 +118,7 @@ def certify(
 
 
 def answer(
-    problem: Problem,
-    engine: str,
-    control: Control,
-    *,
-    names: Names | None = None,
-    predicted: Int | None = None,
+    problem: Problem, engine: str, control: Control, *, names: Names | None = None, predicted: Int | None = None
 ) -> Certificate:
     """Plan, run, check and freeze.
 

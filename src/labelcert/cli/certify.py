@@ -24,14 +24,7 @@ from labelcert.cli.option_groups import (
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import models
-from labelcert.pipeline import (
-    Certified,
-    certify_targets,
-    choose_model,
-    choose_split,
-    choose_targets,
-    model_options,
-)
+from labelcert.pipeline import Certified, certify_targets, choose_model, choose_split, choose_targets, model_options
 from labelcert.prediction import usual_budget
 from labelcert.problem import Threat
 from labelcert.problem.budget import flips_for_fraction
@@ -93,10 +86,7 @@ def certify_command(**given: Any) -> None:
     )
     own_test = test_text not in (None, "all", "collective", "multi-class")
     targets = choose_targets(
-        graph,
-        split,
-        test=_test_nodes(graph, split.labeled, test_text) if own_test else test_text,
-        seed=given["seed"],
+        graph, split, test=_test_nodes(graph, split.labeled, test_text) if own_test else test_text, seed=given["seed"]
     )
     threat = inputs.build_threat(
         graph,

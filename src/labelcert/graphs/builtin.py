@@ -60,11 +60,6 @@ def bundled_table(name: str, *, standardize: bool = True) -> Graph:
         The table.
     standardize : bool
         Whether to scale every feature to mean 0 and variance 1.
-
-    Examples
-    --------
-    >>> bundled_table("iris")
-    Graph('iris', 150 nodes, 0 edges, 4 features, 3 classes)
     """
     if name not in BUNDLED:
         raise InvalidInput(f"expected one of {', '.join(BUNDLED)}, got {name!r}")
@@ -88,11 +83,6 @@ def neighbor_table(name: str, *, neighbors: int = 10, standardize: bool = True) 
         As for `bundled_table`; features are scaled before neighbours are sought.
     neighbors : int
         Number k of nearest neighbours that each node is joined to.
-
-    Examples
-    --------
-    >>> neighbor_table("iris", neighbors=5).name
-    'iris-knn'
     """
     table = bundled_table(name, standardize=standardize)
     return nearest_neighbor_graph(
@@ -101,12 +91,7 @@ def neighbor_table(name: str, *, neighbors: int = 10, standardize: bool = True) 
 
 
 def nearest_neighbor_graph(
-    features: ArrayLike,
-    labels: ArrayLike,
-    *,
-    neighbors: int = 10,
-    class_names: Sequence[str] = (),
-    name: str = "knn",
+    features: ArrayLike, labels: ArrayLike, *, neighbors: int = 10, class_names: Sequence[str] = (), name: str = "knn"
 ) -> Graph:
     """Join every row of a table to its k nearest rows (Euclidean); either direction makes an edge.
 

@@ -36,15 +36,6 @@ def encode_classes(
         The labels.
     place : callable
         Describes where the label at a given position is, for error messages.
-
-    Examples
-    --------
-    >>> encode_classes(["spam", "ham", None, "spam"])
-    (array([ 1,  0, -1,  1]), ('ham', 'spam'))
-    >>> encode_classes([10, 2.0, float("nan"), "2.00"])
-    (array([ 1,  0, -1,  0]), ('2', '10'))
-    >>> encode_classes(["-1", "1", None])
-    (array([ 0,  1, -1]), ('-1', '1'))
     """
     names = [_class_name(value) for value in values]
     numeric = {name: _number(name) for name in names if name is not None}

@@ -118,13 +118,7 @@ def datasets() -> tuple[DatasetInfo, ...]:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Look a dataset up by name; capitals and underscores do not matter.
-
-    Examples
-    --------
-    >>> dataset_info("Cora_ML-b").n_nodes
-    1235
-    """
+    """Look a dataset up by name; capitals and underscores do not matter."""
     wanted = str(name).strip().lower().replace("_", "-")
     if wanted in DATASETS:
         return DATASETS[wanted][0]

@@ -84,12 +84,6 @@ def raw_graph(source: RawSource, *, data_dir: str | os.PathLike[str] | None = No
         The data folder. Defaults to the folder that LABELCERT_DATA_DIR names, else to the user's cache.
     mirror : str, optional
         Base address that replaces the public ones. Defaults to the one that LABELCERT_MIRROR names.
-
-    Examples
-    --------
-    >>> from labelcert.graphs.published_datasets import CITESEER
-    >>> raw_graph(CITESEER).n_nodes  # doctest: +SKIP
-    3327
     """
     folder = data_folder(data_dir)
     for place in dict.fromkeys((folder, user_cache())):
@@ -118,13 +112,7 @@ def require_checksum(found: str, expected: str, what: str, *, remedy: str = "try
 
 
 def git_blob_sha1(content: bytes) -> str:
-    """Return the SHA-1 that git gives to a file with this content.
-
-    Examples
-    --------
-    >>> git_blob_sha1(b"")
-    'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
-    """
+    """Return the SHA-1 that git gives to a file with this content."""
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 

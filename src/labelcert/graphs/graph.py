@@ -165,14 +165,7 @@ class Graph:
         return {name: i for i, name in enumerate(self.names(range(self.n_nodes)))}
 
     def named_labels(self, nodes: ArrayLike) -> Text:
-        """Return the names of the classes of nodes (indices or a boolean mask); '' for an unlabelled node.
-
-        Examples
-        --------
-        >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [1, -1], class_names=("cat", "dog"))
-        >>> graph.named_labels([0, 1]).tolist()
-        ['dog', '']
-        """
+        """Return the names of the classes of nodes (indices or a boolean mask); '' for an unlabelled node."""
         index = as_indices(nodes, n_nodes=self.n_nodes)
         # The label of an unlabelled node is -1, which picks the last entry.
         return np.array([*self.class_names, ""], dtype=np.str_)[self.labels[index]]

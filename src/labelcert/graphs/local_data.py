@@ -12,23 +12,11 @@ DATA_DIR_VARIABLE = "LABELCERT_DATA_DIR"
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return `data_dir` if given, else the folder that LABELCERT_DATA_DIR names, else the user's cache.
-
-    Examples
-    --------
-    >>> data_folder("copies").name
-    'copies'
-    """
+    """Return `data_dir` if given, else the folder that LABELCERT_DATA_DIR names, else the user's cache."""
     named = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
     return Path(named).expanduser() if named else user_cache()
 
 
 def user_cache() -> Path:
-    """Return the folder in the user's cache that holds downloaded datasets.
-
-    Examples
-    --------
-    >>> user_cache().name
-    'labelcert'
-    """
+    """Return the folder in the user's cache that holds downloaded datasets."""
     return platformdirs.user_cache_path("labelcert", appauthor=False, opinion=False)

@@ -43,14 +43,6 @@ def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
     DataUnavailable
         If the pickle contains anything else, is damaged, or is nested or shared so much that reading it would
         exhaust the memory.
-
-    Examples
-    --------
-    >>> read_pickled_data(b"(lp0\nI1\naI2\na.")
-    [1, 2]
-    >>> read_pickled_data(b"cos\nsystem\n(S'true'\ntR.")
-    Traceback (most recent call last):
-    labelcert.errors.DataUnavailable: the file asks for 'os.system', ... nothing in it was run...
     """
     machine = _StackMachine(what)
     try:

@@ -99,13 +99,6 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
     Returns
     -------
     ndarray of int64
-
-    Examples
-    --------
-    >>> as_indices([4, 0], n_nodes=5)
-    array([4, 0])
-    >>> as_indices(np.array([True, False, True]), n_nodes=3)
-    array([0, 2])
     """
     array = np.asarray(nodes)
     if array.ndim != 1:

@@ -123,12 +123,7 @@ class Model(ABC):
         return self._square(View(graph.adjacency, as_features(graph.features, n), np.arange(n)))
 
     def kernel_blocks(
-        self,
-        graph: GraphLike,
-        labeled: npt.ArrayLike,
-        test: npt.ArrayLike,
-        *,
-        inductive: bool = False,
+        self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False
     ) -> tuple[Float, Float]:
         r"""Compute only the two blocks of the kernel that an SVM needs.
 
@@ -174,20 +169,12 @@ class Model(ABC):
         )
         kept = np.setdiff1d(np.arange(n), columns)
         before = View(
-            sp.csr_array(graph.adjacency[kept][:, kept]),
-            features[kept],
-            np.searchsorted(kept, rows).astype(np.int64),
+            sp.csr_array(graph.adjacency[kept][:, kept]), features[kept], np.searchsorted(kept, rows).astype(np.int64)
         )
         return self._pair(before, after, same_graph=False)
 
     def certify(
-        self,
-        graph: GraphLike,
-        labeled: npt.ArrayLike,
-        test: npt.ArrayLike,
-        *,
-        inductive: bool = False,
-        **options: Any,
+        self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any
     ) -> Certificate:
         """Certify the model's predictions for the test nodes against changed labels.
 
@@ -221,12 +208,7 @@ class Model(ABC):
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise `InvalidInput` with this message unless the condition holds.
-
-    Examples
-    --------
-    >>> require(1 < 2, "one must be smaller than two")
-    """
+    """Raise `InvalidInput` with this message unless the condition holds."""
     if not condition:
         raise InvalidInput(message)
 
@@ -248,23 +230,13 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def require_depth(name: str, depth: int) -> None:
-    """Refuse a depth that is not a whole number of hidden layers, at least one.
-
-    Examples
-    --------
-    >>> require_depth("depth", 2)
-    """
+    """Refuse a depth that is not a whole number of hidden layers, at least one."""
     whole = isinstance(depth, int | np.integer) and not isinstance(depth, bool)
     require(whole and depth >= 1, f"{name} must be a whole number of hidden layers, at least 1, got {depth!r}")
 
 
 def require_positive(name: str, value: float) -> None:
-    """Refuse anything but a positive finite number.
-
-    Examples
-    --------
-    >>> require_positive("C", 0.5)
-    """
+    """Refuse anything but a positive finite number."""
     require(
         _is_number(value) and math.isfinite(value) and value > 0.0,
         f"{name} must be a positive finite number, got {value!r}",
@@ -272,12 +244,7 @@ def require_positive(name: str, value: float) -> None:
 
 
 def require_between(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number outside a closed interval.
-
-    Examples
-    --------
-    >>> require_between("alpha", 0.1, 0.0, 1.0)
-    """
+    """Refuse a number outside a closed interval."""
     require(_is_number(value) and low <= value <= high, f"{name} must lie between {low:g} and {high:g}, got {value!r}")
 
 
@@ -297,26 +264,14 @@ SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {
 
 
 def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> Int:
-    """Return node indices from indices or a boolean mask; refuse repeated, unknown or no nodes.
-
-    Examples
-    --------
-    >>> as_nodes([True, False, True], 3, "test").tolist()
-    [0, 2]
-    """
+    """Return node indices from indices or a boolean mask; refuse repeated, unknown or no nodes."""
     index = as_indices(nodes, n_nodes=n, what=name)
     require(index.size > 0, f"{name}: expected at least one node, got none")
     return index
 
 
 def as_features(features: Features, n: int) -> Features:
-    """Return features as float64, dense or CSR, whichever multiplies faster.
-
-    Examples
-    --------
-    >>> as_features(np.eye(2), 2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Return features as float64, dense or CSR, whichever multiplies faster."""
     require(
         len(features.shape) == 2 and features.shape[0] == n,
         f"features must have one row per node, shape ({n}, d), got {tuple(features.shape)}",
@@ -332,26 +287,14 @@ def as_features(features: Features, n: int) -> Features:
 
 
 def gram(left: Features, right: Features) -> Float:
-    r"""Return the inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right).
-
-    Examples
-    --------
-    >>> gram(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])).tolist()
-    [[11.0]]
-    """
+    r"""Return the inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right)."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return np.ascontiguousarray(left @ right.T)
     return np.ascontiguousarray((sp.csr_array(left) @ sp.csr_array(right).T).toarray())
 
 
 def squared_norms(features: Features) -> Float:
-    """Return the squared Euclidean norms of the rows, shape (n,).
-
-    Examples
-    --------
-    >>> squared_norms(np.array([[3.0, 4.0]])).tolist()
-    [25.0]
-    """
+    """Return the squared Euclidean norms of the rows, shape (n,)."""
     if isinstance(features, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", features, features))
     return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()

@@ -12,16 +12,7 @@ import scipy.sparse as sp
 from labelcert.arrays import Float
 from labelcert.memory import require_memory
 from labelcert.models import chunks
-from labelcert.models.base import (
-    Activation,
-    Features,
-    Model,
-    Variant,
-    View,
-    require,
-    require_between,
-    squared_norms,
-)
+from labelcert.models.base import Activation, Features, Model, Variant, View, require, require_between, squared_norms
 from labelcert.models.plain_kernels import MLP
 from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 

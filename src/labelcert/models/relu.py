@@ -34,11 +34,6 @@ def kappa0(u: Float) -> Float:
     -------
     ndarray
         Values in [0, 1], same shape.
-
-    Examples
-    --------
-    >>> kappa0(np.array([-1.0, 0.0, 1.0])).tolist()
-    [0.0, 0.5, 1.0]
     """
     return 1.0 - np.arccos(u) / np.pi
 
@@ -58,12 +53,6 @@ def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
     -------
     tuple of ndarray
         E and :math:`\dot E`.
-
-    Examples
-    --------
-    >>> E, E_dot = relu_expectations(np.array([0.0, 4.0]), np.array([2.0, 4.0]))
-    >>> E_dot.tolist(), float(E[1])
-    ([0.5, 1.0], 4.0)
     """
     u = np.divide(sigma, q, out=np.zeros_like(q), where=q > 0.0)
     # Near |u| = 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8, which differs between pairs of
@@ -87,13 +76,6 @@ def activate(sigma: Float, theta: Float | None, left_variance: Float, right_vari
         Tangent kernel of the pre-activations, shape (r, c), overwritten; None if only covariances are needed.
     left_variance, right_variance
         Variances of the row and the column nodes, shapes (r,) and (c,).
-
-    Examples
-    --------
-    >>> sigma, theta = np.array([[4.0]]), np.array([[3.0]])
-    >>> activate(sigma, theta, np.array([4.0]), np.array([4.0]))
-    >>> sigma.tolist(), theta.tolist()
-    ([[4.0]], [[3.0]])
     """
     for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         q = np.sqrt(np.outer(left_variance[rows], right_variance))
@@ -107,13 +89,6 @@ def clip_at_smaller_variance(sigma: Float, left_variance: Float, right_variance:
 
     No Gaussian requires this (the valid bound is :math:`\sqrt{v_i v_j}`), and the result need not be positive
     semidefinite. Only ``variant="published"`` uses it.
-
-    Examples
-    --------
-    >>> sigma = np.array([[1.5]])
-    >>> clip_at_smaller_variance(sigma, np.array([1.0]), np.array([4.0]))
-    >>> sigma.tolist()
-    [[1.0]]
     """
     for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         bound = np.minimum.outer(left_variance[rows], right_variance)

@@ -116,8 +116,7 @@ def select(
     known = {field.name for field in fields(model)} - {"C"}
     for name, values in options.items():
         require(
-            name in known,
-            f"{type(model).__name__} has no option {name!r} to search; it has {', '.join(sorted(known))}",
+            name in known, f"{type(model).__name__} has no option {name!r} to search; it has {', '.join(sorted(known))}"
         )
         require(len(values) > 0, f"the grid for {name!r} must hold at least one value, got none")
     nodes = as_nodes(labeled, int(graph.adjacency.shape[0]), "labeled")

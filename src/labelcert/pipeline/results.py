@@ -188,10 +188,7 @@ def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
         path = folder / f"{stem}.cert"
         result.certificate.save(path)
         written.append(path)
-        for kind, rows, column in (
-            ("nodes", result.node_rows(), "flips"),
-            ("budgets", result.budget_rows(), "attack"),
-        ):
+        for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)
             frame[column] = [_flat(row[column]) for row in rows]
             path = folder / f"{stem}-{kind}.csv"

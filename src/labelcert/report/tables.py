@@ -27,10 +27,7 @@ def interval(lower: int, upper: int, never: int) -> str:
 
 
 def node_table(
-    cert: Certificate,
-    *,
-    limit: int | None = None,
-    title: str = "Fewest flipped labels that change each prediction",
+    cert: Certificate, *, limit: int | None = None, title: str = "Fewest flipped labels that change each prediction"
 ) -> Table:
     """One row per test node: prediction, radius, and the flips that change it; weakest nodes first.
 
@@ -60,10 +57,7 @@ def node_table(
 
 
 def budget_table(
-    cert: Certificate,
-    *,
-    budgets: Sequence[int] | None = None,
-    title: str = "Predictions that provably survive",
+    cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
 ) -> Table:
     """One row per budget: certified ratios, sample-wise and collective, and the collective attack.
 

@@ -100,16 +100,7 @@ def label_costs(case: Case) -> list[int]:
     return [int(c) for c in np.asarray(case.threat.costs)]
 
 
-KERNELS = (
-    "generic",
-    "lattice",
-    "duplicates",
-    "low-rank",
-    "zero-rows",
-    "low-rank-float",
-    "identity",
-    "near-tie",
-)
+KERNELS = ("generic", "lattice", "duplicates", "low-rank", "zero-rows", "low-rank-float", "identity", "near-tie")
 
 
 def random_case(rng: np.random.Generator, *, largest: int = 8) -> Case:

@@ -26,13 +26,7 @@ ORDER = (
 
 @cache
 def paper_study(name: str) -> Study:
-    """Read a study of the paper.
-
-    Examples
-    --------
-    >>> paper_study("cora-ml-b").title
-    'Collective certified ratios on Cora-MLb'
-    """
+    """Read a study of the paper."""
     if name not in ORDER:
         close = difflib.get_close_matches(name, ORDER, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""

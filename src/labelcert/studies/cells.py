@@ -238,7 +238,7 @@ class _Builder:
                 # The node order only decides the splits, so the study can go on with other ones.
                 self._notes.setdefault(
                     f"{dataset.label}: the paper's node order is missing (random_graph_orders.npz in the data "
-                    "folder), so the splits differ from the paper's",
+                    "folder), so the splits differ from the paper's"
                 )
                 parameters["order"] = "stable"
         return self._graphs.load(dataset, seed, parameters)

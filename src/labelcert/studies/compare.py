@@ -211,13 +211,7 @@ def compare_thresholds(summary: pd.DataFrame) -> list[Compared]:
 
 
 def count_text(numbers: Sequence[Compared], *, unit: str = "node") -> str:
-    """Say how many numbers are equal, within one node, and further off.
-
-    Examples
-    --------
-    >>> count_text([])
-    'the paper prints no numbers for this'
-    """
+    """Say how many numbers are equal, within one node, and further off."""
     if not numbers:
         return "the paper prints no numbers for this"
     counts = Counter(number.verdict for number in numbers)

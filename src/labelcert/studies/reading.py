@@ -43,17 +43,7 @@ def read_study(path: Path) -> Study:
 
 
 def parse_study(text: str, *, name: str, file: str = "study", folder: Path = Path()) -> Study:
-    r"""Read a study from TOML text; relative paths of tables start at ``folder``.
-
-    Examples
-    --------
-    >>> study = parse_study(
-    ...     'seeds = [0]\nflips = [1, 2]\ncertificates = ["collective"]\n'
-    ...     '[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\n', name="mine"
-    ... )
-    >>> study.datasets[0].label, study.models[0].name, study.flips
-    ('karate', 'gcn', (1, 2))
-    """
+    r"""Read a study from TOML text; relative paths of tables start at ``folder``."""
     try:
         raw = _expanded({"name": name, "title": name, **tomllib.loads(text)})
         return _completed(msgspec.convert(raw, Study), folder)

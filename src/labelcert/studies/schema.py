@@ -177,11 +177,7 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
     def changed(
-        self,
-        *,
-        seeds: Sequence[int] | None = None,
-        variant: str | None = None,
-        hyperparameters: str | None = None,
+        self, *, seeds: Sequence[int] | None = None, variant: str | None = None, hyperparameters: str | None = None
     ) -> Study:
         """The study with what the command line overrides."""
         given = {

@@ -112,10 +112,7 @@ class Scratch(NamedTuple):
 def new_scratch(m: int) -> Scratch:
     """Working memory for problems with ``m`` labels."""
     scratch = Scratch(
-        T=np.zeros((m, m)),
-        state=np.full(m, CAP, dtype=np.int8),
-        change=np.zeros(m, dtype=np.int8),
-        v=np.zeros((10, m)),
+        T=np.zeros((m, m)), state=np.full(m, CAP, dtype=np.int8), change=np.zeros(m, dtype=np.int8), v=np.zeros((10, m))
     )
     scratch.chill()
     return scratch

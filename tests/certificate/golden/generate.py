@@ -44,10 +44,7 @@ def problems() -> dict[str, Golden]:
     four = several_clouds(classes=4, n_labels=12, n_test=10, seed=3)
     groups = ["ann", "bob", "cem", None] * 4
     everything = labelcert.Threat(
-        trusted=np.arange(16) % 5 == 0,
-        costs=np.arange(16) % 3 + 1,
-        groups=groups,
-        group_budgets={"ann": 3, "cem": 2},
+        trusted=np.arange(16) % 5 == 0, costs=np.arange(16) % 3 + 1, groups=groups, group_budgets={"ann": 3, "cem": 2}
     )
     targets = labelcert.Threat(
         costs=np.arange(15) % 2 + 1,

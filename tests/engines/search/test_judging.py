@@ -12,17 +12,7 @@ import pytest
 from tests.helpers.certificates import contains
 from tests.helpers.problems import blobs, gaussian
 from tests.helpers.small_problems import certify_problem, mixed_problem
-from tests.helpers.solvers import (
-    LIES,
-    SILENT,
-    UNBELIEVABLE,
-    Asked,
-    Fake,
-    Liar,
-    Reply,
-    answer,
-    install,
-)
+from tests.helpers.solvers import LIES, SILENT, UNBELIEVABLE, Asked, Fake, Liar, Reply, answer, install
 
 from labelcert import Certificate, Threat, certify
 from labelcert.engines.search import MilpWarning, judging
@@ -121,9 +111,7 @@ def test_a_finished_search_without_a_solution_decides_nothing(
 def test_a_labelling_that_changes_nothing_is_no_witness(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     """The solver claims a negative score for the clean labels, again and again."""
     fake = faking(
-        monkeypatch,
-        setting,
-        lambda asked: answer(Status.OPTIMAL, bound=-1e3, x=asked.point(False), objective=-1e3),
+        monkeypatch, setting, lambda asked: answer(Status.OPTIMAL, bound=-1e3, x=asked.point(False), objective=-1e3)
     )
     with pytest.warns(MilpWarning):
         cert = setting.certify()
@@ -271,10 +259,7 @@ def caught() -> Iterator[list[warnings.WarningMessage]]:
 
 @pytest.mark.parametrize("lie", LIES)
 def test_lies_open_intervals(
-    lie: str,
-    arrays: tuple[Any, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    caught: list[warnings.WarningMessage],
+    lie: str, arrays: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch, caught: list[warnings.WarningMessage]
 ) -> None:
     K, labels, rows, C = arrays
     rows = rows[:2]

@@ -206,12 +206,7 @@ def test_most_robust_nodes_need_no_search() -> None:
 
 
 def multipliers(
-    problem: Problem,
-    cost_z: np.ndarray,
-    cost_f: np.ndarray,
-    beta: np.ndarray,
-    label: int = -1,
-    side: int = KEPT,
+    problem: Problem, cost_z: np.ndarray, cost_f: np.ndarray, beta: np.ndarray, label: int = -1, side: int = KEPT
 ) -> Multipliers:
     """The definition, written out: on_z = cost_z + Qβ, on_f = cost_f − β, in units of the cap."""
     Q = problem.C * problem.K_train

@@ -69,12 +69,7 @@ def gcn(depth: int, relu: bool) -> list:
 def gin(depth: int) -> list:
     layers = []
     for level in range(depth):
-        layers += [
-            aggregate(),
-            dense(np.sqrt(N_FEATURES) if level == 0 else 1.0),
-            stax.Relu(),
-            dense(np.sqrt(2.0)),
-        ]
+        layers += [aggregate(), dense(np.sqrt(N_FEATURES) if level == 0 else 1.0), stax.Relu(), dense(np.sqrt(2.0))]
     return layers
 
 

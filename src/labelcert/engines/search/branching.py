@@ -104,14 +104,7 @@ class Effort:
 
 
 def decide_node(
-    question: Question,
-    ranges: Ranges,
-    row: Float,
-    t: int,
-    *,
-    control: Control,
-    deadline: float,
-    effort: Effort,
+    question: Question, ranges: Ranges, row: Float, t: int, *, control: Control, deadline: float, effort: Effort
 ) -> Judgement:
     """Whether some attack within the budget of a question changes node ``t``.
 

@@ -105,11 +105,7 @@ class Builder:
         return index
 
     def constrain(
-        self,
-        name: str,
-        terms: list[tuple[Index, Any]],
-        lower: npt.ArrayLike = -INF,
-        upper: npt.ArrayLike = INF,
+        self, name: str, terms: list[tuple[Index, Any]], lower: npt.ArrayLike = -INF, upper: npt.ArrayLike = INF
     ) -> None:
         """New rows ``lower ≤ Σ terms ≤ upper``.
 

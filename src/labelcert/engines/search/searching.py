@@ -60,13 +60,7 @@ class Searching:
         self.judge.sweep(self.question, self.lower, self.attacks.radius, step, self._apply, pool)
 
     def solve(
-        self,
-        program: Program,
-        cost: Float,
-        t: int,
-        budget: int,
-        *,
-        value: Callable[[Relabelling], float],
+        self, program: Program, cost: Float, t: int, budget: int, *, value: Callable[[Relabelling], float]
     ) -> Judgement:
         """Ask the solver about one node at one budget: the sign of its least margin.
 
@@ -83,12 +77,7 @@ class Searching:
             changed, unchanged = question.changed(change, np.array([t]))
             return bool(changed[0]), bool(unchanged[0]), value(change)
 
-        asked = SignQuestion(
-            program=program,
-            cost=cost,
-            retrain=retrain,
-            known=[NOTHING],
-        )
+        asked = SignQuestion(program=program, cost=cost, retrain=retrain, known=[NOTHING])
         node = int(question.nodes[t])
         return Judgement(*self.judge.decide(asked, self.at(budget), node, self.judge.deadline()))
 

@@ -120,13 +120,7 @@ class Forest:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        predictor: OneVsRest,
-        nodes: Index,
-        slots: float,
-        depth: int,
-        budget: int | None = None,
+        self, problem: Problem, predictor: OneVsRest, nodes: Index, slots: float, depth: int, budget: int | None = None
     ) -> None:
         K = problem.n_classes
         codes = problem.codes
