@@ -9,10 +9,10 @@ run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
 
 test: $(VENV)/.tested check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-long: $(VENV)/.tested
-	$(BIN)/python -m pytest -m "long or not long"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
 
 check: $(VENV)/.tested
 	$(BIN)/ruff format --check src tests benchmarks

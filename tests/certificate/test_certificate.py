@@ -42,6 +42,7 @@ def test_frame(cert: labelcert.Certificate) -> None:
         "prediction",
         "decision_value",
         "runner_up",
+        "becomes",
         "radius_lower",
         "radius_upper",
         "exact",

@@ -376,12 +376,15 @@ class Certificate:
         """One row per node: prediction, score, runner-up, radius (whether it is exact), witness and what it does."""
         import pandas as pd
 
+        becomes = [None if k < 0 else self.classes[k].item() for k in self.new_classes]
         return pd.DataFrame(
             {
                 "prediction": self.predictions,
                 "decision_value": self.top_scores,
                 "runner_up": self.runners_up(),
-                "becomes": [None if k < 0 else self.classes[k].item() for k in self.new_classes],
+                "becomes": pd.Series(
+                    [None if k < 0 else self.classes[k].item() for k in self.new_classes], dtype=object
+                ),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "exact": self.radius_lower == self.radius_upper,

@@ -302,8 +302,8 @@ def made_flips_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A subtree is searched as if its flips were not made, only paid for."""
     of = branching.Part.of.__func__  # type: ignore[attr-defined]
 
-    def forgetful(cls: type[branching.Part], problem: Problem, ranges: Ranges) -> branching.Part | None:
-        part = of(cls, problem, ranges)
+    def forgetful(cls: type[branching.Part], problem: Problem, *arguments: Any) -> branching.Part | None:
+        part = of(cls, problem, *arguments)
         clean = {"codes": problem.codes, "labels": problem.labels}
         return None if part is None else part._replace(problem=replace(part.problem, **clean))
 
@@ -321,14 +321,13 @@ def subtree_of_the_curve_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_nodes_alive(patch: pytest.MonkeyPatch) -> None:
-    alive = branching.Counting._alive
+    examined = branching.FlipCounting.examined
 
-    def fewer(self: branching.Counting, ranges: Ranges, nodes: Any) -> tuple[Any, Any]:
-        left, values = alive(self, ranges, nodes)
-        left[np.flatnonzero(left)[:1]] = False
-        return left, values
+    def fewer(self: branching.FlipCounting, here: branching.Flips) -> tuple[branching.Flips, Any]:
+        found, promise = examined(self, here)
+        return found._replace(nodes=found.nodes[1:]), promise
 
-    patch.setattr(branching.Counting, "_alive", fewer)
+    patch.setattr(branching.FlipCounting, "examined", fewer)
 
 
 def margins(change: Callable[[float, Any], tuple[float, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -343,7 +342,7 @@ def margins(change: Callable[[float, Any], tuple[float, Any]]) -> Callable[[pyte
 def move_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         no_narrowing(patch)
-        branches, halves = rival_branching._branches, rival_branching.RivalCounting._halves
+        branches, halves = rival_branching._branches, rival_branching.MoveCounting.halves
 
         def fewer(*arguments: Any) -> list[Any]:
             found = branches(*arguments)
@@ -356,7 +355,7 @@ def move_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
             return found
 
         patch.setattr(rival_branching, "_branches", fewer)
-        patch.setattr(rival_branching.RivalCounting, "_halves", fewer_halves)
+        patch.setattr(rival_branching.MoveCounting, "halves", fewer_halves)
 
     return mutate
 
@@ -365,8 +364,8 @@ def made_moves_not_tried(patch: pytest.MonkeyPatch) -> None:
     """A leaf that is a single relabelling passes as robust."""
     settle = rival_branching._settle
 
-    def trusting(question: Question, part: rival_branching.Part, t: int, deadline: float) -> Any:
-        found = settle(question, part, t, deadline)
+    def trusting(question: Question, part: branching.Part, t: int, control: Control) -> Any:
+        found = settle(question, part, t, control)
         return rival_branching.Judgement(rival_branching.Verdict.ROBUST, proved=True) if part.free.size == 0 else found
 
     patch.setattr(rival_branching, "_settle", trusting)

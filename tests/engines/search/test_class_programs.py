@@ -11,7 +11,6 @@ from labelcert import Threat
 from labelcert.engines.search.class_programs import paper_classes
 from labelcert.engines.search.programs import Program
 from labelcert.engines.search.solvers import Answer, Limits, Row, get_solver
-from labelcert.problem import NOTHING
 
 
 def least(program: Program, rows: Sequence[Row] = ()) -> Answer:
@@ -39,7 +38,6 @@ def test_the_papers_program_has_the_true_optimum(threat: Threat) -> None:
     others = [value for change, value in truth.items() if change != found]
     if others:
         assert least(program, [program.without(found)]).objective == pytest.approx(min(others), abs=1e-6)
-    assert program.point(NOTHING) is None
 
 
 def test_size_of_the_papers_program() -> None:

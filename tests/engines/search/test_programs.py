@@ -16,7 +16,7 @@ from labelcert.engines.search.programs import Program, paper_program
 from labelcert.engines.search.solvers import Limits, SolverUnavailable, Status, get_solver
 from labelcert.errors import MissingExtra
 from labelcert.prediction import Sign
-from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.problem import Problem, Relabelling
 from labelcert.problem.problem import signs_of
 from labelcert.svm.training import train
 
@@ -119,7 +119,6 @@ def test_trained_points_of_admissible_labellings_are_feasible_and_no_others(thre
                 assert paper.model.violation(x) < 1e-7
             else:
                 assert paper.model.violation(x) > 0.5
-    assert paper.point(NOTHING) is None
 
 
 @pytest.mark.parametrize("C", CAPS)

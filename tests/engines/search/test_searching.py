@@ -21,7 +21,7 @@ from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.planning import Stage, plan
-from labelcert.engines.search import MilpWarning, PaperProgram, Search
+from labelcert.engines.search import MilpWarning, PaperProgram, Search, branching, rival_branching
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judge, Judgement
 from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
@@ -80,6 +80,12 @@ def is_true(found: Findings, question: Question, truth: Certificate) -> None:
         assert question.changed(change)[0].sum() >= found.curve_lower[b]
 
 
+def small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is enumerated before the search begins."""
+    monkeypatch.setattr(branching, "LEAF_SETS", 1)
+    monkeypatch.setattr(rival_branching, "LEAF_RELABELLINGS", 1)
+
+
 # -- going on from what is known ---------------------------------------------------------------------------------------
 
 
@@ -109,6 +115,7 @@ class Spy:
 def test_what_is_known_is_not_decided_again(
     question: Question, truth: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small_leaves(monkeypatch)
     asked = Spy(monkeypatch)
     known = known_up_to(question, 1)
     found = Search().run(question, Control(workers=1), known)
@@ -201,6 +208,7 @@ def test_a_long_time_limit_makes_one_stage(problem: Problem, truth: Certificate)
 def test_a_second_stage_that_stops_at_once_keeps_what_the_first_proved(
     problem: Problem, truth: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small_leaves(monkeypatch)
     monkeypatch.setattr(Searching, "attack", lambda searching: None)
     for kind in (OneScore, Rivals):
         monkeypatch.setattr(kind, "step", lambda formulation, budget: lambda t: UNDECIDED)
