@@ -1,20 +1,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from labelcert.engines.registry import ENGINES
+from labelcert.graphs.datasets import DATASETS
+from labelcert.models.registry import MODELS
+
+REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
 
 
 @pytest.fixture(autouse=True)
-def _engines_as_before() -> Iterator[None]:
+def _registries_as_before() -> Iterator[None]:
     """What a test, or an example in the documentation, registers is gone afterwards."""
-    before = dict(ENGINES)
+    before = [dict(registry) for registry in REGISTRIES]
     yield
-    ENGINES.clear()
-    ENGINES.update(before)
+    for registry, entries in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
 
 
 @pytest.fixture

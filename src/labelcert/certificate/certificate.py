@@ -382,9 +382,7 @@ class Certificate:
                 "prediction": self.predictions,
                 "decision_value": self.top_scores,
                 "runner_up": self.runners_up(),
-                "becomes": pd.Series(
-                    [None if k < 0 else self.classes[k].item() for k in self.new_classes], dtype=object
-                ),
+                "becomes": pd.Series(becomes, dtype=object),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "exact": self.radius_lower == self.radius_upper,
