@@ -43,7 +43,7 @@ Reply = Callable[[Asked], Answer]
 
 def answer(status: Status, *, bound: float = -np.inf, x: np.ndarray | None = None, objective: float = np.inf) -> Answer:
     """An answer; nothing but its status has to be named."""
-    return Answer(status, objective, bound, x, nodes=1, seconds=0.0, detail=f"fake {status}")
+    return Answer(status, objective, bound, x, tree_nodes=1, seconds=0.0, detail=f"fake {status}")
 
 
 @dataclass

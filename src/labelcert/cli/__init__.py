@@ -16,8 +16,8 @@ from labelcert._version import __version__
 from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.lists import datasets_command, models_command
-from labelcert.cli.small import demo, selfcheck, show_file
 from labelcert.cli.studies import reproduce_command, study_group
+from labelcert.cli.without_graph import demo, selfcheck, show_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
 
 EXAMPLES = """\b

@@ -288,7 +288,7 @@ class Judge:
                 "status": answer.status.value,
                 "objective": _plain(answer.objective),
                 "bound": _plain(answer.bound),
-                "tree_nodes": answer.nodes,
+                "tree_nodes": answer.tree_nodes,
                 "seconds": answer.seconds,
             }
         )

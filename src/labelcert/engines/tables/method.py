@@ -13,6 +13,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii
 from labelcert.engines.tables.forest import SLOT_BYTES
+from labelcert.engines.tables.levels import PAIR_SECONDS, Sweep
 from labelcert.engines.tables.sizes import (
     Sizes,
     curve_reach,
@@ -22,7 +23,6 @@ from labelcert.engines.tables.sizes import (
     seconds_per_training,
     useful_depth,
 )
-from labelcert.engines.tables.sweep import PAIR_SECONDS, Sweep
 
 SUGGESTIONS = 400
 """Attacks found elsewhere that are tried on the curve."""

@@ -11,7 +11,7 @@ from labelcert.arrays import Bool, Float
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.tables.forest import SLOT_BYTES, Forest
-from labelcert.engines.tables.sweep import ALL_SECONDS, seconds_per_stop
+from labelcert.engines.tables.levels import ALL_SECONDS, seconds_per_stop
 from labelcert.memory import available_bytes
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem

@@ -66,7 +66,7 @@ class Answer:
     bound : float
         No solution is better than this, by the solver's own arithmetic (-∞: nothing known).
     x : (N,) array or None
-    nodes : int
+    tree_nodes : int
         Nodes of the search tree.
     seconds : float
     detail : str
@@ -77,7 +77,7 @@ class Answer:
     objective: float
     bound: float
     x: Float | None
-    nodes: int
+    tree_nodes: int
     seconds: float
     detail: str
 

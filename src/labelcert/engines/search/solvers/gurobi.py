@@ -121,7 +121,7 @@ class GurobiSession:
             objective=float(m.ObjVal) if found else INF,
             bound=float(m.ObjBound) if m.Status != codes.INFEASIBLE else INF,
             x=np.asarray(self._x.X) if found else None,
-            nodes=int(m.NodeCount),
+            tree_nodes=int(m.NodeCount),
             seconds=seconds,
             detail=f"Gurobi status {m.Status}",
         )

@@ -119,7 +119,7 @@ class HighsSession:
             objective=float(info.objective_function_value) if has_solution else INF,
             bound=float(info.mip_dual_bound),
             x=np.asarray(h.getSolution().col_value) if has_solution else None,
-            nodes=int(info.mip_node_count),
+            tree_nodes=int(info.mip_node_count),
             seconds=seconds,
             detail=h.modelStatusToString(ended),
         )

@@ -113,7 +113,7 @@ class ScipSession:
             objective=float(m.getSolObjVal(best)) if found else INF,
             bound=-INF if bound <= -1e19 else INF if bound >= 1e19 else bound,
             x=np.array([m.getSolVal(best, v) for v in self._x]) if found else None,
-            nodes=int(m.getNTotalNodes()),
+            tree_nodes=int(m.getNTotalNodes()),
             seconds=seconds,
             detail=word,
         )

@@ -10,7 +10,7 @@ from tests.helpers.certificates import contains, same
 from tests.helpers.problems import blobs, hand_made
 
 from labelcert import Threat, WorkTooLarge, certify, selfcheck
-from labelcert.engines.tables import options, sizes, sweep
+from labelcert.engines.tables import levels, options, sizes
 
 
 def test_memory_is_asked_for_before_the_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_many_doubts_are_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = K[:9, :9], y, K[9:, :9], 1.0
     usual = certify(*arrays, max_flips=3, engine="enumerate")
     assert usual.run.stages[0].statistics["doubtful_relabellings"] > 50
-    monkeypatch.setattr(sweep, "DOUBTS_AT_ONCE", 3)
+    monkeypatch.setattr(levels, "DOUBTS_AT_ONCE", 3)
     same(usual, certify(*arrays, max_flips=3, engine="enumerate"))
 
 
