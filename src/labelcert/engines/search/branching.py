@@ -8,7 +8,6 @@ is enumerated with retraining. So no verdict rests on a solver.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -104,7 +103,7 @@ class Effort:
 
 
 def decide_node(
-    question: Question, ranges: Ranges, row: Float, t: int, *, control: Control, deadline: float, effort: Effort
+    question: Question, ranges: Ranges, row: Float, t: int, *, control: Control, effort: Effort
 ) -> Judgement:
     """Whether some attack within the budget of a question changes node ``t``.
 
@@ -117,22 +116,19 @@ def decide_node(
         Signed test row of the node.
     t : int
     control : Control
-    deadline : float
-        When work on this node has to stop.
+        Its deadline is the node's own.
     effort : Effort
         Counts.
     """
     problem = question.problem
-
-    def over() -> bool:
-        return control.over() or time.monotonic() > deadline
-
     stack, undecided, root = [ranges], False, True
     while stack:
-        if over():
+        if control.over():
             return UNDECIDED
         here = stack.pop()
-        left = relaxation.narrow(problem, here, row, rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE, over=over)
+        left = relaxation.narrow(
+            problem, here, row, rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE, over=control.over
+        )
         effort.subtrees += 1
         part = Part.within(problem, left)
         if part is None:
@@ -142,8 +138,7 @@ def decide_node(
         root = False
         if part.attacks <= LEAF_SETS:
             effort.leaves += 1
-            inside = Control(workers=1, deadline=deadline, parent=control)
-            found = part.retrain(question, np.array([t]), inside)
+            found = part.retrain(question, np.array([t]), control)
             change = found.radius_changes[0]
             if change is not None and found.radius_upper[0] <= part.problem.max_flips:
                 return Judgement(Verdict.VULNERABLE, part.whole(change))
@@ -194,12 +189,7 @@ class Counting(ABC, Generic[Subtree]):
         self._effort = effort
 
     def search(
-        self,
-        root: Subtree,
-        best: int,
-        control: Control,
-        enter: Callable[[Relabelling], tuple[int, bool]],
-        over: Callable[[], bool],
+        self, root: Subtree, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
     ) -> int:
         """A proved upper end, given an attack that changes ``best`` nodes; it is the most where nothing stays open.
 
@@ -213,7 +203,7 @@ class Counting(ABC, Generic[Subtree]):
             here = stack.pop()
             if self.alive(here).size <= best:
                 continue
-            if over():
+            if control.over():
                 return max(possible, *(self.alive(other).size for other in (here, *stack)))
             self._effort.subtrees += 1
             part = self.part(here)

@@ -42,30 +42,18 @@ class OneScore(Formulation):
         ranges = self._proved_ranges(budget)
 
         def decide(t: int) -> Judgement:
-            return decide_node(
-                question,
-                ranges,
-                self._rows[:, t],
-                t,
-                control=searching.control,
-                deadline=searching.judge.deadline(),
-                effort=self.effort,
-            )
+            inside = Control(workers=1, deadline=searching.judge.deadline(), parent=searching.control)
+            return decide_node(question, ranges, self._rows[:, t], t, control=inside, effort=self.effort)
 
         return decide
 
     def most_changed(self, budget: int, nodes: Int, best: int) -> int:
         """Branch and bound over attacks, with all nodes at once."""
         searching, control = self.searching, self.searching.control
-        deadline = searching.judge.deadline()
-
-        def over() -> bool:
-            return control.over() or time.monotonic() > deadline
-
         counting = FlipCounting(searching.at(budget), self._rows, self.effort)
-        inside = Control(workers=control.workers, deadline=deadline, parent=control)
+        inside = Control(workers=control.workers, deadline=searching.judge.deadline(), parent=control)
         root = Flips(self._proved_ranges(budget), nodes)
-        return counting.search(root, best, inside, searching.attacks.enter, over)
+        return counting.search(root, best, inside, searching.attacks.enter)
 
     def paper_step(self, budget: int) -> Decide:
         """The paper's program, once per budget; the objective alone depends on the node."""

@@ -82,20 +82,15 @@ class Rivals(Formulation):
         searching, control = self.searching, self.searching.control
         question = searching.at(budget)
         self._prepare(budget)
-        deadline = searching.judge.deadline()
-
-        def over() -> bool:
-            return control.over() or time.monotonic() > deadline
-
+        inside = Control(workers=control.workers, deadline=searching.judge.deadline(), parent=control)
         K = self._problem.n_classes
         rivals = np.zeros((question.nodes.size, K), dtype=bool)
         rivals[nodes] = self._excluded_to[nodes] < budget
         rivals[np.arange(question.nodes.size), question.predicted] = False
         ranges = [self._classes[c, budget].ranges for c in range(K)]
         counting = MoveCounting(question, self._parts, ranges, self._rows, self.effort)
-        inside = Control(workers=control.workers, deadline=deadline, parent=control)
         root = Moves(NOTHING, self._problem.adversary.targets, rivals)
-        return counting.search(root, best, inside, searching.attacks.enter, over)
+        return counting.search(root, best, inside, searching.attacks.enter)
 
     def paper_step(self, budget: int) -> Decide:
         """The paper's program of each node."""
