@@ -32,6 +32,7 @@ from labelcert.models import (
     select,
 )
 from labelcert.problem import Threat
+from labelcert.verification import Verification, verify
 
 __all__ = [
     "APPNP",
@@ -54,6 +55,7 @@ __all__ = [
     "MissingExtra",
     "Split",
     "Threat",
+    "Verification",
     "WorkTooLarge",
     "__version__",
     "certify",

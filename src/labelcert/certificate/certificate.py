@@ -152,6 +152,9 @@ class Certificate:
     test_names: Text | None = None
     label_names: Text | None = None
     class_list: Text | None = None
+    K_train: Float | None = None
+    K_test: Float | None = None
+    checksum: str = ""
 
     def __post_init__(self) -> None:
         if not self._consistent():
@@ -412,14 +415,26 @@ class Certificate:
             index=pd.RangeIndex(self.max_flips + 1, name="flips"),
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, problem: bool = False) -> None:
         """Write to a file: a zip archive of ``.npy`` arrays and ``metadata.json``.
 
         The file appears under its name only when it is complete.
+
+        Parameters
+        ----------
+        path : path
+        problem : bool
+            Store the kernels, too, so that the file alone can be verified.
         """
         from labelcert.certificate.storage import write
 
-        write(self, os.fspath(path))
+        write(self, os.fspath(path), problem=problem)
+
+    def computed_checksum(self) -> str:
+        """SHA-256 over all numbers and texts of the certificate: ``checksum`` as it should be."""
+        from labelcert.certificate.storage import checksum
+
+        return checksum(self)
 
     def __repr__(self) -> str:
         return (

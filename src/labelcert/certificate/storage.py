@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zipfile
@@ -16,7 +17,7 @@ from labelcert.certificate.run_record import RunRecord
 from labelcert.errors import CertificateFileError, InvalidInput
 
 SCHEMA = "labelcert-certificate"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 ARRAYS = (
     *("predictions", "decision_values", "radius_lower", "radius_upper", "collective_lower", "collective_upper"),
@@ -24,30 +25,53 @@ ARRAYS = (
     "new_classes",
 )
 OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
+PROBLEM_ARRAYS = ("K_train", "K_test")
 ATTACKS = ("node_attacks", "curve_attacks")
 ATTACK_PARTS = ("starts", "labels", "targets")
 
 
-def write(certificate: Certificate, target: str) -> None:
+def write(certificate: Certificate, target: str, *, problem: bool) -> None:
     """Write a certificate; the file appears under its name only when it is complete."""
-    metadata = {
-        "schema": SCHEMA,
-        "schema_version": SCHEMA_VERSION,
-        "max_flips": certificate.max_flips,
-        "never": certificate.never,
-        "run": certificate.run.plain(),
-    }
-    arrays = {name: getattr(certificate, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
-    for name in ATTACKS:
-        arrays.update({f"{name}_{part}": getattr(getattr(certificate, name), part) for part in ATTACK_PARTS})
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **_claims(certificate)}
+    metadata["checksum"] = certificate.checksum
+    arrays = _arrays(certificate)
+    if problem:
+        if certificate.K_train is None:
+            raise InvalidInput("the certificate was loaded from a file without its kernels, so it cannot store them")
+        arrays.update({name: getattr(certificate, name) for name in PROBLEM_ARRAYS})
     partial = f"{target}.partial"
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("metadata.json", json.dumps(metadata, indent=1, allow_nan=False))
         for name, array in arrays.items():
-            if array is not None:
-                with archive.open(f"{name}.npy", "w") as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
     os.replace(partial, target)
+
+
+def checksum(certificate: Certificate) -> str:
+    """SHA-256 over everything in a certificate but its kernels and proofs."""
+    h = hashlib.sha256(json.dumps(_claims(certificate), sort_keys=True, allow_nan=False).encode())
+    for name, array in sorted(_arrays(certificate).items()):
+        h.update(f"{name} {array.shape}".encode())
+        text = array.dtype.kind in "US"
+        h.update(json.dumps(array.astype(str).tolist()).encode() if text else _little(array).tobytes())
+    return h.hexdigest()
+
+
+def _little(array: Values) -> Values:
+    """In a byte order, and a width of whole numbers, that is the same on all machines."""
+    return np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8")
+
+
+def _claims(certificate: Certificate) -> dict[str, Any]:
+    return {"max_flips": certificate.max_flips, "never": certificate.never, "run": certificate.run.plain()}
+
+
+def _arrays(certificate: Certificate) -> dict[str, Values]:
+    arrays = {name: getattr(certificate, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
+    for name in ATTACKS:
+        arrays.update({f"{name}_{part}": getattr(getattr(certificate, name), part) for part in ATTACK_PARTS})
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def load(path: str | os.PathLike[str]) -> Certificate:
@@ -82,7 +106,8 @@ class _Reader:
     def certificate(self) -> Certificate:
         metadata = self._metadata()
         arrays: dict[str, Any] = {name: self._array(name) for name in ARRAYS}
-        arrays.update({name: self._array(name) for name in OPTIONAL_ARRAYS if f"{name}.npy" in self._members})
+        optional = [name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in self._members]
+        arrays.update({name: self._array(name) for name in optional})
         attacks: dict[str, Any] = {
             name: RelabellingList(*(self._array(f"{name}_{part}") for part in ATTACK_PARTS)) for name in ATTACKS
         }
@@ -91,6 +116,7 @@ class _Reader:
                 max_flips=int(metadata["max_flips"]),
                 never=int(metadata["never"]),
                 run=RunRecord.from_plain(metadata["run"]),
+                checksum=str(metadata["checksum"]),
                 **arrays,
                 **attacks,
             )

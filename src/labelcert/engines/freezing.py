@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         "radius_proved_by": proved_by,
         "collective_proved_by": found.curve_by,
     }
-    return Certificate(
+    cert = Certificate(
         **{name: frozen(array) for name, array in arrays.items()},
         max_flips=question.budget,
         never=problem.adversary.never,
@@ -80,7 +80,10 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         test_names=names.test,
         label_names=names.labels,
         class_list=names.class_list,
+        K_train=problem.K_train,
+        K_test=problem.K_test,
     )
+    return replace(cert, checksum=cert.computed_checksum())
 
 
 def _packed(problem: Problem, changes: Sequence[Relabelling]) -> RelabellingList:

@@ -119,7 +119,7 @@ class Threat:
             "allowed_targets": None
             if self.allowed_targets is None
             else [None if targets is None else [str(b) for b in _listed(targets)] for targets in self.allowed_targets],
-            "groups": None if self.groups is None else [str(g) for g in self.groups],
+            "groups": None if self.groups is None else [None if g is None else str(g) for g in _plain(self.groups)],
             "group_budgets": {str(g): int(b) for g, b in self.group_budgets.items()}
             if isinstance(self.group_budgets, Mapping)
             else None
@@ -364,11 +364,16 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
         return np.zeros(m, dtype=np.int64), []
     if len(groups) != m:
         raise InvalidInput(f"groups must have one entry per label ({m}), got {len(groups)}")
-    values = [g.item() if isinstance(g, np.generic) else g for g in groups]
-    values = [None if g != g else g for g in values]  # NaN, as tables have it for "none"
+    values = _plain(groups)
     names = list(dict.fromkeys(g for g in values if g is not None))
     position = {g: k for k, g in enumerate(names)}
     return np.array([len(names) if g is None else position[g] for g in values], dtype=np.int64), names
+
+
+def _plain(groups: Sequence[Hashable]) -> list[Hashable]:
+    """Groups as plain values; NaN, as tables have it for "none", as None."""
+    values = [g.item() if isinstance(g, np.generic) else g for g in groups]
+    return [None if g != g else g for g in values]
 
 
 def _caps(budgets: int | Mapping[Any, int] | None, names: list[Hashable]) -> list[int | None]:

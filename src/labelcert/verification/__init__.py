@@ -1,0 +1,10 @@
+"""An independent checker: it shares no arithmetic with the engines, and needs no solver.
+
+Read it in this order: ``statement`` (what is certified), ``arithmetic`` (whole numbers instead of floats), ``machines``
+(training from scratch, with an error bound), ``closed_form``, ``walking`` and ``trees`` (three ways to prove that
+nothing changes), ``verify`` (what is checked).
+"""
+
+from labelcert.verification.verify import Check, Status, Verification, verify
+
+__all__ = ["Check", "Status", "Verification", "verify"]

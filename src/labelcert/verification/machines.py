@@ -1,0 +1,286 @@
+"""The models of a certificate, trained again: scores as whole numbers, with bounds on their errors.
+
+Training starts from scratch, in plain NumPy, and need not be right: how far its scores can be from those of the optimal
+model follows from the duality gap of what it returned, which is computed in whole numbers. Where that is not enough to
+decide, the model is solved exactly.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.verification.arithmetic import Elimination, Whole, optimal_dual, root, shifted, shifted_up, whole
+from labelcert.verification.statement import Statement
+
+LARGEST_EXACT = 256
+"""Most labels for which linear systems are solved exactly."""
+
+SHARE_BITS = 60
+"""Dual variables are rounded to multiples of ``C · 2**-60``."""
+
+NORM_BITS = 192
+"""Norms have so many more bits than the test rows."""
+
+COARSE_BITS = 26
+"""Bounds over many attacks at once are made of factors of so many bits, rounded up, so that their sums fit 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """N models, of one class or of several, under N labellings.
+
+    Attributes
+    ----------
+    value : (N, n) whole numbers
+        Scores, in units of the machine.
+    error : (N, n) whole numbers
+        How far they can be from the true ones.
+    weight : (N, m) array
+        What a flip of each label can move, in coarse units: see :meth:`Machine.drop`.
+    y : (N, m) array
+    """
+
+    value: Whole
+    error: Whole
+    weight: Int
+    y: Int
+
+    def __getitem__(self, rows: Any) -> Trained:
+        return Trained(self.value[rows], self.error[rows], self.weight[rows], self.y[rows])
+
+
+class Machine(ABC):
+    """Scores of all test rows under any labels.
+
+    Attributes
+    ----------
+    unit : int
+        Coarse numbers are scores divided by this: see :meth:`coarse`.
+    problems : list of str
+        What is wrong with the kernel.
+    unchecked : list of str
+        What was not checked about it.
+    """
+
+    unit: int
+    problems: list[str]
+    unchecked: list[str]
+    _scale: Fraction
+    """A score is a whole number times this."""
+    _reach: Int
+    """(2, n, m) coarse: what a flip can add to a score, and take off it, for each label's sign."""
+
+    @abstractmethod
+    def train(self, Y: Float) -> Trained:
+        """Train on (N, m) labels, ±1."""
+
+    @abstractmethod
+    def exact(self, y: Float) -> tuple[Whole, int] | None:
+        """(n,) scores times a positive scale, and that scale; None where that is out of reach."""
+
+    def drop(self, trained: Trained, sign: int) -> Int:
+        """(N, n, m) coarse upper bounds: how much a flip of each label can lower ``sign`` times each score.
+
+        Flips of several labels lower it by no more than the sum.
+        """
+        direction = (trained.y * sign > 0).astype(np.int64)[:, None, :]
+        return np.asarray(trained.weight[:, None, :] * np.where(direction, self._reach[1], self._reach[0]))
+
+    def shown(self, numbers: Whole) -> Float:
+        """Scores, in units of :attr:`Trained.value`, as floats to be looked at."""
+        return np.array([float(v * self._scale) for v in numbers.ravel()]).reshape(numbers.shape)
+
+    def coarse(self, numbers: Whole) -> Int:
+        """Scores in coarse units, rounded down, within 62 bits."""
+        limit = 1 << 62
+        return np.clip(numbers // self.unit, -limit, limit).astype(np.int64)
+
+
+class Hinge(Machine):
+    """The support vector machine without bias.
+
+    With ``‖w − w̃‖² ≤ gap``, a score is off by at most ``‖k‖·√gap``, where ``‖k‖² = k·Q⁺k``. Flipping labels S moves
+    the optimal w into the ball with centre ``w̃ − ½ Σ_S c_i φ_i`` and radius at most ``½ Σ_S |c_i| ‖φ_i‖ + √gap``, where
+    ``c_i = z_i + C y_i [y_i f_i > −1]``: the solution is a proximal map of the loss, hence firmly non-expansive.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self._floats = statement.K_train, statement.C
+        self._Q, self._e_Q = whole(statement.K_train)
+        self._R, self._e_R = whole(statement.K_test)
+        cap, self._e_C = whole(statement.C)
+        self._C = int(cap)
+        self._scale = Fraction(1, 1 << (self._e_C + self._e_R + SHARE_BITS))
+        self.problems, self.unchecked = [], []
+        if statement.m > LARGEST_EXACT:
+            self.unchecked.append(f"more than {LARGEST_EXACT} labels: exact elimination would take too long")
+            return
+        elimination = Elimination(self._Q, self._R.T)
+        if not elimination.semidefinite:
+            self.problems.append("K_train is not positive semidefinite")
+        if not elimination.solvable.all():
+            self.problems.append("test rows are outside of the range of K_train, so that their scores are not unique")
+        # ‖k‖² = k·x with Q x = k: whole numbers over elimination.scale, times 2**(e_Q - 2 e_R).
+        squares = (self._R * elimination.solution.T).sum(axis=1)
+        by = self._e_Q - 2 * self._e_R + 2 * (self._e_R + NORM_BITS)
+        norms = [root(-(-shifted_up(int(s), by) // elimination.scale)) for s in squares]
+        self._norms = np.array(norms, dtype=object)
+        self._norm_by = self._e_R + NORM_BITS
+        lengths = np.array([root(int(v), self._e_Q % 2) for v in np.diag(self._Q)], dtype=object)
+        together = shifted_up(
+            self._norms[:, None] * lengths[None, :], self._e_R - self._norm_by - (self._e_Q + self._e_Q % 2) // 2
+        )
+        # Twice what a flip moves is C·weight·(±k + ‖k‖‖φ‖): weight and bracket get 26 bits each.
+        brackets = np.stack([together - self._R, together + self._R])
+        largest = max(1, int(brackets.max(initial=0)))
+        by = max(0, largest.bit_length() - COARSE_BITS)
+        self._reach = shifted_up(brackets, -by).astype(np.int64)
+        self.unit = self._C << (by + SHARE_BITS - COARSE_BITS - 1)
+
+    def train(self, Y: Float) -> Trained:
+        """Approximate shares of the cap, then everything about them in whole numbers."""
+        K, C = self._floats
+        shares = np.rint(approximate_shares(C * K, Y) * 2.0**SHARE_BITS).astype(np.int64)
+        y, full = Y.astype(np.int64), 1 << SHARE_BITS
+        Z = (y * shares).astype(object)
+        margin_by = self._e_C + self._e_Q + SHARE_BITS
+        excess = y * self._C * (Z @ self._Q) - (1 << margin_by)
+        A = shares.astype(object)
+        gap = self._C * np.maximum(A * excess, (A - full) * excess).sum(axis=1)
+        gap_by = 2 * self._e_C + self._e_Q + 2 * SHARE_BITS
+        roots = np.array([root(int(g), gap_by % 2) for g in gap], dtype=object)
+        unit_by = self._e_C + self._e_R + SHARE_BITS
+        error = shifted_up(
+            roots[:, None] * self._norms[None, :], unit_by - (gap_by + gap_by % 2) // 2 - self._norm_by
+        )
+        moved = shares + np.where(excess > -(2 << margin_by), full, 0)
+        weight = -(-moved // (1 << (SHARE_BITS - COARSE_BITS)))
+        return Trained(self._C * (Z @ self._R.T), error, weight, y)
+
+    def exact(self, y: Float) -> tuple[Whole, int] | None:
+        """By the criss-cross method."""
+        if y.size > LARGEST_EXACT:
+            return None
+        K, C = self._floats
+        guess = approximate_shares(C * K, y[None, :])[0]
+        one = 1 << (self._e_Q + self._e_C)
+        alpha, scale = optimal_dual(self._Q, self._C, one, y, guess)
+        return (self._R @ (alpha * y.astype(np.int64))) << SHARE_BITS, scale
+
+
+class Linear(Machine):
+    """Scores that are linear in the labels: kernel ridge regression, or an SVM whose labels are all at their caps."""
+
+    def __init__(self, statement: Statement) -> None:
+        self.problems, self.unchecked = [], []
+        R, e_R = whole(statement.K_test)
+        cap, e_C = whole(statement.C)
+        self._doubt: Whole | int = 0
+        self._exact: tuple[Whole, int] | None = None
+        if statement.loss == "hinge":
+            self._W = R * int(cap)
+            self._scale = Fraction(1, 1 << (e_R + e_C))
+        else:
+            self._prepare_ridge(statement, R, e_R, int(cap), e_C)
+        largest = max(1, int(np.abs(self._W).max(initial=0)) * 2)
+        by = max(0, largest.bit_length() - COARSE_BITS)
+        # A flip of a label with sign y adds -2·y·W: what it adds, and takes off, at the most.
+        gains = np.stack([np.maximum(0, -2 * self._W), np.maximum(0, 2 * self._W)])
+        self._reach = shifted_up(gains, -by).astype(np.int64)
+        self.unit = 1 << by
+
+    @property
+    def coefficients(self) -> Whole:
+        """(n, m) whole numbers whose products with the labels are the scores, up to :attr:`doubt`."""
+        return self._W
+
+    def train(self, Y: Float) -> Trained:
+        """One product."""
+        y = Y.astype(np.int64)
+        value = y.astype(object) @ self._W.T
+        error = np.zeros_like(value) + self._doubt
+        return Trained(value, error, np.ones(y.shape, dtype=np.int64), y)
+
+    def exact(self, y: Float) -> tuple[Whole, int] | None:
+        """From the exact coefficients."""
+        if np.all(np.equal(self._doubt, 0)):
+            return self._W @ y.astype(np.int64), 1
+        if self._exact is None and y.size <= LARGEST_EXACT:
+            found = Elimination(*self._system)
+            self._exact = found.solution.T, found.scale
+        return None if self._exact is None else (self._exact[0] @ y.astype(np.int64), self._exact[1])
+
+    def _prepare_ridge(self, statement: Statement, R: Whole, e_R: int, cap: int, e_C: int) -> None:
+        """Coefficients ``k (Q + λI)⁻¹``, λ = 1/(2C): approximate, and off by at most their residual over λ."""
+        Q, e_Q = whole(statement.K_train)
+        # Up to the factor 2C, the coefficients solve (2C·Q + I) w = k.
+        eye = np.zeros(Q.shape, dtype=object)
+        np.fill_diagonal(eye, 1 << (e_Q + e_C))
+        A = 2 * cap * Q + eye
+        self._system = A, R.T
+        floats = 2 * statement.C * statement.K_train + np.eye(statement.m)
+        W = np.linalg.solve(floats, statement.K_test.T).T
+        numbers, e_W = whole(np.where(np.isfinite(W), W, 0.0))
+        # A⁻¹ has norm at most 1 where Q is positive semidefinite, so the residual bounds the error.
+        by = max(e_W + e_Q + e_C, e_R)
+        residual = shifted(R, by - e_R) - shifted(numbers @ A, by - e_W - e_Q - e_C)
+        norms = [root(int(s)) for s in (residual * residual).sum(axis=1)]
+        self._W = shifted(numbers, by - e_W)
+        self._doubt = np.array([root(statement.m) * v for v in norms], dtype=object)
+        self._scale = 2 * Fraction(statement.C) / (1 << by)
+        if statement.m > LARGEST_EXACT:
+            self.unchecked.append(f"more than {LARGEST_EXACT} labels: exact elimination would take too long")
+        elif not Elimination(Q, np.zeros((statement.m, 0), dtype=object)).semidefinite:
+            self.problems.append("K_train is not positive semidefinite")
+
+
+def approximate_shares(K: Float, Y: Float) -> Float:
+    """(N, m) dual variables as shares of the cap, roughly: sweeps over single labels, then guesses of who is free.
+
+    Parameters
+    ----------
+    K : (m, m) array
+        The kernel times the cap.
+    Y : (N, m) array
+    """
+    m = K.shape[0]
+    diagonal = np.maximum(np.diag(K), 1e-300)
+    a = np.zeros(Y.shape)
+    f = np.zeros(Y.shape)
+    for _ in range(20):
+        for i in range(m):
+            step = np.clip(a[:, i] + (1.0 - Y[:, i] * f[:, i]) / diagonal[i], 0.0, 1.0) - a[:, i]
+            a[:, i] += step
+            f += (step * Y[:, i])[:, None] * K[i]
+    best, least = a, _excess(K, Y, a)
+    ridge = 1e-13 * float(np.trace(K)) * np.eye(m)
+    for _ in range(30):
+        margin = Y * ((Y * a) @ K) - 1.0
+        wish = a - margin / diagonal
+        cap, free = wish >= 1.0, (wish > 0.0) & (wish < 1.0)
+        H = K[None] * Y[:, :, None] * Y[:, None, :]
+        system = np.where(free[:, :, None] & free[:, None, :], H + ridge, np.eye(m))
+        right = np.where(free, 1.0 - np.einsum("nij,nj->ni", H, cap.astype(np.float64)), 0.0)
+        try:
+            solved = np.linalg.solve(system, right[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            break
+        a = np.clip(np.where(free & np.isfinite(solved), solved, cap), 0.0, 1.0)
+        now = _excess(K, Y, a)
+        better = now < least
+        best, least = np.where(better[:, None], a, best), np.where(better, now, least)
+        if not better.any():
+            break
+    return best
+
+
+def _excess(K: Float, Y: Float, a: Float) -> Float:
+    """(N,) duality gaps, as float64 has them."""
+    margin = Y * ((Y * a) @ K) - 1.0
+    return np.asarray(np.maximum(a * margin, (a - 1.0) * margin).sum(axis=1))

@@ -1,0 +1,186 @@
+"""What a certificate is about: the problem, rebuilt from the user's arrays and from what the certificate records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Bool, Float, Int, Values
+from labelcert.certificate import Certificate
+from labelcert.errors import InvalidInput
+
+LARGEST_GROUP_BUDGET = 100_000
+"""Group budgets beyond this are no limits; the hash of a problem has this number in their place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One certification problem. m labels, n test nodes, K classes.
+
+    Attributes
+    ----------
+    K_train, K_test : (m, m) and (n, m) arrays
+    classes : (K,) array
+    codes : (m,) array
+        Class of each label.
+    C : float
+    loss : str
+    budget : int
+        Largest budget.
+    allowed : (m, K) array
+        What each label may become.
+    costs : (m,) array
+    groups : (m,) array
+        Position of each label's group in ``caps``; -1 without one.
+    caps : (G,) array
+        Most that may be spent inside each group.
+    """
+
+    K_train: Float
+    K_test: Float
+    classes: Values
+    codes: Int
+    C: float
+    loss: str
+    budget: int
+    allowed: Bool
+    costs: Int
+    groups: Int
+    caps: Int
+
+    @classmethod
+    def of(
+        cls, cert: Certificate, K_train: npt.ArrayLike | None, labels: npt.ArrayLike | None, K_test: npt.ArrayLike | None
+    ) -> Statement:
+        """From the user's arrays or, where they are None, from those that the certificate was saved with."""
+        given = (K_train, labels, K_test)
+        if all(array is None for array in given):
+            if cert.K_train is None or cert.K_test is None:
+                raise InvalidInput(
+                    "the certificate does not hold its kernels: pass K_train, labels and K_test, "
+                    "or save it with cert.save(path, problem=True)"
+                )
+            kernel, rows, values = cert.K_train, cert.K_test, cert.labels
+        elif any(array is None for array in given):
+            raise InvalidInput("pass all of K_train, labels and K_test, or none of them")
+        else:
+            kernel, rows = np.asarray(K_train, dtype=np.float64), np.asarray(K_test, dtype=np.float64)
+            kernel = (kernel + kernel.T) / 2 + cert.run.kernel_shift * np.eye(len(kernel))
+            values = np.asarray(labels)
+        m = values.size
+        if kernel.shape != (m, m) or rows.ndim != 2 or rows.shape[1] != m:
+            raise InvalidInput(
+                f"{m} labels need K_train of shape ({m}, {m}) and K_test with {m} columns, "
+                f"got {kernel.shape} and {rows.shape}"
+            )
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.ascontiguousarray(kernel),
+            K_test=np.ascontiguousarray(rows),
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=cert.run.loss,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+        )
+
+    @property
+    def m(self) -> int:
+        """Number of labels."""
+        return int(self.codes.size)
+
+    @property
+    def n(self) -> int:
+        """Number of test nodes."""
+        return int(self.K_test.shape[0])
+
+    @property
+    def K(self) -> int:
+        """Number of classes."""
+        return int(self.classes.size)
+
+    @property
+    def movable(self) -> Int:
+        """Labels that may change."""
+        return np.flatnonzero(self.allowed.any(axis=1))
+
+    @property
+    def never(self) -> int:
+        """The radius that means that no change is known."""
+        return int(self.costs.sum()) + 1
+
+    def digest(self) -> str:
+        """The hash that a certificate of this problem names."""
+        h = hashlib.sha256()
+        for array in (self.K_train, self.K_test):
+            h.update(repr(array.shape).encode())
+            h.update(array.astype("<f8").tobytes())
+        i = self.movable
+        for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
+            h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
+        h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
+        return h.hexdigest()
+
+    def cost(self, labels: Int) -> int:
+        """What it costs to change some labels."""
+        return int(self.costs[labels].sum())
+
+    def admits(self, labels: Int, targets: Int, budget: int) -> bool:
+        """Whether the threat allows a relabelling within a budget."""
+        if np.unique(labels).size != labels.size or not self.allowed[labels, targets].all():
+            return False
+        return self.cost(labels) <= budget and self.within_caps(labels)
+
+    def within_caps(self, labels: Int) -> bool:
+        """Whether the groups' budgets pay for changing some labels."""
+        spent = np.zeros(self.caps.size, dtype=np.int64)
+        grouped = labels[self.groups[labels] >= 0]
+        np.add.at(spent, self.groups[grouped], self.costs[grouped])
+        return bool(np.all(spent <= self.caps))
+
+    def relabelled(self, labels: Int, targets: Int) -> Int:
+        """(m,) classes after a relabelling."""
+        codes = self.codes.copy()
+        codes[labels] = targets
+        return codes
+
+
+def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:
+    """``(allowed, costs, groups, caps)`` from a certificate's record of the threat."""
+    m, names = codes.size, [str(c) for c in classes.tolist()]
+    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else np.array(threat["costs"], dtype=np.int64)
+    allowed = np.arange(classes.size)[None, :] != codes[:, None]
+    if threat["trusted"] is not None:
+        allowed[threat["trusted"]] = False
+    if threat["allowed_flips"] is not None:
+        flips = np.zeros((classes.size, classes.size), dtype=bool)
+        for source, targets in threat["allowed_flips"]:
+            flips[names.index(source), [names.index(t) for t in targets]] = True
+        allowed &= flips[codes]
+    for i, targets in enumerate(threat["allowed_targets"] or []):
+        if targets is not None:
+            allowed[i] &= np.isin(names, targets)
+    groups, caps = _groups(threat, m)
+    return allowed, costs, groups, caps
+
+
+def _groups(threat: dict[str, Any], m: int) -> tuple[Int, Int]:
+    owners: Sequence[Any] = threat["groups"] or [None] * m
+    budgets = threat["group_budgets"]
+    groups, caps = np.full(m, -1, dtype=np.int64), list[int]()
+    for name in dict.fromkeys(g for g in owners if g is not None):
+        cap = budgets.get(name) if isinstance(budgets, dict) else budgets
+        if cap is not None:
+            groups[[g == name for g in owners]] = len(caps)
+            caps.append(min(int(cap), LARGEST_GROUP_BUDGET))
+    return groups, np.array(caps, dtype=np.int64)
