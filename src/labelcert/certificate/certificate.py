@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values
+from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.errors import InvalidInput
 from labelcert.problem.budget import flips_for_fraction
@@ -154,6 +155,7 @@ class Certificate:
     class_list: Text | None = None
     K_train: Float | None = None
     K_test: Float | None = None
+    proofs: Proofs | None = None
     checksum: str = ""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Values
 from labelcert.certificate.certificate import Certificate, RelabellingList, frozen
+from labelcert.certificate.proofs import KINDS, Proofs
 from labelcert.certificate.run_record import RunRecord
 from labelcert.errors import CertificateFileError, InvalidInput
 
@@ -39,9 +40,14 @@ def write(certificate: Certificate, target: str, *, problem: bool) -> None:
         if certificate.K_train is None:
             raise InvalidInput("the certificate was loaded from a file without its kernels, so it cannot store them")
         arrays.update({name: getattr(certificate, name) for name in PROBLEM_ARRAYS})
+    texts = {"metadata.json": json.dumps(metadata, indent=1, allow_nan=False).encode()}
+    if certificate.proofs is not None:
+        texts["proofs.json"], found = certificate.proofs.pack()
+        arrays.update({f"proofs_{kind}": array for kind, array in found.items()})
     partial = f"{target}.partial"
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("metadata.json", json.dumps(metadata, indent=1, allow_nan=False))
+        for name, text in texts.items():
+            archive.writestr(name, text)
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -117,6 +123,7 @@ class _Reader:
                 never=int(metadata["never"]),
                 run=RunRecord.from_plain(metadata["run"]),
                 checksum=str(metadata["checksum"]),
+                proofs=self._proofs(),
                 **arrays,
                 **attacks,
             )
@@ -124,6 +131,12 @@ class _Reader:
             raise self._damaged(str(error)) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise self._damaged(f"metadata.json lacks or garbles {error}") from None
+
+    def _proofs(self) -> Proofs | None:
+        if "proofs.json" not in self._members:
+            return None
+        arrays = {kind: self._array(f"proofs_{kind}") for kind in KINDS}
+        return Proofs.unpack(self._archive.read("proofs.json"), arrays)
 
     def _metadata(self) -> dict[str, Any]:
         if "metadata.json" not in self._members:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from labelcert.arrays import Bool, Index, Int, Text
+from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
 from labelcert.prediction import Predictor
 from labelcert.problem import NOTHING, Problem, Relabelling
@@ -90,6 +91,8 @@ class Findings:
         Plain numbers about the run.
     radius_by, curve_by : string arrays or None
         Which engine proved what; filled in by :meth:`refined`.
+    proofs : Proofs or None
+        What a search proved, in a form that can be checked without it.
     """
 
     radius_lower: Int
@@ -101,6 +104,7 @@ class Findings:
     statistics: dict[str, Any]
     radius_by: Text | None = None
     curve_by: Text | None = None
+    proofs: Proofs | None = None
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
@@ -163,6 +167,7 @@ class Findings:
             statistics=found.statistics,
             radius_by=radius_by,
             curve_by=curve_by,
+            proofs=found.proofs or self.proofs,
         )
 
     def settled(self, collective: bool = True) -> bool:

@@ -82,6 +82,7 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         class_list=names.class_list,
         K_train=problem.K_train,
         K_test=problem.K_test,
+        proofs=found.proofs,
     )
     return replace(cert, checksum=cert.computed_checksum())
 

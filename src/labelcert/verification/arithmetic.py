@@ -40,6 +40,11 @@ def shifted_up(numbers: Any, by: int) -> Any:
     return -shifted(-numbers, by)
 
 
+def choose(condition: npt.NDArray[Any], yes: Any, no: Any) -> Whole:
+    """``np.where`` for whole numbers of any size."""
+    return np.where(condition, np.asarray(yes, dtype=object), np.asarray(no, dtype=object))
+
+
 def root(number: int, by: int = 0) -> int:
     """An upper bound on the square root of ``number · 2**by``."""
     return isqrt(max(0, shifted_up(number, by))) + 1
@@ -96,7 +101,8 @@ class Elimination:
 def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Whole, int]:
     """The support vector machine solved exactly: dual variables times a positive scale, and that scale.
 
-    The optimality conditions are a linear complementarity problem with a positive semidefinite matrix, for which the
+    Mostly the guess is right about which labels are at 0, at their cap, or between: then one linear system is solved,
+    and the optimality conditions prove it. Otherwise, they are a linear complementarity problem with a positive semidefinite matrix, for which the
     criss-cross method with least indices ends after finitely many steps, wherever it starts.
 
     Parameters
@@ -111,6 +117,9 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     """
     m = y.size
     signs = y.astype(np.int64).astype(object)
+    solved = _as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess)
+    if solved is not None:
+        return solved
     table = np.zeros((2 * m, 2 * m + 1), dtype=object)
     index = np.arange(m)
     # w = M x + q, with x = (alpha, v) and w = (u, C - alpha); columns 0..2m-1 are M, the last one is q.
@@ -128,6 +137,21 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     state.crisscross()
     alpha = np.where(state.swapped[:m], state.table[:m, -1], 0)
     return alpha, state.scale
+
+
+def _as_guessed(H: Whole, C: int, one: int, guess: Float) -> tuple[Whole, int] | None:
+    """The solution with the labels between 0 and their cap that a guess has, if it is optimal."""
+    free, cap = np.flatnonzero((guess > 0.0) & (guess < 1.0)), guess >= 1.0
+    right = one - C * H[:, cap].sum(axis=1)
+    found = Elimination(H[np.ix_(free, free)], right[free, None])
+    if not found.solvable.all():
+        return None
+    alpha = choose(cap, C * found.scale, 0)
+    alpha[free] = found.solution[:, 0]
+    excess = H @ alpha - one * found.scale
+    inside = np.all(alpha >= 0) and np.all(alpha <= C * found.scale)
+    optimal = np.all(excess[alpha > 0] <= 0) and np.all(excess[alpha < C * found.scale] >= 0)
+    return (alpha, found.scale) if inside and optimal else None
 
 
 class _Pivoting:

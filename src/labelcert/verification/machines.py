@@ -24,6 +24,9 @@ LARGEST_EXACT = 256
 SHARE_BITS = 60
 """Dual variables are rounded to multiples of ``C · 2**-60``."""
 
+GOOD_GAP = 1e-13
+"""A duality gap, as a share of the cap, that needs no more work."""
+
 NORM_BITS = 192
 """Norms have so many more bits than the test rows."""
 
@@ -212,8 +215,9 @@ class Linear(Machine):
         if np.all(np.equal(self._doubt, 0)):
             return self._W @ y.astype(np.int64), 1
         if self._exact is None and y.size <= LARGEST_EXACT:
-            found = Elimination(*self._system)
-            self._exact = found.solution.T, found.scale
+            matrix, right, by = self._system
+            found = Elimination(matrix, right)
+            self._exact = shifted(found.solution.T, max(0, by)), shifted(found.scale, max(0, -by))
         return None if self._exact is None else (self._exact[0] @ y.astype(np.int64), self._exact[1])
 
     def _prepare_ridge(self, statement: Statement, R: Whole, e_R: int, cap: int, e_C: int) -> None:
@@ -223,7 +227,6 @@ class Linear(Machine):
         eye = np.zeros(Q.shape, dtype=object)
         np.fill_diagonal(eye, 1 << (e_Q + e_C))
         A = 2 * cap * Q + eye
-        self._system = A, R.T
         floats = 2 * statement.C * statement.K_train + np.eye(statement.m)
         W = np.linalg.solve(floats, statement.K_test.T).T
         numbers, e_W = whole(np.where(np.isfinite(W), W, 0.0))
@@ -232,6 +235,7 @@ class Linear(Machine):
         residual = shifted(R, by - e_R) - shifted(numbers @ A, by - e_W - e_Q - e_C)
         norms = [root(int(s)) for s in (residual * residual).sum(axis=1)]
         self._W = shifted(numbers, by - e_W)
+        self._system = A, R.T, by + e_Q + e_C - e_R  # the last one: from the solution's units to those of scores
         self._doubt = np.array([root(statement.m) * v for v in norms], dtype=object)
         self._scale = 2 * Fraction(statement.C) / (1 << by)
         if statement.m > LARGEST_EXACT:
@@ -249,38 +253,61 @@ def approximate_shares(K: Float, Y: Float) -> Float:
         The kernel times the cap.
     Y : (N, m) array
     """
-    m = K.shape[0]
-    diagonal = np.maximum(np.diag(K), 1e-300)
-    a = np.zeros(Y.shape)
-    f = np.zeros(Y.shape)
-    for _ in range(20):
-        for i in range(m):
-            step = np.clip(a[:, i] + (1.0 - Y[:, i] * f[:, i]) / diagonal[i], 0.0, 1.0) - a[:, i]
-            a[:, i] += step
-            f += (step * Y[:, i])[:, None] * K[i]
-    best, least = a, _excess(K, Y, a)
-    ridge = 1e-13 * float(np.trace(K)) * np.eye(m)
-    for _ in range(30):
-        margin = Y * ((Y * a) @ K) - 1.0
-        wish = a - margin / diagonal
-        cap, free = wish >= 1.0, (wish > 0.0) & (wish < 1.0)
-        H = K[None] * Y[:, :, None] * Y[:, None, :]
-        system = np.where(free[:, :, None] & free[:, None, :], H + ridge, np.eye(m))
-        right = np.where(free, 1.0 - np.einsum("nij,nj->ni", H, cap.astype(np.float64)), 0.0)
-        try:
-            solved = np.linalg.solve(system, right[..., None])[..., 0]
-        except np.linalg.LinAlgError:
-            break
-        a = np.clip(np.where(free & np.isfinite(solved), solved, cap), 0.0, 1.0)
-        now = _excess(K, Y, a)
-        better = now < least
-        best, least = np.where(better[:, None], a, best), np.where(better, now, least)
-        if not better.any():
+    best = np.zeros(Y.shape)
+    left = np.arange(Y.shape[0])
+    for sweeps in (10, 30, 100, 300):
+        a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps))
+        better = _gaps(K, Y[left], a) < _gaps(K, Y[left], best[left])
+        best[left[better]] = a[better]
+        left = left[_gaps(K, Y[left], best[left]) > GOOD_GAP]
+        if not left.size:
             break
     return best
 
 
-def _excess(K: Float, Y: Float, a: Float) -> Float:
+def _swept(K: Float, Y: Float, a: Float, sweeps: int) -> Float:
+    """Each label in turn gets its best share, the others given."""
+    diagonal = np.maximum(np.diag(K), 1e-300)
+    a, f = a.copy(), (Y * a) @ K
+    for _ in range(sweeps):
+        for i in range(K.shape[0]):
+            step = np.clip(a[:, i] + (1.0 - Y[:, i] * f[:, i]) / diagonal[i], 0.0, 1.0) - a[:, i]
+            a[:, i] += step
+            f += (step * Y[:, i])[:, None] * K[i]
+    return a
+
+
+def _guessed(K: Float, Y: Float, a: Float) -> Float:
+    """Guess which labels are free, solve for them, look again; the best of all guesses."""
+    m = K.shape[0]
+    diagonal = np.maximum(np.diag(K), 1e-300)
+    a, best, least = a.copy(), a.copy(), _gaps(K, Y, a)
+    safe = 1e-14 * np.trace(K) * np.eye(m)
+    left = np.flatnonzero(least > GOOD_GAP)
+    for _ in range(20):
+        if not left.size:
+            break
+        y, now = Y[left], a[left]
+        wish = now - (y * ((y * now) @ K) - 1.0) / diagonal
+        cap, free = wish >= 1.0, (wish > 0.0) & (wish < 1.0)
+        # A label that is not free is one equation of its own.
+        signed = np.where(free, y, 0.0)
+        system = K[None] * signed[:, :, None] * signed[:, None, :] + np.where(free, 0.0, 1.0)[:, :, None] * np.eye(m)
+        right = np.where(free, 1.0 - y * ((y * cap) @ K), 0.0)[..., None]
+        try:
+            solved = np.linalg.solve(system + safe, right)
+            solved += np.linalg.solve(system + safe, right - system @ solved)  # most of ``safe`` is taken out again
+        except np.linalg.LinAlgError:
+            break
+        a[left] = np.clip(np.where(free & np.isfinite(solved[..., 0]), solved[..., 0], cap), 0.0, 1.0)
+        gaps = _gaps(K, y, a[left])
+        better = gaps < least[left]
+        best[left[better]], least[left[better]] = a[left[better]], gaps[better]
+        left = left[gaps > GOOD_GAP]
+    return best
+
+
+def _gaps(K: Float, Y: Float, a: Float) -> Float:
     """(N,) duality gaps, as float64 has them."""
     margin = Y * ((Y * a) @ K) - 1.0
     return np.asarray(np.maximum(a * margin, (a - 1.0) * margin).sum(axis=1))

@@ -294,7 +294,7 @@ class _Checker:
             exact = np.minimum(lower, proved_radii(statement, self._machine, self._predicted))
             ways += [f"{int((exact > proved).sum())} by closed form"] * bool((exact > proved).any())
             proved = np.maximum(proved, exact)
-        trees = Trees(cert, statement, self._machine, self._walk, self._predicted, self._report)
+        trees = Trees(cert, statement, self._machine, self._predicted, self._report)
         by_tree = np.minimum(lower, trees.proved_radii())
         ways += [f"{int((by_tree > proved).sum())} by stored search trees"] * bool((by_tree > proved).any())
         proved = np.maximum(proved, by_tree)

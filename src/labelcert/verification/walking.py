@@ -35,11 +35,14 @@ class Claims:
         Node t does not change at a cost of at most ``reach[t]`` (-1: nothing is claimed).
     most : (B + 1,) array
         No relabelling that costs b changes more nodes than ``most[b]``.
+    rivals : (n, K) array, optional
+        Only these classes count as changes; all by default.
     """
 
     predicted: Int
     reach: Int
     most: Int
+    rivals: Bool | None = None
 
     @property
     def budget(self) -> int:
@@ -118,8 +121,10 @@ class Walk:
             out.append(Trained(s * one.value, one.error, one.weight, s * one.y))
         return out
 
-    def changed(self, codes: Int, predicted: Int, models: list[Trained] | None = None) -> tuple[Bool, Bool]:
-        """(N, n) whether another class reaches the score of the predicted one; and whether that is decided."""
+    def changed(
+        self, codes: Int, predicted: Int, models: list[Trained] | None = None, rivals: Bool | None = None
+    ) -> tuple[Bool, Bool]:
+        """(N, n) whether another class (or one of some) reaches the predicted one's score; whether that is decided."""
         models = self.trained(codes) if models is None else models
         columns = np.arange(predicted.size)
         value = np.stack([one.value for one in models])
@@ -129,7 +134,9 @@ class Walk:
         yes = np.repeat(tied, codes.shape[0], axis=0)
         doubtful = np.zeros((len(models), *own.shape), dtype=bool)
         for c in range(len(models)):
-            rival = (predicted != c)[None, :]
+            rival = ((predicted != c) & ~tied[0])[None, :]
+            if rivals is not None:
+                rival = rival & rivals[None, :, c]
             distance, doubt = own - value[c], own_error + error[c]
             yes |= rival & (distance < -doubt).astype(bool)
             doubtful[c] = rival & ~(distance > doubt).astype(bool)
@@ -215,7 +222,7 @@ class Walk:
         self._compare(States(codes, cost, nothing, nothing), self.trained(codes), claims, outcome)
 
     def _compare(self, states: States, models: list[Trained], claims: Claims, outcome: Outcome) -> None:
-        yes, decided = self.changed(states.codes, claims.predicted, models)
+        yes, decided = self.changed(states.codes, claims.predicted, models, claims.rivals)
         outcome.visited += states.cost.size
         broken = yes & (states.cost[:, None] <= claims.reach)
         counts, room = (yes | ~decided).sum(axis=1), claims.most[states.cost]
@@ -256,7 +263,9 @@ class Walk:
                 total = total[:, :, np.minimum(flips, total.shape[2] - 1)]
                 a, b = models[own], models[rival]
                 margin = a.value[:, nodes] - b.value[:, nodes] - a.error[:, nodes] - b.error[:, nodes]
-                safe[:, nodes] &= total < machine.coarse(margin)[:, :, None]
+                ours = nodes if claims.rivals is None else nodes[claims.rivals[nodes, rival]]
+                survives = total < machine.coarse(margin)[:, :, None]
+                safe[:, ours] &= survives[:, np.isin(nodes, ours)]
         at = states.cost[:, None] + np.arange(1, further + 1)[None, :]
         budget = claims.most.size - 1
         needed = (~safe & (at[:, None, :] <= claims.reach[None, :, None])).any(axis=1)

@@ -17,6 +17,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Verdict
+from labelcert.certificate.proofs import KEEPS, Excluded, Tree
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
@@ -121,35 +122,39 @@ def decide_node(
         Counts.
     """
     problem = question.problem
-    stack, undecided, root = [ranges], False, True
+    whole = Tree()
+    stack, undecided, root = [(ranges, whole)], False, True
     while stack:
         if control.over():
             return UNDECIDED
-        here = stack.pop()
-        left = relaxation.narrow(
+        here, tree = stack.pop()
+        left, tree.steps = relaxation.narrow(
             problem, here, row, rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE, over=control.over
         )
         effort.subtrees += 1
         part = Part.within(problem, left)
         if part is None:
             if root:
-                return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True)
+                return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True, proof=whole)
             continue
         root = False
         if part.attacks <= LEAF_SETS:
             effort.leaves += 1
+            tree.leaf = True
             found = part.retrain(question, np.array([t]), control)
             change = found.radius_changes[0]
             if change is not None and found.radius_upper[0] <= part.problem.max_flips:
                 return Judgement(Verdict.VULNERABLE, part.whole(change))
             undecided = undecided or not found.radius_lower[0] > part.problem.max_flips
             continue
-        stack += branches(problem, left, part, row)
-    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proved=True)
+        tree.label, halves = branches(problem, left, part, row)
+        tree.parts = {new: Tree() for new in halves}
+        stack += [(half, tree.parts[new]) for new, half in halves.items()]
+    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proved=True, proof=whole)
 
 
-def branches(problem: Problem, ranges: Ranges, part: Part, row: Float) -> list[Ranges]:
-    """The two halves of a subtree; the one with a flip comes last, so that it is searched first."""
+def branches(problem: Problem, ranges: Ranges, part: Part, row: Float) -> tuple[int, dict[int, Ranges]]:
+    """A label, and the two halves of a subtree by what it becomes; the flipped one comes last, and is searched first."""
     nothing = np.zeros_like(row)
     program, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
     labels = problem.adversary.labels[part.free]
@@ -161,7 +166,8 @@ def branches(problem: Problem, ranges: Ranges, part: Part, row: Float) -> list[R
     # The product rule of mixed-integer solvers: both halves should become harder to attack.
     gain = np.maximum(values - least, 1e-9).prod(axis=0)
     label = int(labels[int(gain.argmax())])
-    return [without(ranges, label, FLIPPED), without(ranges, label, KEPT)]
+    kept, flipped = without(ranges, label, FLIPPED), without(ranges, label, KEPT)
+    return label, {KEEPS: kept, 1 - int(problem.codes[label]): flipped}
 
 
 def without(ranges: Ranges, label: int, side: int) -> Ranges:
@@ -190,35 +196,45 @@ class Counting(ABC, Generic[Subtree]):
 
     def search(
         self, root: Subtree, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
-    ) -> int:
-        """A proved upper end, given an attack that changes ``best`` nodes; it is the most where nothing stays open.
+    ) -> tuple[int, Tree]:
+        """A proved upper end, given an attack that changes ``best`` nodes, and its proof.
+
+        The upper end is the most where nothing stays open.
 
         Parameters
         ----------
         enter : callable
             Takes note of an attack; returns how many nodes it provably changes, and whether that is decided for all.
         """
-        stack, possible = [root], best
+        whole = Tree()
+        stack, possible = [(root, whole)], best
         while stack:
-            here = stack.pop()
+            here, tree = stack.pop()
             if self.alive(here).size <= best:
                 continue
             if control.over():
-                return max(possible, *(self.alive(other).size for other in (here, *stack)))
+                possible = max(possible, *(self.alive(other).size for other, _ in [(here, tree), *stack]))
+                break
             self._effort.subtrees += 1
             part = self.part(here)
             if part is None:
                 continue
-            here, promise = self.examined(here)
+            here, promise, excluded = self.examined(here)
+            tree.steps.append(excluded)
             if self.alive(here).size <= best:
                 continue
             if part.attacks > self.leaf_size():
-                stack += self.halves(here, int(part.free[int(promise[part.free].argmax())]))
+                position = int(part.free[int(promise[part.free].argmax())])
+                tree.label = int(self._question.problem.adversary.labels[position])
+                halves = self.halves(here, position)
+                tree.parts = {what: Tree() for what in halves}
+                stack += [(half, tree.parts[what]) for what, half in halves.items()]
                 continue
             self._effort.leaves += 1
+            tree.leaf = True
             best, upper = self._leaf(part, self.alive(here), best, control, enter)
             possible = max(possible, best, upper)
-        return max(best, possible)
+        return max(best, possible), whole
 
     @abstractmethod
     def leaf_size(self) -> int:
@@ -233,12 +249,12 @@ class Counting(ABC, Generic[Subtree]):
         """The attacks of a subtree, as a problem; None where there are none."""
 
     @abstractmethod
-    def examined(self, here: Subtree) -> tuple[Subtree, Float]:
-        """The subtree after the relaxation has excluded what it can, and how promising a change of each label is."""
+    def examined(self, here: Subtree) -> tuple[Subtree, Float, Excluded]:
+        """The subtree after the relaxation has excluded what it can, how promising each label is, and the proof."""
 
     @abstractmethod
-    def halves(self, here: Subtree, i: int) -> list[Subtree]:
-        """The parts of a subtree in which label ``i`` stays, and in which it changes."""
+    def halves(self, here: Subtree, i: int) -> dict[int, Subtree]:
+        """The parts of a subtree in which label ``i`` stays (-1), and in which it becomes each class."""
 
     def _leaf(
         self, part: Part, nodes: Int, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
@@ -288,7 +304,7 @@ class FlipCounting(Counting[Flips]):
         """From the sides that are possible."""
         return Part.within(self._question.problem, here.ranges)
 
-    def examined(self, here: Flips) -> tuple[Flips, Float]:
+    def examined(self, here: Flips) -> tuple[Flips, Float, Excluded]:
         """Bounds on the scores of all nodes; a label promises what its flip takes off them."""
         problem = self._question.problem
         program, bounds = Relaxation(problem, here.ranges), Bounds(problem, here.ranges)
@@ -296,9 +312,18 @@ class FlipCounting(Counting[Flips]):
         mu = Multipliers.join([program.suggest(self._rows[:, t], nothing) for t in here.nodes])
         left = ~(bounds.evaluate(mu) > 0.0)
         gains = np.maximum(0.0, bounds.least(mu, KEPT) - bounds.least(mu, FLIPPED))[:, left].sum(axis=1)
-        return here._replace(nodes=here.nodes[left]), gains[problem.adversary.labels]
+        gone = mu.recorded(~left).beta
+        excluded = Excluded(
+            nodes=self._question.nodes[here.nodes[~left]].astype(np.int32),
+            rivals=1 - self._question.predicted[here.nodes[~left]].astype(np.int32),
+            own=gone,
+            other=gone[:0],
+        )
+        return here._replace(nodes=here.nodes[left]), gains[problem.adversary.labels], excluded
 
-    def halves(self, here: Flips, i: int) -> list[Flips]:
+    def halves(self, here: Flips, i: int) -> dict[int, Flips]:
         """Kept, and flipped."""
-        label = int(self._question.problem.adversary.labels[i])
-        return [here._replace(ranges=without(here.ranges, label, side)) for side in (FLIPPED, KEPT)]
+        problem = self._question.problem
+        label = int(problem.adversary.labels[i])
+        kept, flipped = (here._replace(ranges=without(here.ranges, label, side)) for side in (FLIPPED, KEPT))
+        return {KEEPS: kept, 1 - int(problem.codes[label]): flipped}

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from labelcert.arrays import Int
+from labelcert.certificate.proofs import Tree
 from labelcert.engines.search.branching import Effort
 from labelcert.engines.search.judging import Decide
 from labelcert.engines.search.programs import Program
@@ -33,7 +34,7 @@ class Formulation(ABC):
         """Ranges for the budget, then branch and bound for each node."""
 
     @abstractmethod
-    def most_changed(self, budget: int, nodes: Int, best: int) -> int:
+    def most_changed(self, budget: int, nodes: Int, best: int) -> tuple[int, Tree]:
         """A proved upper end of how many of some nodes one attack changes, given that one changes ``best``."""
 
     @abstractmethod

@@ -17,6 +17,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Verdict
+from labelcert.certificate.proofs import Tree
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.search.mixed_integer import MixedInteger
@@ -49,12 +50,15 @@ class Judgement:
         Proved robust by the relaxation.
     proved : bool
         Nothing rests on the solver's bound.
+    proof : Tree, optional
+        Behind ``ROBUST``, where it is ours and about one rival.
     """
 
     verdict: Verdict
     change: Relabelling | None = None
     by_relaxation: bool = False
     proved: bool = False
+    proof: Tree | None = None
 
 
 UNDECIDED = Judgement(Verdict.UNKNOWN)

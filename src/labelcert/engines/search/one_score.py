@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from labelcert.arrays import Int
+from labelcert.certificate.proofs import Proofs, Tree
 from labelcert.engines.control import Control
 from labelcert.engines.search import branching, relaxation
 from labelcert.engines.search.branching import FlipCounting, Flips, decide_node
@@ -43,11 +44,13 @@ class OneScore(Formulation):
 
         def decide(t: int) -> Judgement:
             inside = Control(workers=1, deadline=searching.judge.deadline(), parent=searching.control)
-            return decide_node(question, ranges, self._rows[:, t], t, control=inside, effort=self.effort)
+            found = decide_node(question, ranges, self._rows[:, t], t, control=inside, effort=self.effort)
+            searching.keep_proof(t, 1 - int(question.predicted[t]), budget, found)
+            return found
 
         return decide
 
-    def most_changed(self, budget: int, nodes: Int, best: int) -> int:
+    def most_changed(self, budget: int, nodes: Int, best: int) -> tuple[int, Tree]:
         """Branch and bound over attacks, with all nodes at once."""
         searching, control = self.searching, self.searching.control
         counting = FlipCounting(searching.at(budget), self._rows, self.effort)
@@ -76,9 +79,10 @@ class OneScore(Formulation):
             began = time.perf_counter()
             control = self.searching.control
             control.note(f"budget {budget}: tightening ranges")
-            self._ranges[budget], self._multipliers = relaxation.proved_ranges(
+            self._ranges[budget], self._multipliers, proof = relaxation.proved_ranges(
                 self.searching.question.problem, budget, known=self._multipliers, pool=self.pool, over=control.over
             )
+            self.searching.proofs.ranges[Proofs.key(1, budget)] = proof
             self.range_seconds += time.perf_counter() - began
             self.mean_range[str(budget)] = self._ranges[budget].width
         return self._ranges[budget]

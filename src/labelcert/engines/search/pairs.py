@@ -18,6 +18,7 @@ import highspy
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index
+from labelcert.certificate.proofs import Excluded, PairStep, Step
 from labelcert.engines.search import relaxation
 from labelcert.engines.search.mixed_integer import Builder, add_budget
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges
@@ -131,6 +132,7 @@ class Pair:
 def multipliers(problem: Problem, cost_z: Float, beta: Float) -> Multipliers:
     """One suggestion for ``cost_z·z``."""
     kernel = problem.C * problem.K_train
+    beta = relaxation.as_float32(beta)
     size = np.abs(beta)
     nowhere = np.array([-1])
     return Multipliers(
@@ -142,7 +144,14 @@ def multipliers(problem: Problem, cost_z: Float, beta: Float) -> Multipliers:
         side=np.array([KEPT]),
         end=np.array([relaxation.LOW]),
         empty=np.array([False]),
+        beta=beta[:, None],
+        price=np.zeros(1),
     )
+
+
+def recorded(own: Multipliers, rival: Multipliers) -> PairStep:
+    """What was suggested for both models, as a proof that can be evaluated again."""
+    return PairStep(own=own.recorded().beta[0], rival=rival.recorded().beta[0])
 
 
 def least_margins(pair: Pair, own: Multipliers, rival: Multipliers) -> tuple[float, Float]:
@@ -234,7 +243,9 @@ class PairRelaxation:
         return multipliers(own, self._row, beta[OWN]), multipliers(rival, -self._row, beta[RIVAL])
 
 
-def screen(pair: Pair, row: Float, left_seconds: Callable[[], float]) -> Pair | None:
+def screen(
+    pair: Pair, row: Float, left_seconds: Callable[[], float], steps: list[Step | PairStep | Excluded]
+) -> Pair | None:
     """The pair without moves that no successful relabelling contains; None: the rival provably cannot win.
 
     Parameters
@@ -244,10 +255,14 @@ def screen(pair: Pair, row: Float, left_seconds: Callable[[], float]) -> Pair | 
         Test row.
     left_seconds : callable
         Time that is left.
+    steps : list
+        The proof is added to it.
     """
     program = PairRelaxation(pair, row)
     while True:
-        bound, with_move = least_margins(pair, *program.suggest(pair.left, left_seconds()))
+        both = program.suggest(pair.left, left_seconds())
+        steps.append(recorded(*both))
+        bound, with_move = least_margins(pair, *both)
         if bound > 0.0:
             return None
         left = pair.left & ~(with_move > 0.0)
@@ -257,21 +272,27 @@ def screen(pair: Pair, row: Float, left_seconds: Callable[[], float]) -> Pair | 
             return pair
 
 
-def narrow_pair(pair: Pair, row: Float, left_seconds: Callable[[], float]) -> Pair | None:
+def narrow_pair(
+    pair: Pair, row: Float, left_seconds: Callable[[], float], steps: list[Step | PairStep | Excluded]
+) -> Pair | None:
     """Screen moves, tighten both models' ranges for those that are left, and so on; None: the rival cannot win."""
-    found = screen(pair, row, left_seconds)
+    found = screen(pair, row, left_seconds, steps)
     for _ in range(ROUNDS):
         if found is None or left_seconds() <= 0.0 or found.left.sum() > 0.7 * pair.left.sum():
             return found
         pair = found
-        ranges = tuple(_without_toggles(pair, k, left_seconds) for k in (OWN, RIVAL))
+        ranges = tuple(_without_toggles(pair, k, left_seconds, steps) for k in (OWN, RIVAL))
         pair = replace(pair, ranges=(ranges[0], ranges[1]))
-        found = screen(replace(pair, left=pair.left & pair.reachable()), row, left_seconds)
+        found = screen(replace(pair, left=pair.left & pair.reachable()), row, left_seconds, steps)
     return found
 
 
-def _without_toggles(pair: Pair, k: int, left_seconds: Callable[[], float]) -> Ranges:
+def _without_toggles(
+    pair: Pair, k: int, left_seconds: Callable[[], float], steps: list[Step | PairStep | Excluded]
+) -> Ranges:
     """Ranges of one model where only the moves that are left can be made."""
     toggled = (pair.left & pair.toggles[:, :, k]).any(axis=1)
     ranges = pair.ranges[k].without_flips(np.asarray(pair.problem.adversary.labels[~toggled], dtype=np.int64))
-    return relaxation.tighten(pair.parts[k], ranges, over=lambda: left_seconds() <= 0.0)[0]
+    tighter, _, blocks = relaxation.tighten(pair.parts[k], ranges, over=lambda: left_seconds() <= 0.0)
+    steps += [Step("tighten", block, k) for block in blocks]
+    return tighter

@@ -113,8 +113,8 @@ def trivial_ranges(problem: Problem, budget: int) -> Ranges:
     return Ranges(low=-both, high=high, least=np.zeros_like(both), most=np.ones_like(both), budget=budget)
 
 
-def ball_ranges(problem: Problem, budget: int) -> Ranges:
-    """Ranges from one clean training, which need not be accurate.
+def ball_ranges(problem: Problem, budget: int) -> tuple[Ranges, Float]:
+    """Ranges from one clean training, which need not be accurate; and its dual variables, as shares of the cap.
 
     The SVM solution is a proximal map, hence firmly non-expansive: flipping S moves ``w`` into the ball with centre
     ``w − ½ Σ_S c_i φ_i`` and radius ``½ ‖Σ_S c_i φ_i‖``, where ``c_i = z_i + C y_i [y_i f_i > −1]``. For a z that is
@@ -126,14 +126,15 @@ def ball_ranges(problem: Problem, budget: int) -> Ranges:
     trivial = trivial_ranges(problem, budget)
     a = problem.adversary
     b = a.most_flips(budget)
-    alpha = np.clip(y * train(Q, y, C), 0.0, C)
+    shares = np.clip(y * train(Q, y, C) / C, 0.0, 1.0)
+    alpha = C * shares
     f = Q @ (y * alpha)
     error = 2.0 * UNIT_ROUNDOFF * (m + 4) * (np.abs(Q) @ alpha) + 1e-300
     excess = y * f - 1.0
     gaps = np.maximum(alpha * excess, (alpha - C) * excess)
     gap = 1.01 * float(np.sum(gaps + C * (error + 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(excess)))))
     if not np.isfinite(gap):
-        return trivial
+        return trivial, shares
     # c has the sign of y; everything below grows with its magnitude, so an upper bound on that will do.
     weight = np.zeros(m)
     weight[a.labels] = (alpha + C * (y * f > -1.0 - error - 1e-15))[a.labels]
@@ -146,7 +147,7 @@ def ball_ranges(problem: Problem, budget: int) -> Ranges:
     low, high = f - down - spread - slack, f + up + spread + slack
     signs = np.stack([y, -y], axis=1)
     ends = np.stack([signs * low[:, None], signs * high[:, None]])
-    return trivial.intersect(replace(trivial, low=ends.min(axis=0), high=ends.max(axis=0)))
+    return trivial.intersect(replace(trivial, low=ends.min(axis=0), high=ends.max(axis=0))), shares
 
 
 def _top_sum(values: Float, b: int) -> Float:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import highspy
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.certificate import proofs
 from labelcert.engines.search.mixed_integer import Builder, MixedInteger, add_budget
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges
 from labelcert.engines.search.solvers.highs import load
@@ -60,6 +61,9 @@ class Multipliers:
         Which end of the label's ranges the bound is about: ``LOW``, ``HIGH``, ``LEAST`` or ``MOST``.
     empty : (K,) boolean array
         Multipliers that should prove that no attack is left: a positive bound does.
+    beta : (m, K) array
+    price : (K,) array
+        What was suggested. Both have no more bits than float32, so that proofs can be stored in that.
     """
 
     on_z: Float
@@ -70,12 +74,26 @@ class Multipliers:
     side: Int
     end: Int
     empty: Bool
+    beta: Float
+    price: Float
 
     @classmethod
     def join(cls, parts: Sequence[Multipliers]) -> Multipliers:
         """All columns side by side."""
-        fields = ("on_z", "on_f", "size_z", "size_f", "label", "side", "end", "empty")
-        return cls(*(np.concatenate([getattr(p, name) for p in parts], axis=-1) for name in fields))
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(p, name) for p in parts], axis=-1) for name in names))
+
+    def recorded(self, columns: Bool | slice = slice(None), passes: int = 1) -> proofs.Block:
+        """Some of them, as a proof that can be evaluated again."""
+        return proofs.Block(
+            beta=self.beta[:, columns].T.astype(np.float32),
+            price=self.price[columns].astype(np.float32),
+            label=self.label[columns].astype(np.int32),
+            side=self.side[columns].astype(np.int32),
+            end=self.end[columns].astype(np.int32),
+            empty=self.empty[columns].astype(np.int32),
+            passes=passes,
+        )
 
 
 class Bounds:
@@ -157,6 +175,7 @@ class Relaxation:
             beta, _, hopeless = self._solve(self._success, np.zeros_like(cost_f), fixed)
             self._success_required(True)
             price = 0.0 if hopeless else 1.0
+        beta, price = as_float32(beta), float(as_float32(np.array(price)))
         if empty:
             cost_z, cost_f = np.zeros_like(cost_z), np.zeros_like(cost_f)
         if self._success is not None:
@@ -172,6 +191,8 @@ class Relaxation:
             side=np.array([side]),
             end=np.array([end]),
             empty=np.array([empty]),
+            beta=beta[:, None],
+            price=np.array([price]),
         )
 
     def suggest_for(self, fixed: Side, ends: Sequence[int]) -> Multipliers:
@@ -233,6 +254,13 @@ class Relaxation:
         return b.build()
 
 
+def as_float32(values: Float) -> Float:
+    """Rounded to what float32 can hold."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(rounded), rounded, 0.0)
+
+
 def add_hulls(b: Builder, problem: Problem, ranges: Ranges, prefix: str = "") -> Index:
     """(m, 2, 4) columns: how much of each corner every label takes, tied together by ``f = Q z``."""
     m = problem.m
@@ -270,15 +298,32 @@ def apply_bounds(ranges: Ranges, multipliers: Multipliers, values: Float) -> Ran
     return Ranges(low=ends[LOW], high=ends[HIGH], least=ends[LEAST], most=ends[MOST], budget=ranges.budget)
 
 
-def propagate(problem: Problem, ranges: Ranges, multipliers: Multipliers) -> Ranges:
-    """Evaluate the same multipliers again while tighter ranges make them better: no solver needed."""
+def propagate(problem: Problem, ranges: Ranges, multipliers: Multipliers) -> tuple[Ranges, proofs.Block]:
+    """Evaluate the same multipliers again while tighter ranges make them better: no solver needed.
+
+    Returns
+    -------
+    ranges, block
+        The block proves the ranges: those of the multipliers that tightened something.
+    """
+    useful = np.zeros(multipliers.label.size, dtype=bool)
+    passes = 0
     for _ in range(_PASSES):
-        tighter = apply_bounds(ranges, multipliers, Bounds(problem, ranges).evaluate(multipliers))
+        values = Bounds(problem, ranges).evaluate(multipliers)
+        tighter = apply_bounds(ranges, multipliers, values)
+        useful |= _tightening(ranges, multipliers, values)
+        passes += 1
         done = tighter.empty or not tighter.width < _PASS_WORTH_IT * ranges.width
         ranges = tighter
         if done:
             break
-    return ranges
+    return ranges, multipliers.recorded(useful, passes)
+
+
+def _tightening(ranges: Ranges, mu: Multipliers, values: Float) -> Bool:
+    """(K,) which bounds are better than the ends that they are about."""
+    ends = np.stack([ranges.low, -ranges.high, ranges.least, -ranges.most])
+    return np.asarray((mu.label >= 0) & (values > ends[mu.end, mu.label, mu.side]))
 
 
 def tighten(
@@ -288,13 +333,13 @@ def tighten(
     *,
     pool: ThreadPoolExecutor | None = None,
     over: Callable[[], bool] = lambda: False,
-) -> tuple[Ranges, Multipliers | None]:
+) -> tuple[Ranges, Multipliers | None, list[proofs.Block]]:
     """One round: minimise and maximise every margin and every dual variable, on both sides; then propagate.
 
     Returns
     -------
-    ranges, multipliers
-        The multipliers can be evaluated again for other budgets.
+    ranges, multipliers, blocks
+        The multipliers can be evaluated again for other budgets. The blocks prove the ranges.
     """
     states = ranges.states()
     free = states[..., 1]
@@ -314,9 +359,10 @@ def tighten(
     parts = [sides[k::PARTS] for k in range(PARTS)]
     found = [mu for some in (pool.map(part, parts) if pool else map(part, parts)) for mu in some]
     if not found:
-        return ranges, None
+        return ranges, None, []
     multipliers = Multipliers.join(found)
-    return propagate(problem, ranges, multipliers), multipliers
+    tighter, block = propagate(problem, ranges, multipliers)
+    return tighter, multipliers, [block]
 
 
 def proved_ranges(
@@ -326,7 +372,7 @@ def proved_ranges(
     known: Multipliers | None = None,
     pool: ThreadPoolExecutor | None = None,
     over: Callable[[], bool] = lambda: False,
-) -> tuple[Ranges, Multipliers | None]:
+) -> tuple[Ranges, Multipliers | None, proofs.RangeProof]:
     """Ball bound, then rounds of tightening while they pay.
 
     Parameters
@@ -339,19 +385,22 @@ def proved_ranges(
     over : callable
         True ends it early; what is proved by then stands.
     """
-    ranges, multipliers = ball_ranges(problem, budget), known
+    (ranges, shares), multipliers = ball_ranges(problem, budget), known
+    proof = proofs.RangeProof(shares=shares, blocks=[])
     if known is not None:
-        ranges = propagate(problem, ranges, known)
+        ranges, block = propagate(problem, ranges, known)
+        proof.blocks.append(block)
     for _ in range(MAX_ROUNDS):
         if over():
             break
-        tighter, found = tighten(problem, ranges, pool=pool, over=over)
+        tighter, found, blocks = tighten(problem, ranges, pool=pool, over=over)
+        proof.blocks.extend(blocks)
         multipliers = found or multipliers
         worth = tighter.width < WORTH_IT * ranges.width
         ranges = tighter
         if not worth:
             break
-    return ranges, multipliers
+    return ranges, multipliers, proof
 
 
 def narrow(
@@ -361,19 +410,21 @@ def narrow(
     *,
     rounds: int = MAX_ROUNDS,
     over: Callable[[], bool] = lambda: False,
-) -> Ranges:
-    """Ranges of the attacks that change one node; empty ones prove that there are none.
+) -> tuple[Ranges, list[proofs.Step]]:
+    """Ranges of the attacks that change one node, with their proof; empty ones prove that there are none.
 
     Each round first asks for every label whether an attack that flips it (keeps it) can succeed at all, then tightens
     the ranges of the attacks that remain.
     """
     nothing = np.zeros_like(score)
+    steps: list[proofs.Step] = []
     for _ in range(rounds):
         relaxation, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
-        if bounds.evaluate(relaxation.suggest(score, nothing))[0] > 0.0:
-            return ranges.emptied()
+        mu = relaxation.suggest(score, nothing)
+        if bounds.evaluate(mu)[0] > 0.0:
+            return ranges.emptied(), [*steps, proofs.Step("screen", mu.recorded())]
         if over():
-            return ranges
+            return ranges, steps
         sides = [(int(i), s) for s in (FLIPPED, KEPT) for i in np.flatnonzero(ranges.possible.all(axis=1))]
         if sides:
             mu = Multipliers.join([relaxation.suggest(score, nothing, fixed) for fixed in sides])
@@ -381,13 +432,15 @@ def narrow(
             low = ranges.low.copy()
             low[mu.label[hopeless], mu.side[hopeless]] = np.inf
             screened = replace(ranges, low=low)
+            steps.append(proofs.Step("screen", mu.recorded(hopeless)))
         else:
             screened = ranges
         if screened.empty:
-            return screened
-        tighter, _ = tighten(problem, screened, score, over=over)
+            return screened, steps
+        tighter, _, blocks = tighten(problem, screened, score, over=over)
+        steps += [proofs.Step("tighten", block) for block in blocks]
         worth = tighter.width < WORTH_IT * ranges.width or tighter.possible.sum() < ranges.possible.sum()
         ranges = tighter
         if ranges.empty or not worth:
             break
-    return ranges
+    return ranges, steps

@@ -5,7 +5,7 @@ A label that matters to a pair of classes has up to three moves; a subtree fixes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,11 +13,12 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Verdict
+from labelcert.certificate.proofs import KEEPS, Excluded, PairStep, Tree
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.search.branching import Counting, Effort, Part
 from labelcert.engines.search.judging import UNDECIDED, Judgement
-from labelcert.engines.search.pairs import OWN, RIVAL, Pair, least_margins, multipliers, narrow_pair, screen
+from labelcert.engines.search.pairs import OWN, RIVAL, Pair, least_margins, multipliers, narrow_pair, recorded, screen
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges
 from labelcert.engines.search.relaxation import Relaxation
 from labelcert.problem import Problem, Relabelling
@@ -35,30 +36,38 @@ def decide_rival(
     control: Control,
     left_seconds: Callable[[], float],
     effort: Effort,
+    steps: Sequence[PairStep] = (),
 ) -> Judgement:
-    """Whether a rival can win node ``t`` within the budget of a question."""
-    stack, undecided, root = [pair], False, True
+    """Whether a rival can win node ``t`` within the budget of a question.
+
+    ``steps`` is the proof behind the moves that are missing in ``pair`` already.
+    """
+    whole = Tree(steps=list(steps))
+    stack, undecided, root = [(pair, whole)], False, True
     while stack:
         if left_seconds() <= 0.0:
             return UNDECIDED
-        here = stack.pop()
+        here, tree = stack.pop()
         effort.subtrees += 1
-        left = narrow_pair(here, row, left_seconds) if root else screen(here, row, left_seconds)
+        left = (narrow_pair if root else screen)(here, row, left_seconds, tree.steps)
         if left is None and root:
-            return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True)
+            return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True, proof=whole)
         root = False
         part = None if left is None else _part(left)
         if left is None or part is None:
             continue
         if part.attacks <= LEAF_RELABELLINGS:
             effort.leaves += 1
+            tree.leaf = True
             found = _settle(question, part, t, control)
             if found.verdict is Verdict.VULNERABLE:
                 return found
             undecided = undecided or found.verdict is Verdict.UNKNOWN
             continue
-        stack += _branches(left, part, row)
-    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proved=True)
+        tree.label, halves = _branches(left, part, row)
+        tree.parts = {new: Tree() for new in halves}
+        stack += [(half, tree.parts[new]) for new, half in halves.items()]
+    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proved=True, proof=whole)
 
 
 def _part(pair: Pair) -> Part | None:
@@ -89,8 +98,9 @@ def _settle(question: Question, part: Part, t: int, control: Control) -> Judgeme
     return Judgement(Verdict.ROBUST if proved else Verdict.UNKNOWN, proved=True)
 
 
-def _branches(pair: Pair, part: Part, row: Float) -> list[Pair]:
-    """One label without a move, and with each of its moves; the most promising one comes last and is searched first."""
+def _branches(pair: Pair, part: Part, row: Float) -> tuple[int, dict[int, Pair]]:
+    """A label, and the parts of a subtree by what it becomes; the most promising one comes last, and is searched first.
+    """
     own, rival = (
         multipliers(p, sign * row, _prices(p, r, sign * row))
         for p, r, sign in zip(pair.parts, pair.ranges, (1.0, -1.0), strict=True)
@@ -100,7 +110,8 @@ def _branches(pair: Pair, part: Part, row: Float) -> list[Pair]:
     i = int(part.free[int(values.min(axis=1).argmin())])
     moves = np.flatnonzero(pair.left[i])
     order = moves[np.argsort(-with_move[i, moves])]
-    return [_fixed(pair, i, None), *(_fixed(pair, i, int(o)) for o in order)]
+    parts = {pair.target(i, int(o)): _fixed(pair, i, int(o)) for o in order}
+    return int(pair.problem.adversary.labels[i]), {KEEPS: _fixed(pair, i, None), **parts}
 
 
 def _prices(part: Problem, ranges: Ranges, row: Float) -> Float:
@@ -171,14 +182,14 @@ class MoveCounting(Counting[Moves]):
         """From the moves that are left."""
         return Part.of(self._question.problem, here.made, here.targets)
 
-    def halves(self, here: Moves, i: int) -> list[Moves]:
+    def halves(self, here: Moves, i: int) -> dict[int, Moves]:
         """Kept, and with each of its moves."""
         kept = here.targets.copy()
         kept[i] = False
-        moved = [Moves(here.made.plus(i, int(k)), kept, here.rivals) for k in np.flatnonzero(here.targets[i])]
-        return [here._replace(targets=kept), *moved]
+        moved = {int(k): Moves(here.made.plus(i, int(k)), kept, here.rivals) for k in np.flatnonzero(here.targets[i])}
+        return {KEEPS: here._replace(targets=kept), **moved}
 
-    def examined(self, here: Moves) -> tuple[Moves, Float]:
+    def examined(self, here: Moves) -> tuple[Moves, Float, Excluded]:
         """Bounds on the margins of all nodes and rivals; a label promises a small margin with one of its moves."""
         question = self._question
         problem, a = question.problem, question.problem.adversary
@@ -190,6 +201,7 @@ class MoveCounting(Counting[Moves]):
         nothing = np.zeros(problem.m)
         alive, least = here.rivals.copy(), np.full(a.labels.size, np.inf)
         source = problem.codes[a.labels]
+        gone: list[tuple[int, int, PairStep]] = []
         for t in np.flatnonzero(alive.any(axis=1)).tolist():
             own, row = int(question.predicted[t]), self._rows[t]
             mine = programs[own].suggest(row, nothing)
@@ -199,11 +211,20 @@ class MoveCounting(Counting[Moves]):
                 elsewhere = ~np.isin(source[here.made.positions], (own, r)) & ~np.isin(here.made.targets, (own, r))
                 spent = int(a.costs[here.made.positions[elsewhere]].sum())
                 pair = replace(pair, budget=pair.budget - spent)
-                bound, with_move = least_margins(pair, mine, programs[r].suggest(-row, nothing))
+                other = programs[r].suggest(-row, nothing)
+                bound, with_move = least_margins(pair, mine, other)
                 alive[t, r] = not bound > 0.0
                 if alive[t, r]:
                     least = np.minimum(least, np.where(pair.left, with_move, np.inf).min(axis=1))
-        return here._replace(rivals=alive), -least
+                else:
+                    gone.append((int(question.nodes[t]), r, recorded(mine, other)))
+        excluded = Excluded(
+            nodes=np.array([t for t, _, _ in gone], dtype=np.int32),
+            rivals=np.array([r for _, r, _ in gone], dtype=np.int32),
+            own=np.array([step.own for _, _, step in gone], dtype=np.float32).reshape(-1, problem.m),
+            other=np.array([step.rival for _, _, step in gone], dtype=np.float32).reshape(-1, problem.m),
+        )
+        return here._replace(rivals=alive), -least, excluded
 
     def _restricted(self, c: int, here: Moves, targets: Bool) -> Ranges:
         """Ranges of one class in a subtree."""

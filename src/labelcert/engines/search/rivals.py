@@ -14,13 +14,14 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Verdict
+from labelcert.certificate.proofs import Proofs, RangeProof, Tree
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.search import relaxation, rival_branching
 from labelcert.engines.search.class_programs import paper_classes
 from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judgement
-from labelcert.engines.search.pairs import Pair, least_margins
+from labelcert.engines.search.pairs import Pair, least_margins, recorded
 from labelcert.engines.search.ranges import Ranges
 from labelcert.engines.search.relaxation import Multipliers, Relaxation
 from labelcert.engines.search.rival_branching import MoveCounting, Moves, decide_rival
@@ -70,6 +71,7 @@ class Rivals(Formulation):
                     return found[-1]
                 if found[-1].verdict is Verdict.ROBUST:
                     self._excluded_to[t, rival] = budget
+                    self.searching.keep_proof(t, rival, budget, found[-1])
             if any(one.verdict is Verdict.UNKNOWN for one in found):
                 return UNDECIDED
             by_relaxation = all(one.by_relaxation for one in found)
@@ -77,7 +79,7 @@ class Rivals(Formulation):
 
         return decide
 
-    def most_changed(self, budget: int, nodes: Int, best: int) -> int:
+    def most_changed(self, budget: int, nodes: Int, best: int) -> tuple[int, Tree]:
         """Branch and bound over relabellings, with all nodes at once."""
         searching, control = self.searching, self.searching.control
         question = searching.at(budget)
@@ -123,26 +125,29 @@ class Rivals(Formulation):
         control = self.searching.control
         control.note(f"budget {budget}: tightening ranges")
 
-        def one(c: int) -> tuple[Ranges, Multipliers | None]:
+        def one(c: int) -> tuple[Ranges, Multipliers | None, RangeProof]:
             known = self._multipliers.get(c)
             return relaxation.proved_ranges(self._parts[c], budget, known=known, over=control.over)
 
         found = list(self.pool.map(one, range(self._problem.n_classes)))
-        for c, (ranges, known) in enumerate(found):
+        for c, (ranges, known, proof) in enumerate(found):
             self._classes[c, budget] = _Class(self._parts[c], ranges)
             self._multipliers[c] = known
+            self.searching.proofs.ranges[Proofs.key(c, budget)] = proof
         self.range_seconds += time.perf_counter() - began
-        self.mean_range[str(budget)] = float(np.mean([ranges.width for ranges, _ in found]))
+        self.mean_range[str(budget)] = float(np.mean([ranges.width for ranges, _, _ in found]))
 
     def _against(self, question: Question, t: int, own: int, rival: int, deadline: float) -> Judgement:
         """Whether one rival can win one node: the relaxation, then branch and bound."""
         budget, row = question.budget, self._rows[t]
         mine, other = self._classes[own, budget], self._classes[rival, budget]
         pair = Pair.of(self._problem, own, rival, (mine.part, other.part), (mine.ranges, other.ranges))
-        bound, with_move = least_margins(pair, mine.multipliers(t, row, 1), other.multipliers(t, row, -1))
+        both = mine.multipliers(t, row, 1), other.multipliers(t, row, -1)
+        bound, with_move = least_margins(pair, *both)
         if bound > 0.0:
             self._count("by_relaxation")
-            return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True)
+            proof = Tree(steps=[recorded(*both)])
+            return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True, proof=proof)
 
         def left_seconds() -> float:
             return 0.0 if self.searching.control.over() else deadline - time.monotonic()
@@ -155,6 +160,7 @@ class Rivals(Formulation):
             control=Control(workers=1, deadline=deadline, collective=False, parent=self.searching.control),
             left_seconds=left_seconds,
             effort=self.effort,
+            steps=[recorded(*both)],
         )
         if found.verdict is Verdict.ROBUST:
             self._count("by_pair_relaxation" if found.by_relaxation else "by_branching")

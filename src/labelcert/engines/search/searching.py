@@ -12,6 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Verdict
+from labelcert.certificate.proofs import Proofs, RivalProof, Tree
 from labelcert.engines.base import Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.search.judging import CountQuestion, Decide, Judge, Judgement, SignQuestion
@@ -41,6 +42,9 @@ class Searching:
         self.attacks = Attacks(question, known)
         self.curve_upper = known.curve_upper[: question.budget + 1].copy()
         self.proved_by_relaxation = 0
+        scale = question.predictor.scorer.scale[question.nodes]  # a power of two
+        exponents = dict(zip(question.nodes.tolist(), (1 - np.frexp(scale)[1]).tolist(), strict=True))
+        self.proofs = Proofs(row_exponents=exponents)
         self._by_solver: set[int] = set()
 
     # -- single nodes ------------------------------------------------------------------------------------------------
@@ -90,19 +94,26 @@ class Searching:
         elif found.change is not None:
             self.attacks.enter(found.change)
 
+    def keep_proof(self, t: int, rival: int, budget: int, found: Judgement) -> None:
+        """Keep the proof that a rival cannot win a node, instead of the one for a smaller budget."""
+        if found.proof is not None:
+            node = int(self.question.nodes[t])
+            self.proofs.nodes.setdefault(node, {})[rival] = RivalProof(budget, found.proof)
+
     def at(self, budget: int) -> Question:
         """The question at a smaller budget."""
         return replace(self.question, problem=replace(self.question.problem, max_flips=budget))
 
     # -- all nodes ---------------------------------------------------------------------------------------------------
 
-    def sweep_curve(self, close: Callable[[int, Int], int]) -> None:
+    def sweep_curve(self, close: Callable[[int, Int], tuple[int, Tree | None]]) -> None:
         """Close the curve budget by budget.
 
         Parameters
         ----------
         close : callable
-            From a budget and the nodes that may change: an upper end of how many of them one attack changes.
+            From a budget and the nodes that may change: an upper end of how many of them one attack changes, and its
+            proof (None where it rests on a solver).
         """
         question, attacks = self.question, self.attacks
         self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
@@ -114,18 +125,20 @@ class Searching:
             if self.control.over():
                 break
             self.control.note(f"budget {b}: collective, between {attacks.curve[b]} and {self.curve_upper[b]}")
-            upper = close(b, np.flatnonzero(self.lower <= b).astype(np.int64))
+            upper, proof = close(b, np.flatnonzero(self.lower <= b).astype(np.int64))
+            if proof is not None:
+                self.proofs.curve[b] = proof
             self.curve_upper[b] = min(self.curve_upper[b], upper)
             self.control.report(b, question.budget)
         self.curve_upper = np.minimum.accumulate(self.curve_upper[::-1])[::-1]
 
-    def solve_curve(self, program: Program | None, b: int) -> int:
+    def solve_curve(self, program: Program | None, b: int) -> tuple[int, None]:
         """Ask the solver how many nodes one attack changes; without a program, nothing is learnt."""
         if program is None:
-            return int(self.curve_upper[b])
+            return int(self.curve_upper[b]), None
         asked = CountQuestion(program=program, retrain=self.attacks.enter)
         known = int(self.attacks.curve[b]), int(self.curve_upper[b])
-        return self.judge.most(asked, self.at(b), known)[1]
+        return self.judge.most(asked, self.at(b), known)[1], None
 
     # -- result ------------------------------------------------------------------------------------------------------
 
@@ -155,6 +168,7 @@ class Searching:
                 **statistics,
                 "seconds": time.perf_counter() - self.started,
             },
+            proofs=self.proofs.trimmed(),
         )
 
 
