@@ -16,12 +16,12 @@ from labelcert.certificate.run_record import RunRecord
 from labelcert.errors import CertificateFileError, InvalidInput
 
 SCHEMA = "labelcert-certificate"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 ARRAYS = (
     *("predictions", "decision_values", "radius_lower", "radius_upper", "collective_lower", "collective_upper"),
     *("labels", "classes", "curve_attack_of", "curve_changed", "radius_proved_by", "collective_proved_by"),
-    "new_classes",
+    *("new_classes", "radius_claimed", "collective_claimed"),
 )
 OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
 ATTACKS = ("node_attacks", "curve_attacks")
