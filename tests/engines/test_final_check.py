@@ -287,7 +287,7 @@ def test_targets_alone_are_checked(registered: Callable[[Mutant], None]) -> None
     only_true_claims(cert, truth, Problem.build(*PROBLEMS["more"], **asked))
 
 
-def claiming_too_much(found: Findings, question: Question) -> Findings:
+def claiming_too_much(question: Question, found: Findings) -> Findings:
     """Radii of 1 alone are proved; a solver claims more about all nodes, and is wrong about some."""
     return replace(
         found,

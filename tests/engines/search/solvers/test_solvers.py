@@ -213,7 +213,7 @@ def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch, pa
     with pytest.raises(MissingExtra, match=rf"pip install 'labelcert\[{name}\]'"):
         get_solver(name)
     with pytest.raises(MissingExtra, match=rf"pip install 'labelcert\[{name}\]'"):
-        certify(*gaussian(4, 2), 2.0, engine="milp", solver=name)
+        certify(*gaussian(4, 2), 2.0, engine="milp-paper", solver=name)
 
 
 def test_gurobi_without_a_licence_names_the_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
