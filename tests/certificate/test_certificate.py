@@ -45,6 +45,7 @@ def test_frame(cert: labelcert.Certificate) -> None:
         "becomes",
         "radius_lower",
         "radius_upper",
+        "radius_claimed",
         "exact",
         "proved_by",
         "witness",

@@ -30,7 +30,7 @@ def test_saved_and_loaded(cert: Certificate, tmp_path: Path) -> None:
     assert [again.witness(t) for t in range(30)] == [cert.witness(t) for t in range(30)]
     assert again.takeovers(flips=2).equals(cert.takeovers(flips=2))
     with zipfile.ZipFile(tmp_path / "a.cert") as archive:
-        assert json.loads(archive.read("metadata.json"))["schema_version"] == 3
+        assert json.loads(archive.read("metadata.json"))["schema_version"] == 4
 
 
 def test_files_of_another_version_are_refused(cert: Certificate, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_files_of_another_version_are_refused(cert: Certificate, tmp_path: Path)
                 target.writestr(name, json.dumps({**json.loads(source.read(name)), "schema_version": 1}))
             else:
                 target.writestr(name, source.read(name))
-    with pytest.raises(CertificateFileError, match=r"schema version 1.*reads version 3.*certify again"):
+    with pytest.raises(CertificateFileError, match=r"schema version 1.*reads version 4.*certify again"):
         load(tmp_path / "old.cert")
 
 

@@ -62,7 +62,7 @@ def test_readable_without_labelcert(cert: labelcert.Certificate, tmp_path: Path)
         assert np.array_equal(arrays["radius_lower"], cert.radius_lower)
     with zipfile.ZipFile(path) as archive:
         metadata = json.loads(archive.read("metadata.json"))
-    assert (metadata["schema"], metadata["schema_version"]) == ("labelcert-certificate", 3)
+    assert (metadata["schema"], metadata["schema_version"]) == ("labelcert-certificate", 4)
     assert metadata["run"]["stopped"] == "finished"
 
 

@@ -74,6 +74,28 @@ def test_findings_about_fewer_budgets_say_nothing_about_the_others() -> None:
     assert np.all(some.radius_upper >= full.radius_upper)
 
 
+def test_claims_are_kept_beside_proofs_and_count_where_they_are_trusted() -> None:
+    q = question(gaussian, max_flips=3)
+    n = q.nodes.size
+    nothing = Findings.nothing(q)
+    claim = replace(nothing, radius_claimed=np.where(np.arange(n) < 2, 3, 1), curve_claimed=np.array([0, 5, n, n]))
+    found = nothing.refined(claim, "first").refined(nothing, "second")
+    assert np.array_equal(found.radius_lower, nothing.radius_lower)
+    assert np.array_equal(found.curve_upper, nothing.curve_upper)
+    assert found.claimed_radii.tolist() == [3, 3, *[1] * (n - 2)]
+    assert found.claimed_curve.tolist() == [0, 5, n - 2, n]
+    trusted = found.trusting()
+    assert np.array_equal(trusted.radius_lower, found.claimed_radii)
+    assert np.array_equal(trusted.curve_upper, found.claimed_curve)
+    assert trusted.radius_by is not None
+    assert trusted.curve_by is not None
+    assert trusted.radius_by.tolist() == [*["a trusted solver"] * 2, *[""] * (n - 2)]
+    assert trusted.curve_by.tolist() == ["", *["a trusted solver"] * 2, ""]
+    # What is proved later is no claim any more.
+    full = found.refined(Enumerate().run(q, Control(workers=1), nothing), "third")
+    assert np.all(full.claimed_radii >= full.radius_lower)
+
+
 def test_within_reach_counts_radii() -> None:
     assert within_reach(np.array([3, 1, 1, 5]), 4).tolist() == [0, 2, 2, 3, 3]
 

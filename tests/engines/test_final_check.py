@@ -287,6 +287,33 @@ def test_targets_alone_are_checked(registered: Callable[[Mutant], None]) -> None
     only_true_claims(cert, truth, Problem.build(*PROBLEMS["more"], **asked))
 
 
+def claiming_too_much(question: Question, found: Findings) -> Findings:
+    """Radii of 1 alone are proved; a solver claims more about all nodes, and is wrong about some."""
+    return replace(
+        found,
+        radius_lower=np.ones_like(found.radius_lower),
+        curve_upper=Findings.nothing(question).curve_upper,
+        radius_claimed=np.full_like(found.radius_lower, question.budget + 1),
+        curve_claimed=found.curve_lower,
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("trust", [False, True])
+def test_one_refuted_claim_takes_all_claims_with_it(
+    classes: str, trust: bool, registered: Callable[[Mutant], None]
+) -> None:
+    registered(Mutant(spoil=claiming_too_much))
+    truth = certify(*PROBLEMS[classes], max_flips=FLIPS, engine="enumerate")
+    with pytest.warns(RuntimeWarning, match="contradict retraining"):
+        cert = certify(*PROBLEMS[classes], max_flips=FLIPS, engine="mutant", trust_solver=trust)
+    contains(cert, truth)
+    assert np.all(cert.radius_lower == 1)
+    assert np.array_equal(cert.radius_claimed, cert.radius_lower)
+    assert np.array_equal(cert.collective_claimed, cert.collective_upper)
+    assert not cert.trusts_solver
+
+
 @BOTH
 def test_a_mutant_without_a_mutation_is_kept(classes: str, registered: Callable[[Mutant], None]) -> None:
     registered(Mutant())

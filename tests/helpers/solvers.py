@@ -74,9 +74,7 @@ class FakeSession:
     fake: Fake
     model: MixedInteger
 
-    def solve(
-        self, cost: np.ndarray, limits: Limits, start: np.ndarray | None = None, rows: Sequence[Row] = ()
-    ) -> Answer:
+    def solve(self, cost: np.ndarray, limits: Limits, rows: Sequence[Row] = ()) -> Answer:
         """Reply."""
         asked = Asked(self.fake.problem, self.model, cost, rows)
         self.fake.solves.append(asked)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+TRUSTED_SOLVER = "a trusted solver"
+"""Stands where an engine's name would, behind an end that is a solver's claim and was asked to count as a proof."""
+
+
 class Verdict(StrEnum):
     """What is known about one node at one budget."""
 
@@ -100,10 +104,16 @@ class Certificate:
         be decided at all has the interval from 0 to ``never``, and its prediction is not certain.
     collective_lower, collective_upper : (B + 1,) arrays
         The most predictions that one attack of at most b flips changes, index b.
+    radius_claimed : (n,) array
+        Lower ends of radii if a solver's own word counts, which proves nothing; ``radius_lower`` where it claims no
+        more. Only the engine ``"milp-paper"`` makes such claims. With ``trust_solver=True`` they are in
+        ``radius_lower``.
+    collective_claimed : (B + 1,) array
+        Upper ends of the curve, in the same way.
     labels, classes : arrays
         Training labels and their distinct values.
     radius_proved_by : (n,) array
-        Which engine proved each ``radius_lower`` (empty: none had to).
+        Which engine proved each ``radius_lower`` (empty: none had to; "a trusted solver": it is a claim).
     collective_proved_by : (B + 1,) array
         Which engine proved each ``collective_upper``.
     new_classes : (n,) array
@@ -136,8 +146,10 @@ class Certificate:
     decision_values: Float
     radius_lower: Int
     radius_upper: Int
+    radius_claimed: Int
     collective_lower: Int
     collective_upper: Int
+    collective_claimed: Int
     labels: Values
     classes: Values
     max_flips: int
@@ -191,12 +203,26 @@ class Certificate:
 
     @property
     def state(self) -> str:
-        """In words: exact, or why not."""
+        """In words: exact, or why not; and whether a solver is trusted, or claims more."""
         if self.exact:
-            return "exact"
+            return "exact, trusting the solver" if self.trusts_solver else "exact"
         if self.run.finds_attacks:
-            return f"intervals ({self.run.stopped})"
+            trusting = ", trusting the solver" if self.trusts_solver else ""
+            return f"intervals ({self.run.stopped}{self._claims}){trusting}"
         return "lower bounds" if self.run.stopped is Stop.FINISHED else f"lower bounds ({self.run.stopped})"
+
+    @property
+    def trusts_solver(self) -> bool:
+        """Whether anything rests on claims of a solver: then ``trust_solver=True`` was asked for."""
+        return TRUSTED_SOLVER in self.radius_proved_by or TRUSTED_SOLVER in self.collective_proved_by
+
+    @property
+    def _claims(self) -> str:
+        radii = int(np.sum(self.radius_claimed > self.radius_lower))
+        points = int(np.sum(self.collective_claimed < self.collective_upper))
+        if radii + points == 0:
+            return ""
+        return f"; claimed by the solver: {radii} of {self.n_test} radii, {points} of {self.max_flips + 1} curve points"
 
     def witness(self, t: int) -> dict[int, Any] | None:
         """The flips that realise ``radius_upper[t]``: ``{index of label: new label}``; None where none is known.
@@ -390,6 +416,7 @@ class Certificate:
                 "becomes": pd.Series(becomes, dtype=object),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
+                "radius_claimed": self.radius_claimed,
                 "exact": self.radius_lower == self.radius_upper,
                 "proved_by": self.radius_proved_by,
                 "witness": [self.witness(t) for t in range(self.n_test)],
@@ -408,10 +435,12 @@ class Certificate:
                 "ratio_upper": [self.certified_ratio(flips=b, bound="upper") for b in budgets],
                 "changed_lower": self.collective_lower,
                 "changed_upper": self.collective_upper,
+                "changed_claimed": self.collective_claimed,
                 "collective_ratio_lower": [self.certified_ratio(flips=b, collective=True) for b in budgets],
                 "collective_ratio_upper": [
                     self.certified_ratio(flips=b, collective=True, bound="upper") for b in budgets
                 ],
+                "proved_by": self.collective_proved_by,
                 "witness": [self.collective_witness(b) for b in budgets],
             },
             index=pd.RangeIndex(self.max_flips + 1, name="flips"),
@@ -476,26 +505,30 @@ class Certificate:
     def _consistent(self) -> bool:
         """Whether shapes and values of all arrays fit each other."""
         n, m, K, budgets = self.radius_lower.shape, self.labels.shape, self.n_classes, (self.max_flips + 1,)
-        node = (self.predictions, self.radius_upper, self.radius_proved_by, self.new_classes)
-        curve = (self.collective_lower, self.collective_upper, self.collective_proved_by, self.curve_attack_of)
+        node = (self.predictions, self.radius_upper, self.radius_claimed, self.radius_proved_by, self.new_classes)
+        curve = (self.collective_lower, self.collective_upper, self.collective_claimed, self.collective_proved_by)
         return bool(
             len(n) == len(m) == 1
             and K >= 2
             and all(array.shape == n for array in node)
-            and all(array.shape == budgets for array in curve)
+            and all(array.shape == budgets for array in (*curve, self.curve_attack_of))
             and self.decision_values.shape == (n if K == 2 else (*n, K))
             and len(self.node_attacks) == self.n_test
             and self.node_attacks.fits(m[0], K)
             and self.curve_attacks.fits(m[0], K)
             and self.curve_changed.shape == (len(self.curve_attacks), *n)
             and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
-            and np.all(self.radius_lower <= self.radius_upper)
-            and np.all(self.collective_lower <= self.collective_upper)
+            and _in_order(self.radius_lower, self.radius_claimed, self.radius_upper)
+            and _in_order(self.collective_lower, self.collective_claimed, self.collective_upper)
             and np.all((self.new_classes >= -1) & (self.new_classes < K))
             and np.all(np.isin(self.predictions, self.classes))
             and (self.test_names is None or self.test_names.shape == n)
             and (self.label_names is None or self.label_names.shape == m)
         )
+
+
+def _in_order(lower: Int, between: Int, upper: Int) -> bool:
+    return bool(np.all((lower <= between) & (between <= upper)))
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -59,6 +59,8 @@ class RunRecord:
     collective : bool
         Whether the collective curve was asked for.
     solver : str
+    trust_solver : bool
+        Whether a solver's claims were asked to count as proofs.
     workers : int
     problem_sha256 : str
         Hash of the problem: :meth:`labelcert.problem.Problem.digest`.
@@ -78,6 +80,7 @@ class RunRecord:
     node_time_limit: float | None
     collective: bool
     solver: str
+    trust_solver: bool
     workers: int
     problem_sha256: str
     seconds: float

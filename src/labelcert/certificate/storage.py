@@ -23,7 +23,7 @@ SCHEMA_VERSION = 4
 ARRAYS = (
     *("predictions", "decision_values", "radius_lower", "radius_upper", "collective_lower", "collective_upper"),
     *("labels", "classes", "curve_attack_of", "curve_changed", "radius_proved_by", "collective_proved_by"),
-    "new_classes",
+    *("new_classes", "radius_claimed", "collective_claimed"),
 )
 OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
 PROBLEM_ARRAYS = ("K_train", "K_test")

@@ -128,6 +128,7 @@ def certify_command(**given: Any) -> None:
             time_limit=given["time_limit"],
             node_time_limit=given["node_time_limit"],
             solver=given["solver"],
+            trust_solver=given["trust_solver"],
             collective=given["collective"],
             workers=given["workers"],
             loss=given["loss"],

@@ -144,6 +144,7 @@ WORK_OPTIONS = options(
         show_default=True,
         help="Who solves the paper's mixed-integer programs; SCIP and Gurobi are extras.",
     ),
+    click.option("--trust-solver", is_flag=True, help="Count what a solver claims (milp-paper) as proved."),
     click.option(
         "--node-time-limit",
         type=float,

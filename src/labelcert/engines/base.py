@@ -8,12 +8,13 @@ through the question's predictor.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from labelcert.arrays import Bool, Index, Int, Text
+from labelcert.certificate import TRUSTED_SOLVER
 from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
 from labelcert.prediction import Predictor
@@ -93,6 +94,10 @@ class Findings:
         Which engine proved what; filled in by :meth:`refined`.
     proofs : Proofs or None
         What a search proved, in a form that can be checked without it.
+    radius_claimed : (n,) array or None
+        Lower ends of radii by a solver's own word, which proves nothing; None: nothing is claimed.
+    curve_claimed : (B + 1,) array or None
+        Upper ends of the curve, in the same way.
     """
 
     radius_lower: Int
@@ -105,6 +110,8 @@ class Findings:
     radius_by: Text | None = None
     curve_by: Text | None = None
     proofs: Proofs | None = None
+    radius_claimed: Int | None = None
+    curve_claimed: Int | None = None
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
@@ -157,6 +164,9 @@ class Findings:
         curve_upper = np.minimum(curve_upper, within_reach(lower, curve_upper.size - 1))
         settled = (curve_lower == curve_upper) & (self.curve_lower < self.curve_upper)
         curve_by[tighter | settled] = engine
+        radius_claimed = np.maximum(self.claimed_radii, found.claimed_radii)
+        curve_claimed = np.minimum(self.claimed_curve, within_reach(radius_claimed, curve_upper.size - 1))
+        curve_claimed[:covered] = np.minimum(curve_claimed[:covered], found.claimed_curve)
         return Findings(
             radius_lower=lower,
             radius_upper=upper,
@@ -168,6 +178,34 @@ class Findings:
             radius_by=radius_by,
             curve_by=curve_by,
             proofs=found.proofs or self.proofs,
+            radius_claimed=radius_claimed,
+            curve_claimed=curve_claimed,
+        )
+
+    @property
+    def claimed_radii(self) -> Int:
+        """(n,) lower ends of radii, proved or claimed."""
+        if self.radius_claimed is None:
+            return self.radius_lower
+        return np.maximum(self.radius_claimed, self.radius_lower)
+
+    @property
+    def claimed_curve(self) -> Int:
+        """(B + 1,) upper ends of the curve, proved or claimed."""
+        if self.curve_claimed is None:
+            return self.curve_upper
+        return np.minimum(self.curve_claimed, self.curve_upper)
+
+    def trusting(self) -> Findings:
+        """With all claims as if they were proofs, and :data:`TRUSTED_SOLVER` behind them."""
+        assert self.radius_by is not None
+        assert self.curve_by is not None
+        return replace(
+            self,
+            radius_lower=self.claimed_radii,
+            curve_upper=self.claimed_curve,
+            radius_by=np.where(self.claimed_radii > self.radius_lower, TRUSTED_SOLVER, self.radius_by),
+            curve_by=np.where(self.claimed_curve < self.curve_upper, TRUSTED_SOLVER, self.curve_by),
         )
 
     def settled(self, collective: bool = True) -> bool:

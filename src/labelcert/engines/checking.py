@@ -73,14 +73,11 @@ def check(question: Question, findings: Findings) -> Checked:
             curve_lower[b], curve_changes[b] = 0, NOTHING
             dropped += 1
     changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))
-    radius_lower, curve_upper = _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped)
     kept = replace(
-        findings,
-        radius_lower=radius_lower,
+        _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped),
         radius_upper=upper,
         radius_changes=changes,
         curve_lower=curve_lower,
-        curve_upper=curve_upper,
         curve_changes=curve_changes,
     )
     return Checked(kept, becomes, changed)
@@ -95,11 +92,11 @@ def _by_change(changes: list[Relabelling | None]) -> dict[Relabelling, list[int]
     return members
 
 
-def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> tuple[Int, Int]:
-    """``(radius_lower, curve_upper)`` without those that a retrained witness contradicts.
+def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> Findings:
+    """Findings without the lower radii and the upper ends of the curve that a retrained witness contradicts.
 
     Witnesses are retrained with error bounds, so it is the proof that goes. That, and every witness dropped before,
-    would be a bug: there is a warning.
+    would be a bug: there is a warning. One claim of a solver that is contradicted takes all claims with it.
 
     Parameters
     ----------
@@ -115,7 +112,9 @@ def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> t
     refuted = findings.radius_lower > cheapest
     lower = np.where(refuted, 0, findings.radius_lower)
     upper = np.where(findings.curve_upper < most, n, findings.curve_upper)
-    dropped += int(refuted.sum() + np.sum(upper > findings.curve_upper))
+    # A claim is never weaker than what is proved.
+    contradicted = int(np.sum(findings.claimed_radii > cheapest) + np.sum(findings.claimed_curve < most))
+    dropped += contradicted
     if refuted.any():  # the curve may rest on these radii
         upper[cheapest[refuted].min() :] = n
     if dropped:
@@ -125,4 +124,6 @@ def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> t
             RuntimeWarning,
             stacklevel=4,
         )
-    return lower, upper
+    if contradicted:
+        findings = replace(findings, radius_claimed=None, curve_claimed=None)
+    return replace(findings, radius_lower=lower, curve_upper=upper)

@@ -37,6 +37,8 @@ class Control:
         Whether the collective curve is asked for; if not, engines may leave it open.
     solver : str
         Which solver runs the paper's mixed-integer programs.
+    trust_solver : bool
+        Whether a solver's claims count as proofs.
     node_time_limit : float or None
         Seconds that a search may take for one node or one budget of the curve.
     note : callable
@@ -54,6 +56,7 @@ class Control:
     closing_time: float | None = None
     collective: bool = True
     solver: str = "highs"
+    trust_solver: bool = False
     node_time_limit: float | None = None
     note: Callable[[str], None] = lambda text: None
     parent: Control | None = None

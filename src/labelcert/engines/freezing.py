@@ -46,6 +46,8 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
     becomes = np.full(n, -1, dtype=np.int64)
     proved_by = np.where(tied, predictor.tie_note, "").astype("U32")
     lower[nodes], upper[nodes], becomes[nodes] = found.radius_lower, found.radius_upper, checked.becomes
+    claimed = lower.copy()
+    claimed[nodes] = found.claimed_radii
     proved_by[nodes] = found.radius_by
     node_changes = [NOTHING] * n
     for t, change in zip(nodes, found.radius_changes, strict=True):
@@ -60,8 +62,10 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         "decision_values": predictor.decision,
         "radius_lower": lower,
         "radius_upper": upper,
+        "radius_claimed": claimed,
         "collective_lower": found.curve_lower + int(tied.sum()),
         "collective_upper": found.curve_upper + int(tied.sum() + open_.sum()),
+        "collective_claimed": found.claimed_curve + int(tied.sum() + open_.sum()),
         "labels": problem.labels,
         "classes": problem.classes,
         "curve_attack_of": np.array([number[change] for change in found.curve_changes], dtype=np.int64),

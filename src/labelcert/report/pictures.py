@@ -80,7 +80,7 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
                 marker=MARKERS[k % len(MARKERS)],
                 markersize=max(4.0, 7.0 - 1.5 * k),  # equal curves stay visible below each other
                 markevery=max(1, len(budgets) // 25),
-                label=name,
+                label=_legend(name, cert),
                 zorder=3,
             )
             if np.any(lower < upper):
@@ -194,7 +194,7 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
             for mask in (exact, ~exact)
         )
         colour = PALETTE[k % len(PALETTE)]
-        axes.bar(at, known, width, color=colour, label=name, edgecolor="white", linewidth=0.5)
+        axes.bar(at, known, width, color=colour, label=_legend(name, cert), edgecolor="white", linewidth=0.5)
         if open_.any():
             axes.bar(
                 at,
@@ -205,7 +205,7 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
                 edgecolor=colour,
                 hatch="///",
                 linewidth=0.8,
-                label=f"{name}: at least",
+                label=f"{_legend(name, cert)}: at least",
             )
     never = {cert.never for _, cert in certificates}
     axes.set_xticks(np.arange(len(radii)), ["never" if never == {radius} else str(radius) for radius in radii])
@@ -359,6 +359,10 @@ def _whole(axis: Axis) -> None:
 def _budget_label(certificates: Sequence[tuple[str, Certificate]]) -> str:
     units = {cert.run.unit for _, cert in certificates}
     return "flipped labels" if units == {"flips"} else "cost units"
+
+
+def _legend(name: str, cert: Certificate) -> str:
+    return f"{name} (trusting the solver)" if cert.trusts_solver else name
 
 
 def _need(drawn: Sequence[object]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from labelcert.arrays import Text
-from labelcert.certificate import Certificate
+from labelcert.certificate import TRUSTED_SOLVER, Certificate
 
 
 def interval(lower: int, upper: int, never: int) -> str:
@@ -47,7 +47,9 @@ def node_table(
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     order = sorted(range(cert.n_test), key=lambda t: (cert.radius_lower[t], cert.radius_upper[t], t))
     for t in order[:limit]:
-        radius = interval(int(cert.radius_lower[t]), int(cert.radius_upper[t]), cert.never)
+        lower, upper, claimed = (int(ends[t]) for ends in (cert.radius_lower, cert.radius_upper, cert.radius_claimed))
+        radius = interval(lower, upper, cert.never)
+        radius += _by_solver(cert.radius_proved_by[t], claimed > lower, interval(claimed, upper, cert.never))
         name = str(t) if cert.test_names is None else str(cert.test_names[t])
         tie = " (tie)" if cert.radius_upper[t] == 0 else ""
         table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t), cert.label_names))
@@ -74,7 +76,11 @@ def budget_table(
     table.add_column("by flipping")
     total = cert.never - 1
     for b in range(cert.max_flips + 1) if budgets is None else budgets:
-        changed = (int(cert.collective_lower[b]), int(cert.collective_upper[b]))
+        lower, upper, claimed = (
+            int(ends[b]) for ends in (cert.collective_lower, cert.collective_upper, cert.collective_claimed)
+        )
+        changed = str(lower) if lower == upper else f"{lower} to {upper}"
+        changed += _by_solver(cert.collective_proved_by[b], claimed < upper, f"at most {claimed}")
         table.add_row(
             str(b),
             f"{b / total:.0%}",
@@ -83,7 +89,7 @@ def budget_table(
                 cert.certified_ratio(flips=b, collective=True),
                 cert.certified_ratio(flips=b, collective=True, bound="upper"),
             ),
-            str(changed[0]) if changed[0] == changed[1] else f"{changed[0]} to {changed[1]}",
+            changed,
             flips_text(cert.collective_witness(b), cert.label_names),
         )
     return table
@@ -150,6 +156,8 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
             for _, cert in certificates
         ]
         table.add_row(str(b), *cells)
+    trusting = [name for name, cert in certificates if cert.trusts_solver]
+    table.caption = f"trusting the solver: {', '.join(trusting)}" if trusting else None
     return table
 
 
@@ -196,6 +204,13 @@ def _how(statistics: Mapping[str, Any]) -> str:
         return f"{statistics['proved_by_relaxation']} proofs by relaxation, {len(statistics['solves'])} searches"
     trainings = statistics.get("trainings", 0)
     return f"{trainings:,} models retrained" if trainings else "closed form"
+
+
+def _by_solver(proved_by: str, claims_more: bool, claim: str) -> str:
+    """What to add to an end that is a solver's claim, or about which it claims more than is proved."""
+    if claims_more:
+        return f" ({claim} claimed by the solver)"
+    return " (trusting the solver)" if proved_by == TRUSTED_SOLVER else ""
 
 
 def _percent(lower: float, upper: float) -> str:

@@ -16,7 +16,7 @@ from labelcert.engines.search.solvers import Answer, Limits, Row, get_solver
 def least(program: Program, rows: Sequence[Row] = ()) -> Answer:
     session = get_solver("highs").open(program.model, 1)
     try:
-        return session.solve(program.model.cost, Limits(), None, rows)
+        return session.solve(program.model.cost, Limits(), rows)
     finally:
         session.close()
 

@@ -221,13 +221,12 @@ def test_a_second_stage_that_stops_at_once_keeps_what_the_first_proved(
 
 
 @pytest.mark.usefixtures("slow_enumeration")
-def test_a_missing_solver_is_told_before_the_first_stage(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = []
-    monkeypatch.setattr(Enumerate, "run", lambda self, *arguments: ran.append(arguments))
+def test_only_the_papers_program_needs_the_chosen_solver(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    assert certify_problem(problem, "auto", time_limit=300.0, solver="scip").engine == "enumerate + milp"
+    assert certify_problem(problem, "milp", solver="scip").exact
     with pytest.raises(MissingExtra, match="scip"):
-        certify_problem(problem, "auto", time_limit=300.0, solver="scip")
-    assert ran == []
+        plan("milp-paper", problem, Control(workers=1, solver="scip"))
 
 
 def test_a_real_estimate_makes_two_stages_for_three_classes() -> None:
@@ -310,15 +309,19 @@ def test_a_contradiction_withdraws_what_rests_on_the_solver_and_nothing_else(
     assert np.all(found.radius_lower[~proved] == known.radius_lower[~proved])
     assert np.all(found.radius_upper[changed] == 1)
     assert found.curve_upper[1] == (~proved).sum()
+    assert np.array_equal(found.claimed_radii, found.radius_lower)
+    assert np.array_equal(found.claimed_curve, found.curve_upper)
 
 
-def test_without_a_contradiction_verdicts_stand(question: Question) -> None:
+def test_without_a_contradiction_claims_stand_and_prove_nothing(question: Question) -> None:
     searching = Searching(question, Control(workers=1), Findings.nothing(question), judge(question))
     robust = Judgement(Verdict.ROBUST)
     with ThreadPoolExecutor(1) as pool:
         searching.sweep(lambda budget: lambda t: robust if budget == 1 else UNDECIDED, pool)
     found = searching.findings({})
-    assert np.all(found.radius_lower == 2)
+    assert np.all(found.claimed_radii == 2)
+    assert np.all(found.radius_lower == 1)
+    assert np.array_equal(found.curve_upper, Findings.nothing(question).curve_upper)
     assert found.statistics["not_believed"] == []
 
 
@@ -332,13 +335,13 @@ def test_a_retrained_attack_outweighs_every_bound(
 
     def reply(asked: Asked) -> Answer:
         if len(fake.solves) == last + 1:
-            return Highs().open(asked.model, 1).solve(asked.cost, Limits(), None, asked.rows)
+            return Highs().open(asked.model, 1).solve(asked.cost, Limits(), asked.rows)
         return answer(Status.DECIDED, bound=1e-4)
 
     fake.reply = reply
     install(monkeypatch, fake)
     with pytest.warns(MilpWarning, match="contradicted by a retrained attack"):
-        cert = certify_problem(problem, "milp-paper", max_flips=1, collective=False, workers=1)
+        cert = certify_problem(problem, "milp-paper", max_flips=1, collective=False, workers=1, trust_solver=True)
     # Whatever the shown attack changes is known to be vulnerable, and never called robust at one flip.
     vulnerable = cert.radius_upper == 1
     assert vulnerable.sum() > 1

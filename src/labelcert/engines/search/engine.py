@@ -2,7 +2,7 @@
 
 Engine ``"milp"`` decides every node by proofs of our own. A relaxation with rigorous bounds prunes, retraining settles
 the leaves, and a linear-programming solver only suggests multipliers. Engine ``"milp-paper"`` hands the paper's program
-to a solver, for reference: *vulnerable* is retrained, *robust* rests on the solver's bound.
+to a solver, for reference: *vulnerable* is retrained, *robust* is the solver's claim, which proves nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from labelcert.engines.search.judging import Judge
 from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
 from labelcert.engines.search.searching import Searching
-from labelcert.engines.search.solvers import get_solver
+from labelcert.engines.search.solvers import Solver, get_solver
 from labelcert.prediction import OneVsRest, Predictor, Sign, is_linear, predictor_for
 from labelcert.problem import Problem
 
@@ -44,9 +44,13 @@ class Search:
         return predictor_for(problem, linear=is_linear(problem))
 
     def estimate(self, question: Question, control: Control) -> Work:
-        """Nobody knows how long a search takes. Fail early if the chosen solver is not installed."""
-        get_solver(control.solver)
+        """Nobody knows how long a search takes. Fail early if a solver is not installed."""
+        self.solver(control)
         return Work("a search, of unknown length")
+
+    def solver(self, control: Control) -> Solver:
+        """HiGHS, which suggests multipliers; the user's choice is about the paper's programs."""
+        return get_solver("highs")
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
         """It stops when its time is over, wherever it is."""
@@ -71,7 +75,7 @@ class Search:
 
     def _run(self, question: Question, control: Control, known: Findings) -> Findings:
         with ThreadPoolExecutor(control.workers) as pool:
-            searching = Searching(question, control, known, Judge(get_solver(control.solver), control))
+            searching = Searching(question, control, known, Judge(self.solver(control), control))
             formulation = FORMULATIONS[type(question.predictor)](searching, pool)
             if question.nodes.size:
                 self._radii(searching, formulation, pool)
@@ -102,6 +106,10 @@ class PaperProgram(Search):
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining: the paper has no shortcut where scores are linear."""
         return predictor_for(problem, linear=False)
+
+    def solver(self, control: Control) -> Solver:
+        """The one that the user chose."""
+        return get_solver(control.solver)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii budget by budget, then the curve budget by budget."""

@@ -1,7 +1,8 @@
 """What a solver's answer is worth: the same rules for every program.
 
-An answer is a suggestion. *Vulnerable* needs an attack that retraining confirms; *robust* needs a bound beyond a margin
-that covers the solver's tolerances and that no retrained attack contradicts. Everything else is *open*.
+An answer is a suggestion. *Vulnerable* needs an attack that retraining confirms. *Robust* needs a bound beyond a margin
+that covers the solver's tolerances and that no retrained attack contradicts; even then it is the solver's claim, and no
+proof. Everything else is *open*.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ class Judgement:
 
 UNDECIDED = Judgement(Verdict.UNKNOWN)
 
+NOTHING_TO_BUY = Judgement(Verdict.ROBUST, proved=True)
+"""At a budget that no attack costs: a smaller one decides."""
+
 Decide = Callable[[int], Judgement]
 """Decides one node, at a budget that is fixed before."""
 
@@ -106,7 +110,7 @@ class CountQuestion:
 
 @dataclass(eq=False)
 class Judge:
-    """Asks a solver, records its answers, and believes what can be believed."""
+    """Asks a solver, records its answers, and drops what cannot be believed."""
 
     solver: Solver
     control: Control
@@ -158,7 +162,8 @@ class Judge:
             if open_.size == 0:
                 continue
             if not payable[b]:
-                lower[open_] = b + 1
+                for t in open_.tolist():
+                    apply(t, b, NOTHING_TO_BUY)
                 continue
             if self.control.over():
                 return
@@ -186,7 +191,7 @@ class Judge:
         try:
             while True:
                 limits = self.limits(deadline, f"budget {budget}, node {node}", stop_below=-margin, stop_above=margin)
-                answer = session.solve(asked.cost, limits, None, [program.without(change) for change in excluded])
+                answer = session.solve(asked.cost, limits, [program.without(change) for change in excluded])
                 self.record(answer, budget, node, **about)
                 change, unchanged = self.read(program, answer, question, node), False
                 if change is not None:
@@ -223,7 +228,7 @@ class Judge:
             while lower < upper:
                 limits = self.limits(deadline, f"budget {budget}, collective", stop_above=-lower - 0.5)
                 rows = [program.without(change) for change in excluded]
-                answer = session.solve(program.model.cost, limits, None, rows)
+                answer = session.solve(program.model.cost, limits, rows)
                 self.record(answer, budget, None)
                 change, decided = self.read(program, answer, question), False
                 if change is not None:

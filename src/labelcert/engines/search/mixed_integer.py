@@ -45,13 +45,6 @@ class MixedInteger:
         """Number of rows and of columns."""
         return int(self.row_lower.size), int(self.lower.size)
 
-    def violation(self, x: Float) -> float:
-        """By how much a point misses the constraints, at the most; integrality included."""
-        activity = self.matrix @ x
-        gaps = [self.row_lower - activity, activity - self.row_upper, self.lower - x, x - self.upper]
-        gaps.append(np.abs(x - np.round(x))[self.integer])
-        return max((float(g.max()) for g in gaps if g.size), default=0.0)
-
     def resolvable(self, tolerance: float) -> bool:
         """Whether float64 resolves rows well below a tolerance: no solver can be believed where it does not."""
         width = self.upper - self.lower

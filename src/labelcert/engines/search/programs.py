@@ -1,4 +1,4 @@
-"""Programs in one shape: what to minimise over, how to read a relabelling from a solution, where to start."""
+"""Programs in one shape: what to minimise over, and how to read a relabelling from a solution."""
 
 from __future__ import annotations
 

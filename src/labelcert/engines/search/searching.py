@@ -1,4 +1,4 @@
-"""The state of one search: what is proved, which attacks are known, what the solver said."""
+"""The state of one search: what is proved, what a solver claims, which attacks are known."""
 
 from __future__ import annotations
 
@@ -28,24 +28,27 @@ class Searching:
 
     Attributes
     ----------
-    lower : (n,) array
-        Proved lower ends of radii.
+    lower, claimed : (n,) arrays
+        Lower ends of radii: proved, and as far as the search got, with claims of a solver.
     attacks : Attacks
     curve_upper : (B + 1,) array
+        With claims of a solver.
+    has_claims : bool
+        Whether there are any.
     """
 
     def __init__(self, question: Question, control: Control, known: Findings, judge: Judge) -> None:
         self.question, self.control, self.judge = question, control, judge
         self.known = known
         self.started = time.perf_counter()
-        self.lower = known.radius_lower.copy()
+        self.lower, self.claimed = known.radius_lower.copy(), known.radius_lower.copy()
         self.attacks = Attacks(question, known)
         self.curve_upper = known.curve_upper[: question.budget + 1].copy()
         self.proved_by_relaxation = 0
         scale = question.predictor.scorer.scale[question.nodes]  # a power of two
         exponents = dict(zip(question.nodes.tolist(), (1 - np.frexp(scale)[1]).tolist(), strict=True))
         self.proofs = Proofs(row_exponents=exponents)
-        self._by_solver: set[int] = set()
+        self.has_claims = False
 
     # -- single nodes ------------------------------------------------------------------------------------------------
 
@@ -61,7 +64,7 @@ class Searching:
 
     def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
-        self.judge.sweep(self.question, self.lower, self.attacks.radius, step, self._apply, pool)
+        self.judge.sweep(self.question, self.claimed, self.attacks.radius, step, self._apply, pool)
 
     def solve(
         self, program: Program, cost: Float, t: int, budget: int, *, value: Callable[[Relabelling], float]
@@ -87,10 +90,11 @@ class Searching:
 
     def _apply(self, t: int, b: int, found: Judgement) -> None:
         if found.verdict is Verdict.ROBUST:
-            self.lower[t] = b + 1
+            if found.proved and self.lower[t] == b:
+                self.lower[t] = b + 1
+            self.claimed[t] = b + 1
+            self.has_claims |= not found.proved
             self.proved_by_relaxation += found.by_relaxation
-            if not found.proved:
-                self._by_solver.add(t)
         elif found.change is not None:
             self.attacks.enter(found.change)
 
@@ -116,7 +120,7 @@ class Searching:
             proof (None where it rests on a solver).
         """
         question, attacks = self.question, self.attacks
-        self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
+        self.curve_upper = np.minimum(self.curve_upper, within_reach(self.claimed, question.budget))
         for change in dict.fromkeys(change for change in attacks.radius_changes if change is not None):
             attacks.enter(change)
         for b in range(1, question.budget + 1):
@@ -125,7 +129,7 @@ class Searching:
             if self.control.over():
                 break
             self.control.note(f"budget {b}: collective, between {attacks.curve[b]} and {self.curve_upper[b]}")
-            upper, proof = close(b, np.flatnonzero(self.lower <= b).astype(np.int64))
+            upper, proof = close(b, np.flatnonzero(self.claimed <= b).astype(np.int64))
             if proof is not None:
                 self.proofs.curve[b] = proof
             self.curve_upper[b] = min(self.curve_upper[b], upper)
@@ -136,6 +140,7 @@ class Searching:
         """Ask the solver how many nodes one attack changes; without a program, nothing is learnt."""
         if program is None:
             return int(self.curve_upper[b]), None
+        self.has_claims = True
         asked = CountQuestion(program=program, retrain=self.attacks.enter)
         known = int(self.attacks.curve[b]), int(self.curve_upper[b])
         return self.judge.most(asked, self.at(b), known)[1], None
@@ -143,25 +148,26 @@ class Searching:
     # -- result ------------------------------------------------------------------------------------------------------
 
     def findings(self, statistics: dict[str, Any]) -> Findings:
-        """Everything proved, with the solver's answers."""
-        attacks, known = self.attacks, self.known
-        if np.any(self.lower > attacks.radius) or np.any(attacks.curve > self.curve_upper):
-            # A retrained attack contradicts the solver: then none of its verdicts is worth anything. (Proofs of our own
-            # that are contradicted, which would be a bug, are withdrawn by the final check.)
-            self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
-            doubted = sorted(self._by_solver)
-            self.lower[doubted] = known.radius_lower[doubted]
-            self.curve_upper = np.minimum(
-                known.curve_upper[: self.curve_upper.size], within_reach(self.lower, self.curve_upper.size - 1)
-            )
+        """Everything proved, with the solver's claims and its answers."""
+        attacks, claimed, curve_claimed = self.attacks, self.claimed, self.curve_upper
+        curve_upper = curve_claimed
+        if self.has_claims:
+            curve_upper = self.known.curve_upper[: curve_claimed.size]
+            curve_upper = np.minimum(curve_upper, within_reach(self.lower, curve_claimed.size - 1))
+            if np.any(claimed > attacks.radius) or np.any(curve_claimed < attacks.curve):
+                # Then none of its claims is worth anything.
+                self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
+                claimed, curve_claimed = self.lower, curve_upper
         self.judge.warn()
         return Findings(
             radius_lower=self.lower,
             radius_upper=attacks.radius,
             radius_changes=attacks.radius_changes,
             curve_lower=attacks.curve,
-            curve_upper=self.curve_upper,
+            curve_upper=curve_upper,
             curve_changes=attacks.curve_changes,
+            radius_claimed=claimed if self.has_claims else None,
+            curve_claimed=curve_claimed if self.has_claims else None,
             statistics={
                 **self.judge.statistics(),
                 "proved_by_relaxation": self.proved_by_relaxation,

@@ -94,8 +94,8 @@ class Row:
 class Session(Protocol):
     """A program loaded into a solver, to be solved again and again."""
 
-    def solve(self, cost: Float, limits: Limits, start: Float | None = None, rows: Sequence[Row] = ()) -> Answer:
-        """Minimise ``cost·x`` from an optional feasible start, under additional rows."""
+    def solve(self, cost: Float, limits: Limits, rows: Sequence[Row] = ()) -> Answer:
+        """Minimise ``cost·x`` under additional rows."""
 
     def close(self) -> None:
         """Release the solver's memory."""

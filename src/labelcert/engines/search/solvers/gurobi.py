@@ -75,7 +75,7 @@ class GurobiSession:
         m.update()
         self._m = m
 
-    def solve(self, cost: Float, limits: Limits, start: Float | None = None, rows: Sequence[Row] = ()) -> Answer:
+    def solve(self, cost: Float, limits: Limits, rows: Sequence[Row] = ()) -> Answer:
         """Minimise; Gurobi itself stops at either end."""
         m = self._m
         gp = self._gp
@@ -86,7 +86,6 @@ class GurobiSession:
         m.setParam("BestObjStop", limits.stop_below)
         m.setParam("BestBdStop", limits.stop_above)
         added = [m.addConstr(row.coefficients @ self._x[row.columns] <= row.upper) for row in rows]
-        self._x.Start = np.full(cost.size, gp.GRB.UNDEFINED) if start is None else start
         try:
             m.optimize(lambda model, where: self._on_event(model, where, limits))
             return self._answer(limits, time.perf_counter() - started)

@@ -79,7 +79,7 @@ class HighsSession:
         self._highs.setCallback(self._on_event, None)
         self._highs.startCallback(highspy.cb.HighsCallbackType.kCallbackMipInterrupt)
 
-    def solve(self, cost: Float, limits: Limits, start: Float | None = None, rows: Sequence[Row] = ()) -> Answer:
+    def solve(self, cost: Float, limits: Limits, rows: Sequence[Row] = ()) -> Answer:
         """Minimise; the callback stops it as soon as the question is decided."""
         h = self._highs
         n_rows, n = self._model.size
@@ -91,10 +91,6 @@ class HighsSession:
         h.setOptionValue("objective_target", limits.stop_below)
         for row in rows:
             h.addRow(-INF, row.upper, row.columns.size, row.columns.astype(np.int32), row.coefficients)
-        if start is not None:
-            solution = highspy.HighsSolution()
-            solution.col_value = start.tolist()
-            h.setSolution(solution)
         try:
             h.run()
             return self._answer(time.perf_counter() - started)

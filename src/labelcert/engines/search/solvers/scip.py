@@ -71,7 +71,7 @@ class ScipSession:
         watch = _watch(scip, self)
         m.includeEventhdlr(watch, "labelcert", "stops when asked to")
 
-    def solve(self, cost: Float, limits: Limits, start: Float | None = None, rows: Sequence[Row] = ()) -> Answer:
+    def solve(self, cost: Float, limits: Limits, rows: Sequence[Row] = ()) -> Answer:
         """Minimise; SCIP itself stops at either end."""
         m = self._m
         started = time.perf_counter()
@@ -85,11 +85,6 @@ class ScipSession:
             _add_row(self._scip, m, self._x, row.columns.tolist(), row.coefficients.tolist(), -INF, row.upper)
             for row in rows
         ]
-        if start is not None:
-            solution = m.createSol()
-            for variable, value in zip(self._x, start.tolist(), strict=True):
-                m.setSolVal(solution, variable, value)
-            m.addSol(solution)
         m.optimize()
         answer = self._answer(time.perf_counter() - started)
         m.freeTransform()
