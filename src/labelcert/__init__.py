@@ -67,4 +67,5 @@ __all__ = [
     "own_split",
     "published_split",
     "select",
+    "verify",
 ]

@@ -131,6 +131,12 @@ class Certificate:
         What test nodes and labelled nodes are called.
     class_list : array of str, or None
         All class names of the graph, in the order of its class codes.
+    K_train, K_test : arrays or None
+        The kernels that were certified; None after loading a file that does not hold them.
+    proofs : Proofs or None
+        What a search proved, in a form that :func:`labelcert.verify` can check.
+    checksum : str
+        SHA-256 over all of it but kernels and proofs: see :meth:`computed_checksum`.
 
     Examples
     --------

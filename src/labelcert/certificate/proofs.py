@@ -13,7 +13,6 @@ import numpy as np
 
 from labelcert.arrays import Values
 
-
 KINDS = ("f4", "f8", "i4")
 """Types of arrays in proofs."""
 

@@ -17,7 +17,7 @@ from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.studies import reproduce_command, study_group
-from labelcert.cli.without_graph import demo, selfcheck, show_file
+from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
 
 EXAMPLES = """\b
@@ -64,7 +64,7 @@ def cli(ctx: click.Context) -> None:
 
 for command in (
     *(certify_command, study_group, reproduce_command),
-    *(datasets_command, models_command, demo, show_file, selfcheck),
+    *(datasets_command, models_command, demo, show_file, verify_file, selfcheck),
 ):
     cli.add_command(command)
 

@@ -1,19 +1,23 @@
-"""Commands without a graph: the demo, a saved certificate, the self-check."""
+"""Commands without a graph: the demo, saved certificates and their verification, the self-check."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 
 from labelcert import selfcheck as checks
 from labelcert.certificate import load
 from labelcert.certification import certify
 from labelcert.cli.exits import EXIT_FAILED
 from labelcert.cli.printing import show
+from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
 from labelcert.progress import progress_report
+from labelcert.verification import verify
 
 
 @click.command()
@@ -27,7 +31,7 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
     cert = certify(example.K_train, example.labels, example.K_test, example.C, progress=sys.stderr.isatty())
     show(cert)
     if out is not None:
-        cert.save(out)
+        cert.save(out, problem=True)
 
 
 @click.command("show")
@@ -36,6 +40,39 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 def show_file(file: Path, limit: int) -> None:
     """Print a saved certificate."""
     show(load(file), limit=limit)
+
+
+@click.command("verify")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--problem",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE.npz",
+    help="The arrays K_train, labels and K_test, for a certificate that does not hold its kernels.",
+)
+@click.option("--share", type=float, help="Look at this share of the relabellings only, drawn at random: no proof.")
+@click.option("--seed", default=0, show_default=True, help="Seed for --share.")
+@click.option("--time-limit", type=float, help="Seconds for the walk through relabellings.")
+def verify_file(file: Path, problem: Path | None, share: float | None, seed: int, time_limit: float | None) -> None:
+    """Check a saved certificate without the code that made it, in exact arithmetic.
+
+    It prints what was checked, how, and what was not. The exit code is 1 if something is wrong.
+    """
+    cert = load(file)
+    arrays: dict[str, Any] = {}
+    if problem is not None:
+        with np.load(problem, allow_pickle=False) as given:
+            missing = [name for name in ("K_train", "labels", "K_test") if name not in given]
+            if missing:
+                raise InvalidInput(
+                    f"{problem} must hold the arrays K_train, labels and K_test; {missing[0]} is missing"
+                )
+            arrays = {name: given[name] for name in ("K_train", "labels", "K_test")}
+    with progress_report("verifying", sys.stderr.isatty()) as show_progress:
+        found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=show_progress.note)
+    click.echo(str(found))
+    if not found.accepted:
+        sys.exit(EXIT_FAILED)
 
 
 @click.command()

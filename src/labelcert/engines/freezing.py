@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from labelcert.arrays import Text
 from labelcert.certificate import Certificate, RelabellingList, RunRecord
@@ -57,7 +56,7 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
     curve_changed = np.repeat(tied[None, :], len(distinct), axis=0)
     for k, change in enumerate(distinct):
         curve_changed[k, nodes] = checked.changed[change]
-    arrays: dict[str, npt.NDArray[Any]] = {
+    arrays: dict[str, Any] = {
         "predictions": problem.classes[predictor.shown],
         "decision_values": predictor.decision,
         "radius_lower": lower,
@@ -74,8 +73,9 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         "radius_proved_by": proved_by,
         "collective_proved_by": found.curve_by,
     }
+    parts: dict[str, Any] = {name: frozen(array) for name, array in arrays.items()}
     cert = Certificate(
-        **{name: frozen(array) for name, array in arrays.items()},
+        **parts,
         max_flips=question.budget,
         never=problem.adversary.never,
         run=run,

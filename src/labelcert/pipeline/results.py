@@ -174,6 +174,8 @@ def certify_targets(
 def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
     """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``.
 
+    Certificates hold their kernels, so that each file can be verified alone.
+
     Returns
     -------
     list of Path
@@ -186,7 +188,7 @@ def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
     for result in results:
         stem = f"{result.choice.slug}-{result.targets.name}"
         path = folder / f"{stem}.cert"
-        result.certificate.save(path)
+        result.certificate.save(path, problem=True)
         written.append(path)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)

@@ -102,8 +102,8 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     """The support vector machine solved exactly: dual variables times a positive scale, and that scale.
 
     Mostly the guess is right about which labels are at 0, at their cap, or between: then one linear system is solved,
-    and the optimality conditions prove it. Otherwise, they are a linear complementarity problem with a positive semidefinite matrix, for which the
-    criss-cross method with least indices ends after finitely many steps, wherever it starts.
+    and the optimality conditions prove it. They are also a linear complementarity problem with a positive semidefinite
+    matrix, for which the criss-cross method with least indices ends after finitely many steps, wherever it starts.
 
     Parameters
     ----------

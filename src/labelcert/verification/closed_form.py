@@ -20,7 +20,7 @@ def always_at_cap(statement: Statement) -> bool:
     cap, e_C = whole(statement.C)
     one = 1 << (e_Q + e_C)
     affordable = np.searchsorted(np.cumsum(np.sort(statement.costs[statement.movable])), statement.budget, side="right")
-    for c in range(statement.K):
+    for c in range(statement.n_classes):
         member = statement.codes == c
         togglable = np.where(member, statement.allowed.any(axis=1), statement.allowed[:, c])
         y = np.where(member, 1, -1).astype(object)
@@ -40,12 +40,12 @@ def always_at_cap(statement: Statement) -> bool:
 
 def proved_radii(statement: Statement, machine: Linear, predicted: Int) -> Int:
     """(n,) lower ends of radii up to the budget plus 1, each the truth unless a margin is within its doubt of zero."""
-    n, budget = statement.n, statement.budget
+    budget = statement.budget
     radius = np.where(predicted < 0, 0, budget + 1).astype(np.int64)
     W = machine.coefficients
-    y = np.stack([np.where(statement.codes == c, 1.0, -1.0) for c in range(statement.K)])
+    y = np.stack([np.where(statement.codes == c, 1.0, -1.0) for c in range(statement.n_classes)])
     models = machine.train(y)
-    for rival in range(statement.K):
+    for rival in range(statement.n_classes):
         nodes = np.flatnonzero((predicted != rival) & (predicted >= 0))
         own = predicted[nodes]
         gains = np.zeros((statement.m, nodes.size), dtype=object)
@@ -55,7 +55,12 @@ def proved_radii(statement: Statement, machine: Linear, predicted: Int) -> Int:
             for target in np.flatnonzero(statement.allowed[i]).tolist():
                 gain = lost - np.where(own == target, w, 0) + (w if target == rival else 0)
                 gains[i] = np.maximum(gains[i], gain)
-        margin = models.value[own, nodes] - models.value[rival, nodes] - models.error[own, nodes] - models.error[rival, nodes]
+        margin = (
+            models.value[own, nodes]
+            - models.value[rival, nodes]
+            - models.error[own, nodes]
+            - models.error[rival, nodes]
+        )
         falls = ~(margin[None, :] > best_spending(statement, gains)).astype(bool)
         radius[nodes] = np.minimum(radius[nodes], np.where(falls.any(axis=0), falls.argmax(axis=0), budget + 1))
     return radius

@@ -102,7 +102,7 @@ class Machine(ABC):
     def coarse(self, numbers: Whole) -> Int:
         """Scores in coarse units, rounded down, within 62 bits."""
         limit = 1 << 62
-        return np.clip(numbers // self.unit, -limit, limit).astype(np.int64)
+        return np.asarray(np.clip(numbers // self.unit, -limit, limit), dtype=np.int64)
 
 
 class Hinge(Machine):
@@ -159,9 +159,7 @@ class Hinge(Machine):
         gap_by = 2 * self._e_C + self._e_Q + 2 * SHARE_BITS
         roots = np.array([root(int(g), gap_by % 2) for g in gap], dtype=object)
         unit_by = self._e_C + self._e_R + SHARE_BITS
-        error = shifted_up(
-            roots[:, None] * self._norms[None, :], unit_by - (gap_by + gap_by % 2) // 2 - self._norm_by
-        )
+        error = shifted_up(roots[:, None] * self._norms[None, :], unit_by - (gap_by + gap_by % 2) // 2 - self._norm_by)
         moved = shares + np.where(excess > -(2 << margin_by), full, 0)
         weight = -(-moved // (1 << (SHARE_BITS - COARSE_BITS)))
         return Trained(self._C * (Z @ self._R.T), error, weight, y)
@@ -201,7 +199,7 @@ class Linear(Machine):
     @property
     def coefficients(self) -> Whole:
         """(n, m) whole numbers whose products with the labels are the scores, up to :attr:`doubt`."""
-        return self._W
+        return np.asarray(self._W)
 
     def train(self, Y: Float) -> Trained:
         """One product."""

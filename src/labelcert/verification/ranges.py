@@ -1,12 +1,12 @@
 """Bounds over all attacks of a subtree, evaluated in whole numbers.
 
-In units of the cap, a label's dual variable is ``z = s·a`` with a in [0, 1], and ``g = s·f`` is its margin; s is its sign
-after poisoning, its own (*kept*) or the other one (*flipped*). An optimal (a, g) lies on a staircase: a = 0 and g ≥ 1,
-or g = 1, or a = 1 and g ≤ 1. With ranges for a and g, it lies in the hull of at most four corners.
+In units of the cap, a label's dual variable is ``z = s·a`` with a in [0, 1], and ``g = s·f`` is its margin. Its sign s
+after poisoning is its own (*kept*) or the other one (*flipped*). An optimal (a, g) lies on a staircase: a = 0 and
+g ≥ 1, or g = 1, or a = 1 and g ≤ 1. With ranges for a and g, it lies in the hull of at most four corners.
 
-For any multipliers β, ``c·z + d·f = (c + Qβ)·z + (d − β)·f`` since ``f = Qz``. The right side separates over labels, so
-that its minimum over the hulls is a sum: the best kept corner of each label, and the best flips that the budget buys. It
-is a lower bound, whoever chose β.
+For any multipliers β, ``c·z + d·f = (c + Qβ)·z + (d − β)·f`` since ``f = Qz``. The right side separates over labels,
+so that its minimum over the hulls is a sum: the best kept corner of each label, and the best flips that the budget
+buys. It is a lower bound, whoever chose β.
 """
 
 from __future__ import annotations
@@ -184,14 +184,14 @@ class Region:
             (cap | free, stop, choose(cap, low, ONE)),
         )
         s = self.model.signs[:, side, None]
-        found: Whole | None = None
+        found: Whole = np.zeros_like(mu.on_z)
         known = np.zeros(s.shape[0], dtype=bool)
         for present, a, g in corners:
             value = s * (a[:, None] * mu.on_z + g[:, None] * mu.on_f)
-            found = value if found is None else np.where(present[:, None] & known[:, None], np.minimum(found, value), found)
+            found = np.where((present & known)[:, None], np.minimum(found, value), found)
             found = np.where((present & ~known)[:, None], value, found)
             known = known | present
-        return np.where(known[:, None], found, 0)
+        return found
 
     def evaluate(self, mu: Multiplied) -> tuple[Whole, Bool]:
         """(K,) lower bounds times ``2**-(by + BITS)``, and whether no attack is left."""

@@ -55,7 +55,11 @@ class Statement:
 
     @classmethod
     def of(
-        cls, cert: Certificate, K_train: npt.ArrayLike | None, labels: npt.ArrayLike | None, K_test: npt.ArrayLike | None
+        cls,
+        cert: Certificate,
+        K_train: npt.ArrayLike | None,
+        labels: npt.ArrayLike | None,
+        K_test: npt.ArrayLike | None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         given = (K_train, labels, K_test)
@@ -69,15 +73,15 @@ class Statement:
         elif any(array is None for array in given):
             raise InvalidInput("pass all of K_train, labels and K_test, or none of them")
         else:
-            kernel, rows = np.asarray(K_train, dtype=np.float64), np.asarray(K_test, dtype=np.float64)
-            kernel = (kernel + kernel.T) / 2 + cert.run.kernel_shift * np.eye(len(kernel))
-            values = np.asarray(labels)
+            kernel, rows, values = np.asarray(K_train, float), np.asarray(K_test, float), np.asarray(labels)
         m = values.size
         if kernel.shape != (m, m) or rows.ndim != 2 or rows.shape[1] != m:
             raise InvalidInput(
                 f"{m} labels need K_train of shape ({m}, {m}) and K_test with {m} columns, "
                 f"got {kernel.shape} and {rows.shape}"
             )
+        if K_train is not None:
+            kernel = (kernel + kernel.T) / 2 + cert.run.kernel_shift * np.eye(m)
         classes, codes = np.unique(values, return_inverse=True)
         allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
         return cls(
@@ -105,7 +109,7 @@ class Statement:
         return int(self.K_test.shape[0])
 
     @property
-    def K(self) -> int:
+    def n_classes(self) -> int:
         """Number of classes."""
         return int(self.classes.size)
 

@@ -1,7 +1,7 @@
 """The proof that a search stored: its tree, with the multipliers that prune it.
 
-A subtree is pruned where a bound (:mod:`~labelcert.verification.ranges`) excludes all its attacks; the attacks of a leaf
-are walked through. Nothing in a tree is believed: its parts must cover everything that it does not exclude.
+A subtree is pruned where a bound (:mod:`~labelcert.verification.ranges`) excludes all its attacks, and the attacks of a
+leaf are walked through. Nothing in a tree is believed: its parts must cover everything that it does not exclude.
 """
 
 from __future__ import annotations
@@ -34,19 +34,14 @@ class Trees:
     """
 
     def __init__(
-        self,
-        cert: Certificate,
-        statement: Statement,
-        machine: Machine,
-        predicted: Int,
-        report: Callable[[str], None],
+        self, cert: Certificate, statement: Statement, machine: Machine, predicted: Int, report: Callable[[str], None]
     ) -> None:
         self._cert, self._statement, self._machine, self._predicted = cert, statement, machine, predicted
         self._report = report
         self._proofs = cert.proofs if cert.proofs is not None and isinstance(machine, Hinge) else Proofs()
         self._models: dict[int, Model] = {}
         self._regions: dict[tuple[int, int], Region] = {}
-        self._excluded_to = np.full((statement.n, statement.K), -1, dtype=np.int64)
+        self._excluded_to = np.full((statement.n, statement.n_classes), -1, dtype=np.int64)
         self.used = ""
 
     def proved_radii(self) -> Int:
@@ -57,13 +52,17 @@ class Trees:
             for rival, proof in rivals.items():
                 self._report(f"search tree of node {t} at budget {proof.budget}")
                 own = int(self._predicted[t])
-                within = 0 <= rival < self._statement.K and rival != own and 0 < proof.budget <= self._statement.budget
+                within = (
+                    0 <= rival < self._statement.n_classes
+                    and rival != own
+                    and 0 < proof.budget <= self._statement.budget
+                )
                 if within and self._excludes(t, own, rival, proof.budget, proof.tree):
                     self._excluded_to[t, rival] = proof.budget
         budgets = self._excluded_to.copy()
         rows = np.flatnonzero(self._predicted >= 0)
         budgets[rows, self._predicted[rows]] = self._statement.budget
-        return budgets.min(axis=1) + 1
+        return np.asarray(budgets.min(axis=1) + 1)
 
     def proved_curve(self) -> Int:
         """(B + 1,) upper ends of the curve that stored trees prove."""
@@ -74,7 +73,7 @@ class Trees:
                 continue
             self._report(f"search tree of the curve at budget {b}")
             claimed = int(cert.collective_upper[b])
-            alive = np.repeat((cert.radius_lower <= b)[:, None], statement.K, axis=1)
+            alive = np.repeat((cert.radius_lower <= b)[:, None], statement.n_classes, axis=1)
             alive &= self._excluded_to < b
             rows = np.flatnonzero(self._predicted >= 0)
             alive[rows, self._predicted[rows]] = False
@@ -105,7 +104,7 @@ class Trees:
 
     def _excludes(self, t: int, own: int, rival: int, budget: int, tree: Tree) -> bool:
         """Whether a tree proves that a rival cannot win a node within a budget."""
-        if self._statement.K == 2:
+        if self._statement.n_classes == 2:
             region = self.region(1, budget)
             return region is not None and self._flips(tree, region, t, self.row(t, 1 if own == 1 else -1))
         pair = Pair.of(self, own, rival, budget)
@@ -120,7 +119,9 @@ class Trees:
                 region.tighten(step.block, row)
             else:
                 cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
-                named = replace_ends(region.multiplied(step.block.beta, cost, row[1]), step.block.label, step.block.side)
+                named = replace_ends(
+                    region.multiplied(step.block.beta, cost, row[1]), step.block.label, step.block.side
+                )
                 values, nothing = region.evaluate(named)
                 for k in np.flatnonzero((values > 0).astype(bool) | nothing).tolist():
                     if step.block.label[k] < 0:
@@ -135,7 +136,13 @@ class Trees:
             return True
         if tree.leaf:
             allowed = statement.allowed & possible[:, FLIPPED, None]
-            return self._walked({int(i): 1 - int(statement.codes[i]) for i in made}, allowed, region.budget, t, 1 - int(self._predicted[t]))
+            return self._walked(
+                {int(i): 1 - int(statement.codes[i]) for i in made},
+                allowed,
+                region.budget,
+                t,
+                1 - int(self._predicted[t]),
+            )
         if tree.label < 0 or not 0 <= tree.label < statement.m:
             return False
         for new, side in ((KEEPS, KEPT), (1 - int(statement.codes[tree.label]), FLIPPED)):
@@ -167,7 +174,9 @@ class Trees:
         statement = self._statement
         if tree.leaf:
             allowed = pair.representatives()
-            made = {int(i): int(allowed[i].argmax()) for i in np.flatnonzero(~pair.may_keep & (pair.left.sum(axis=1) == 1))}
+            made = {
+                int(i): int(allowed[i].argmax()) for i in np.flatnonzero(~pair.may_keep & (pair.left.sum(axis=1) == 1))
+            }
             return self._walked(made, allowed, pair.budget, t, pair.classes[RIVAL])
         if tree.label < 0 or not 0 <= tree.label < statement.m:
             return False
@@ -183,7 +192,7 @@ class Trees:
     def _walked(self, made: dict[int, int], allowed: Bool, budget: int, t: int, rival: int) -> bool:
         """Whether a walk through all relabellings of a leaf proves that none of them makes a rival win a node."""
         statement = self._statement
-        rivals = np.zeros((statement.n, statement.K), dtype=bool)
+        rivals = np.zeros((statement.n, statement.n_classes), dtype=bool)
         rivals[t, rival] = True
         reach = np.full(statement.n, -1, dtype=np.int64)
         reach[t] = budget
@@ -201,10 +210,7 @@ class Trees:
         may = allowed.copy()
         may[labels] = False
         start = States(
-            statement.relabelled(labels, targets)[None, :],
-            np.array([cost]),
-            np.array([-1]),
-            np.array([budget]),
+            statement.relabelled(labels, targets)[None, :], np.array([cost]), np.array([-1]), np.array([budget])
         )
         found = Walk(replace(statement, allowed=may), self._machine).prove(claims, start, over=lambda visited: False)
         return not found.contradictions and not found.undecided
@@ -252,7 +258,9 @@ class Pair:
     budget : int
     """
 
-    def __init__(self, statement: Statement, classes: tuple[int, int], regions: list[Region], left: Bool, budget: int) -> None:
+    def __init__(
+        self, statement: Statement, classes: tuple[int, int], regions: list[Region], left: Bool, budget: int
+    ) -> None:
         self._statement, self.classes, self.regions, self.left, self.budget = statement, classes, regions, left, budget
         source = statement.codes
         self._toggles = np.zeros((statement.m, 3, 2), dtype=bool)
@@ -287,7 +295,9 @@ class Pair:
             possible = self.regions[k].possible
             self.left &= np.where(self._toggles[:, :, k], possible[:, FLIPPED, None], possible[:, KEPT, None])
 
-    def margins(self, rows: tuple[tuple[Whole, int], tuple[Whole, int]], betas: tuple[Values, Values]) -> tuple[bool, Bool]:
+    def margins(
+        self, rows: tuple[tuple[Whole, int], tuple[Whole, int]], betas: tuple[Values, Values]
+    ) -> tuple[bool, Bool]:
         """Whether the margin is positive for all relabellings that are left; and (m, 3) for all with one move."""
         mus = [
             region.multiplied(beta[None, :], row[0][:, None], row[1])
@@ -299,10 +309,10 @@ class Pair:
             for region, mu in zip(self.regions, mus, strict=True)
         ]
         keep = sides[OWN][KEPT] + sides[RIVAL][KEPT]
-        values = sum(
+        values: Whole = sum(
             np.where(self._toggles[:, :, k], sides[k][FLIPPED][:, None], sides[k][KEPT][:, None]) for k in (OWN, RIVAL)
         )
-        may_keep, may_move = self.may_keep, self.left.any(axis=1)
+        may_keep, may_move = self.may_keep, np.asarray(self.left.any(axis=1))
         best = np.array([min(values[i][self.left[i]], default=0) for i in range(len(keep))], dtype=object)
         # Column 0: everything that is left. The others: what contains one given move.
         position, move = np.nonzero(self.left)
@@ -313,7 +323,12 @@ class Pair:
         keeps[position, np.arange(1, K)] = False
         costs = np.where(may_move, self._statement.costs, self.budget + 1)
         bounds, nothing = separable_bound(
-            costs, self.budget, np.repeat(keep[:, None], K, axis=1), moved, keeps, np.repeat(may_move[:, None], K, axis=1)
+            costs,
+            self.budget,
+            np.repeat(keep[:, None], K, axis=1),
+            moved,
+            keeps,
+            np.repeat(may_move[:, None], K, axis=1),
         )
         positive = (bounds > 0).astype(bool) | nothing
         with_move = np.zeros(self.left.shape, dtype=bool)
@@ -391,14 +406,16 @@ class _Place:
     def exclude(self, step: Excluded) -> None:
         """Take out what the multipliers of a step exclude."""
         statement, trees = self.trees._statement, self.trees
-        within = (step.nodes >= 0) & (step.nodes < statement.n) & (step.rivals >= 0) & (step.rivals < statement.K)
-        regions = {c: self._region(c) for c in ([1] if statement.K == 2 else range(statement.K))}
+        within = (
+            (step.nodes >= 0) & (step.nodes < statement.n) & (step.rivals >= 0) & (step.rivals < statement.n_classes)
+        )
+        regions = {c: self._region(c) for c in ([1] if statement.n_classes == 2 else range(statement.n_classes))}
         for k in np.flatnonzero(within).tolist():
             t, rival = int(step.nodes[k]), int(step.rivals[k])
             own = int(trees._predicted[t])
-            if own == TIED or own == rival:
+            if own in (TIED, rival):
                 continue
-            if statement.K == 2:
+            if statement.n_classes == 2:
                 region = regions[1]
                 if region is not None:
                     row = trees.row(t, 1 if own == 1 else -1)

@@ -190,7 +190,12 @@ class _Checker:
     """One verification, step by step."""
 
     def __init__(
-        self, cert: Certificate, statement: Statement, machine: Machine, out: Verification, report: Callable[[str], None]
+        self,
+        cert: Certificate,
+        statement: Statement,
+        machine: Machine,
+        out: Verification,
+        report: Callable[[str], None],
     ) -> None:
         self._cert, self._statement, self._machine, self._out, self._report = cert, statement, machine, out, report
         self._walk = Walk(statement, machine)
@@ -211,7 +216,7 @@ class _Checker:
         )
         for t in np.flatnonzero(yes & (cert.radius_upper == 0)).tolist():
             own = int(self._predicted[t])
-            ahead = [walk.compare(statement.codes, t, own, c) for c in range(statement.K) if c != own]
+            ahead = [walk.compare(statement.codes, t, own, c) for c in range(statement.n_classes) if c != own]
             if None not in ahead and min(a for a in ahead if a is not None) == 0:
                 self._predicted[t] = TIED
         far = [t for t in range(statement.n) if not self._shown_rightly(t, models)]
@@ -225,7 +230,11 @@ class _Checker:
     def _shown_rightly(self, t: int, models: list[Trained]) -> bool:
         """Whether the clean scores of one node are close to those that the certificate shows."""
         cert, statement, machine = self._cert, self._statement, self._machine
-        shown = cert.decision_values[t] if cert.decision_values.ndim == 2 else [-cert.decision_values[t], cert.decision_values[t]]
+        shown = (
+            cert.decision_values[t]
+            if cert.decision_values.ndim == 2
+            else [-cert.decision_values[t], cert.decision_values[t]]
+        )
         close = SCORE_TOLERANCE * 2.0 * statement.C * float(np.abs(statement.K_test[t]).sum()) + 1e-290
         for c, one in enumerate(models):
             score, error = machine.shown(np.array([one.value[0, t], one.error[0, t]], dtype=object))
@@ -262,7 +271,9 @@ class _Checker:
             elif cert.radius_upper[t] > 0 and not self._takes_over(codes[k], models, k, t):
                 self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
         if self._out.accepted:
-            self._out.add("witnesses", Status.PROVED, f"{claimed.size} attacks on single nodes, by training from scratch")
+            self._out.add(
+                "witnesses", Status.PROVED, f"{claimed.size} attacks on single nodes, by training from scratch"
+            )
 
     def attacks_of_curve(self) -> None:
         """The attacks behind the lower curve."""
@@ -287,6 +298,9 @@ class _Checker:
         if np.any(lower > statement.budget + 1):
             self._wrong("radii", "a radius is claimed beyond the largest budget")
             return
+        if np.any(np.diff(most) < 0) or np.any(np.diff(cert.collective_lower) < 0):
+            self._wrong("curve", "a larger budget is said to change fewer nodes")
+            return
         proved = np.minimum(lower, 1)
         ways: list[str] = []
         if isinstance(self._machine, Linear):
@@ -309,7 +323,7 @@ class _Checker:
         claims = Claims(
             predicted=self._predicted,
             reach=np.where(open_radii, lower - 1, -1),
-            most=np.where(open_curve, np.minimum.accumulate(most[::-1])[::-1], statement.n),
+            most=np.minimum.accumulate(np.where(open_curve, most, statement.n)[::-1])[::-1],
         )
         self._by_walking(claims, share, rng, time_limit, (ways, trees.used))
 
@@ -345,7 +359,9 @@ class _Checker:
         if status is Status.NOT_CHECKED:
             how = f"{how}; {found.undecided} comparisons or parts of the walk are open"
         text = self._radii_text(self._cert.radius_lower, [*ways, f"{int(radii.sum())} by {how}"])
-        out.add("radii", status if radii.any() else Status.PROVED, text if radii.any() else self._radii_text(radii, ways))
+        out.add(
+            "radii", status if radii.any() else Status.PROVED, text if radii.any() else self._radii_text(radii, ways)
+        )
         out.add("curve", status if curve.any() else Status.PROVED, how if curve.any() else self._curve_text(tree_text))
 
     @staticmethod
@@ -370,8 +386,11 @@ class _Checker:
         own, new = int(self._predicted[t]), int(self._cert.new_classes[t])
         if new in (-1, own):
             return False
-        for c in range(self._statement.K):
-            ahead, doubt = models[new].value[k, t] - models[c].value[k, t], models[new].error[k, t] + models[c].error[k, t]
+        for c in range(self._statement.n_classes):
+            ahead, doubt = (
+                models[new].value[k, t] - models[c].value[k, t],
+                models[new].error[k, t] + models[c].error[k, t],
+            )
             if c not in (new, own) and ahead <= doubt and (self._walk.compare(codes, t, new, c) or 0) < 0:
                 return False
         return True

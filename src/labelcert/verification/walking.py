@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from labelcert.arrays import Bool, Int
+from labelcert.verification.arithmetic import Whole
 from labelcert.verification.machines import Machine, Trained
 from labelcert.verification.statement import Statement
 
@@ -103,14 +104,14 @@ class Walk:
 
     def __init__(self, statement: Statement, machine: Machine) -> None:
         self._statement, self._machine = statement, machine
-        self._batch = max(1, WORK_IN_ONE_BATCH // (statement.K * statement.m * max(statement.m, statement.n)))
-        self._exact: dict[bytes, tuple[object, int] | None] = {}
+        self._batch = max(1, WORK_IN_ONE_BATCH // (statement.n_classes * statement.m * max(statement.m, statement.n)))
+        self._exact: dict[bytes, tuple[Whole, int] | None] = {}
 
     # -- single relabellings -----------------------------------------------------------------------------------------
 
     def trained(self, codes: Int) -> list[Trained]:
         """The models of all classes, for (N, m) labellings."""
-        K = self._statement.K
+        K = self._statement.n_classes
         Y = np.stack([np.where(codes == c, 1.0, -1.0) for c in range(K)])
         sign = Y[..., 0]  # a model and its negative are trained once
         distinct, where = np.unique((Y * sign[..., None]).reshape(-1, codes.shape[1]), axis=0, return_inverse=True)
@@ -142,21 +143,22 @@ class Walk:
             doubtful[c] = rival & ~(distance > doubt).astype(bool)
         decided = np.ones(own.shape, dtype=bool)
         for k, t in np.argwhere(doubtful.any(axis=0) & ~yes):
-            ahead = [self.compare(codes[k], int(t), int(predicted[t]), int(c)) for c in np.flatnonzero(doubtful[:, k, t])]
+            ahead = [
+                self.compare(codes[k], int(t), int(predicted[t]), int(c)) for c in np.flatnonzero(doubtful[:, k, t])
+            ]
             yes[k, t] = any(sign is not None and sign <= 0 for sign in ahead)
             decided[k, t] = yes[k, t] or None not in ahead
         return yes, decided
 
     def compare(self, codes: Int, t: int, own: int, rival: int) -> int | None:
         """Sign of one class's score minus that of another, solved exactly; None where that is out of reach."""
-        solved = [self._solved(codes, c) for c in (own, rival)]
-        if solved[0] is None or solved[1] is None:
+        mine, other = self._solved(codes, own), self._solved(codes, rival)
+        if mine is None or other is None:
             return None
-        (a, b), (c, d) = solved
-        difference = int(a[t]) * int(d) - int(c[t]) * int(b)  # type: ignore[index]
+        difference = int(mine[0][t]) * other[1] - int(other[0][t]) * mine[1]
         return (difference > 0) - (difference < 0)
 
-    def _solved(self, codes: Int, c: int) -> tuple[object, int] | None:
+    def _solved(self, codes: Int, c: int) -> tuple[Whole, int] | None:
         y = np.where(codes == c, 1.0, -1.0)
         key = y.astype(np.int8).tobytes()
         if key not in self._exact:
@@ -247,7 +249,7 @@ class Walk:
         further = int((states.until - states.cost).max(initial=0))
         if further <= 0:
             return states[np.zeros(states.cost.size, dtype=bool)]
-        movable = statement.allowed.any(axis=1)
+        movable: Bool = np.asarray(statement.allowed.any(axis=1))
         later = movable[None, :] & (np.arange(statement.m)[None, :] > states.last[:, None])
         cheapest = int(statement.costs[movable].min(initial=further + 1))
         safe = np.ones((states.cost.size, statement.n, further), dtype=bool)  # at 1, 2, ... beyond the state's cost
@@ -256,7 +258,7 @@ class Walk:
         for own in np.unique(claims.predicted[claims.predicted != TIED]).tolist():
             nodes = np.flatnonzero(claims.predicted == own)
             down = machine.drop(models[own], 1)[:, nodes]
-            for rival in [c for c in range(statement.K) if c != own]:
+            for rival in [c for c in range(statement.n_classes) if c != own]:
                 gains = np.where(later[:, None, :], down + machine.drop(models[rival], -1)[:, nodes], 0)
                 gains = -np.sort(-gains, axis=2)[:, :, : max(1, int(flips[-1]))]
                 total = np.concatenate([np.zeros_like(gains[:, :, :1]), np.cumsum(gains, axis=2)], axis=2)
@@ -290,7 +292,9 @@ class Walk:
                 found.append(States(codes, cost, np.full(cost.size, i), states.until[rows]))
         if not found:
             return states[:0]
-        all_ = States(*(np.concatenate([getattr(one, name) for one in found]) for name in ("codes", "cost", "last", "until")))
+        all_ = States(
+            *(np.concatenate([getattr(one, name) for one in found]) for name in ("codes", "cost", "last", "until"))
+        )
         if statement.caps.size:
             flips = all_.codes != statement.codes
             all_ = all_[np.array([statement.within_caps(np.flatnonzero(row)) for row in flips], dtype=bool)]

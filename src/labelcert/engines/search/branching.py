@@ -128,9 +128,10 @@ def decide_node(
         if control.over():
             return UNDECIDED
         here, tree = stack.pop()
-        left, tree.steps = relaxation.narrow(
+        left, steps = relaxation.narrow(
             problem, here, row, rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE, over=control.over
         )
+        tree.steps.extend(steps)
         effort.subtrees += 1
         part = Part.within(problem, left)
         if part is None:
@@ -154,7 +155,7 @@ def decide_node(
 
 
 def branches(problem: Problem, ranges: Ranges, part: Part, row: Float) -> tuple[int, dict[int, Ranges]]:
-    """A label, and the two halves of a subtree by what it becomes; the flipped one comes last, and is searched first."""
+    """A label, and the halves of a subtree by what it becomes; the flipped one comes last, and is searched first."""
     nothing = np.zeros_like(row)
     program, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
     labels = problem.adversary.labels[part.free]

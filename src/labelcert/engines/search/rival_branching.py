@@ -99,8 +99,7 @@ def _settle(question: Question, part: Part, t: int, control: Control) -> Judgeme
 
 
 def _branches(pair: Pair, part: Part, row: Float) -> tuple[int, dict[int, Pair]]:
-    """A label, and the parts of a subtree by what it becomes; the most promising one comes last, and is searched first.
-    """
+    """A label, and the parts of a subtree by what it becomes, the most promising one last (it is searched first)."""
     own, rival = (
         multipliers(p, sign * row, _prices(p, r, sign * row))
         for p, r, sign in zip(pair.parts, pair.ranges, (1.0, -1.0), strict=True)
