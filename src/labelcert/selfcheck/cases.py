@@ -48,7 +48,7 @@ def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int,
     """All sets of flips that the threat allows, read from its definition."""
     threat = case.threat
     candidates = [i for i, targets in enumerate(admissible_targets(case)) if targets]
-    for size in range(len(candidates) + 1):
+    for size in range(min(len(candidates), budget) + 1):  # a label costs at least 1
         for flips in itertools.combinations(candidates, size):
             if sum(costs[i] for i in flips) > budget:
                 continue
