@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, Stop
 from labelcert.engines.registry import AUTO, ENGINES
-from labelcert.engines.search import MilpWarning
+from labelcert.engines.search import MilpWarning, branching, rival_branching
+from labelcert.problem.validation import check_workers
+from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case
 
-SECONDS_PER_PROGRAM = 2.0
-"""Limit of a solver for one node and budget; what it leaves open is no contradiction."""
+SECONDS = 0.1
+"""Limit of one search for one problem; what it leaves open is no contradiction."""
 
-LARGEST_PAPER_PROGRAM = 15
-"""The paper's program with more labels than this, times the number of models, is not asked."""
+LEAVES = (1, 10)
+"""Attacks in a leaf of branch and bound where it has to branch on small problems, too."""
 
 
 def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False, **options: Any) -> list[str]:
@@ -30,6 +38,8 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
         Intervals that contain the truth are no contradiction: for engines that search.
     """
     cert = case.certify(engine, **options)
+    if cert.run.stopped is Stop.INTERRUPTED:
+        raise KeyboardInterrupt  # whoever pressed Ctrl-C means the whole check, not this certificate
     wrong = []
     for t in range(cert.n_test):
         wrong += [f"node {t}: {line}" for line in _about_node(cert, truth, t, may_be_open)]
@@ -85,38 +95,125 @@ def engines_for(case: Case, *, searching: bool = False) -> list[str]:
     return names if searching else [AUTO, *names]
 
 
-def check(case: Case, *, milp: bool = False, **options: Any) -> list[str]:
+def check(case: Case, *, milp: bool = False, seconds: float = SECONDS, **options: Any) -> list[str]:
     """Everything in any engine's certificate of a case that contradicts brute force.
 
     Parameters
     ----------
     milp : bool
-        Ask the engines that search, too; they may leave something open.
+        Ask the engines that search, too; they may leave something open. Branch and bound is asked twice: as it is,
+        where a small problem is a single leaf, and with leaves so small that it has to branch.
+    seconds : float
+        Time limit of each search.
     """
     truth = brute_force(case)
     wrong = [line for engine in engines_for(case) for line in compare(case, truth, engine, workers=1, **options)]
     if not milp:
         return wrong
-    models = np.unique(case.labels).size - 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MilpWarning)
-        limits = {"node_time_limit": SECONDS_PER_PROGRAM, **options}
+        limits = {"time_limit": seconds, "workers": 1, **options}
         for engine in engines_for(case, searching=True):
-            if ENGINES[engine].capabilities.continues or models * case.labels.size <= LARGEST_PAPER_PROGRAM:
-                wrong += compare(case, truth, engine, may_be_open=True, workers=1, **limits)
+            wrong += compare(case, truth, engine, may_be_open=True, **limits)
+            if ENGINES[engine].capabilities.continues:
+                leaf = LEAVES[case.labels.size % len(LEAVES)]
+                with _leaves_of(leaf):
+                    found = compare(case, truth, engine, may_be_open=True, **limits)
+                wrong += [f"leaves of {leaf}, {line}" for line in found]
     return wrong
+
+
+@contextmanager
+def _leaves_of(attacks: int) -> Iterator[None]:
+    """Branch and bound meanwhile retrains subtrees of at most so many attacks, and branches on all others."""
+    before = branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS
+    branching.LEAF_SETS = rival_branching.LEAF_RELABELLINGS = attacks
+    try:
+        yield
+    finally:
+        branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS = before
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found.
+
+    Attributes
+    ----------
+    problems : int
+        How many were compared.
+    wrong : list of str
+        Every contradiction, with the seed and the number of its problem.
+    interrupted : bool
+        Ctrl-C ended it early.
+    """
+
+    problems: int
+    wrong: list[str]
+    interrupted: bool = False
 
 
 def run(
-    problems: int, seed: int, *, largest: int = 8, report: Callable[[float, float], None] = lambda a, b: None
-) -> list[str]:
-    """Compare all engines with brute force on random problems; returns every contradiction found.
+    problems: int,
+    seed: int,
+    *,
+    first: int = 0,
+    largest: int = 8,
+    seconds: float = SECONDS,
+    workers: int | None = None,
+    report: Report = lambda done, total: None,
+) -> Outcome:
+    """Compare all engines with brute force on random problems.
 
-    Every fifth problem goes to the engines that search, too.
+    A problem depends on the seed and its number alone: ``first=k, problems=1`` is problem ``k`` again.
+
+    Parameters
+    ----------
+    problems, seed : int
+    first : int
+        Number of the first problem.
+    largest : int
+        Largest number of labels, but for the ill-conditioned kernels.
+    seconds : float
+        Time limit of each search. Engines that do not search have none.
+    workers : int, optional
+        Processes; all cores by default.
+    report : callable
+        ``report(done, total)``, called after each problem.
     """
-    wrong: list[str] = []
-    for k in range(problems):
-        rng = np.random.default_rng([seed, k])
-        wrong += [f"problem {k}: {line}" for line in check(nasty_case(rng, k, largest), milp=k % 5 == 0)]
-        report(k + 1, problems)
-    return wrong
+    work = partial(_problem, seed=seed, largest=largest, seconds=seconds)
+    done, wrong = 0, list[str]()
+    try:
+        for found in _in_order(work, range(first, first + problems), min(check_workers(workers), problems)):
+            done += 1
+            wrong += found
+            report(done, problems)
+    except KeyboardInterrupt:
+        return Outcome(done, wrong, interrupted=True)
+    return Outcome(done, wrong)
+
+
+def _problem(k: int, *, seed: int, largest: int, seconds: float) -> list[str]:
+    """Every contradiction in one problem; an engine that raises contradicts itself."""
+    try:
+        found = check(nasty_case(np.random.default_rng([seed, k]), k, largest), milp=True, seconds=seconds)
+    except Exception as error:
+        found = [f"raises {type(error).__name__}: {error}"]
+    return [f"seed {seed}, problem {k}: {line}" for line in found]
+
+
+def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) -> Iterator[list[str]]:
+    """The results of all problems in their order, from this process or from several."""
+    if workers <= 1:
+        yield from map(work, numbers)
+        return
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=spawned, initializer=_leave_interrupts_to_the_parent) as pool:
+        try:
+            yield from pool.map(work, numbers)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
