@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ class Case:
 
     def build(self) -> Problem:
         """The validated problem."""
+        return self._built
+
+    @cached_property
+    def _built(self) -> Problem:
         return Problem.build(**self._arguments)
 
     def certify(self, engine: str, **options: Any) -> Certificate:

@@ -22,7 +22,7 @@ from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case
 
-SECONDS = 0.1
+SECONDS = 0.05
 """Limit of one search for one problem; what it leaves open is no contradiction."""
 
 LEAVES = (1, 10)
