@@ -75,7 +75,7 @@ def _small(rng: np.random.Generator, shape: tuple[int, ...]) -> Float:
     """Numbers from 1e-11 to 1e-6 of either sign, and zeros."""
     size = 10.0 ** rng.uniform(-11, -6, shape)
     if rng.random() < 0.5:  # few digits: exact ties are then possible
-        size = 2.0 ** np.round(np.log2(size))
+        size = np.exp2(np.round(np.log2(size)))
     return size * rng.choice([-1.0, 0.0, 1.0, 1.0], shape)
 
 
