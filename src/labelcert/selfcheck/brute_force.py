@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -106,18 +107,26 @@ class _Models:
     def relaxed_radius(self, t: int, c: int, budget: int) -> tuple[int, int]:
         """The least budget at which the scores of two classes can meet, and the least at which they come close.
 
-        Close is what rounding may hide: a little of the largest score, and very little of the largest score that the
-        cap admits, since sums that cancel are no more accurate than their terms.
+        Close is what rounding may hide: with rows brought to one scale, a little of the largest score of any node, and
+        very little of the largest score that the cap admits, since sums that cancel are no more accurate than their
+        terms.
         """
         problem = self._problem
-        row = sum((abs(exactly(v)) for v in problem.K_test[t].tolist()), fmpq(0))
-        largest = max(abs(p[t]) for p in self._trained.values())
-        close = largest / 10**5 + 2 * problem.m * exactly(problem.C) * row / 10**12
+        close = self._scales[t] * (self._largest / 10**5 + 2 * problem.m * exactly(problem.C) / 10**12)
         low = self._extremes(t, [c], budget, min)
         high = self._extremes(t, [r for r in range(len(self.classes)) if r != c], budget, max)
         budgets = range(budget + 1)
         meet = next((b for b in budgets if low[b] <= high[b]), budget + 1)
         return meet, next((b for b in budgets if low[b] - high[b] <= close), budget + 1)
+
+    @cached_property
+    def _scales(self) -> list[fmpq]:
+        return [sum(map(abs, map(exactly, row)), fmpq(0)) for row in self._problem.K_test.tolist()]
+
+    @cached_property
+    def _largest(self) -> fmpq:
+        nodes = [t for t, scale in enumerate(self._scales) if scale > 0]
+        return max((abs(p[t]) / self._scales[t] for p in self._trained.values() for t in nodes), default=fmpq(0))
 
     def _extremes(self, t: int, classes: list[int], budget: int, pick: Callable[..., fmpq]) -> list[fmpq]:
         """The least (or largest) score of a node by some classes, within each budget."""
