@@ -25,6 +25,9 @@ from labelcert.selfcheck.cases import Case, nasty_case
 SECONDS = 0.05
 """Limit of one search for one problem; what it leaves open is no contradiction."""
 
+WORTH_A_PROCESS = 20
+"""Another process pays for so many problems more: its start takes about as long."""
+
 LEAVES = (1, 10)
 """Attacks in a leaf of branch and bound where it has to branch on small problems, too."""
 
@@ -177,14 +180,16 @@ def run(
     seconds : float
         Time limit of each search. Engines that do not search have none.
     workers : int, optional
-        Processes; all cores by default.
+        Processes at the most; all cores by default. The outcome does not depend on them, but for what searches that run
+        out of time leave open.
     report : callable
         ``report(done, total)``, called after each problem.
     """
     work = partial(_problem, seed=seed, largest=largest, seconds=seconds)
+    processes = min(check_workers(workers), 1 + problems // WORTH_A_PROCESS)
     done, wrong = 0, list[str]()
     try:
-        for found in _in_order(work, range(first, first + problems), min(check_workers(workers), problems)):
+        for found in _in_order(work, range(first, first + problems), processes):
             done += 1
             wrong += found
             report(done, problems)
