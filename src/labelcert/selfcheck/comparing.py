@@ -168,7 +168,7 @@ def run(
 ) -> Outcome:
     """Compare all engines with brute force on random problems.
 
-    A problem depends on the seed and its number alone: ``first=k, problems=1`` is problem ``k`` again.
+    A problem depends on the seed, its number and ``largest`` alone: ``first=k, problems=1`` is problem ``k`` again.
 
     Parameters
     ----------
