@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,18 @@ def test_an_engine_that_raises_is_a_contradiction(monkeypatch: pytest.MonkeyPatc
     assert selfcheck.run(2, seed=0, first=4, workers=1).wrong == [
         f"seed 0, problem {k}: raises OverflowError: too large" for k in (4, 5)
     ]
+
+
+def test_a_proof_that_the_final_check_withdraws_is_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Case.certify
+
+    def certify(case: Case, engine: str, **options: Any) -> Certificate:
+        warnings.warn("withdrawn", RuntimeWarning, stacklevel=1)
+        return honest(case, engine, **options)
+
+    monkeypatch.setattr(Case, "certify", certify)
+    found = selfcheck.run(1, seed=0, workers=1)
+    assert found.wrong == ["seed 0, problem 0: raises RuntimeWarning: withdrawn"]
 
 
 def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
