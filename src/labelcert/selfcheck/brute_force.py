@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import pairwise
 from operator import mul
 from typing import Any
 
 import numpy as np
 from flint import fmpq
 
+from labelcert.arrays import Bool, Int
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
@@ -38,86 +39,126 @@ class Truth:
         The relaxed radius of each node, and a smaller one that leaves room for rounding.
     predicted : list of int or None
         Clean classes, None for a tie.
-    changed_by : dict
-        Which nodes each relabelling, a set of (index, new label), changes; also the new top classes of each node.
+    rows : dict
+        Number of each relabelling, a set of (index, new label).
+    hits : (R, n) array
+        Which nodes each relabelling changes.
+    becomes : (R, K, n) array
+        Which classes, other than the clean one, then have the highest score of each node.
     """
 
     radius: list[int]
     curve: list[int]
     relaxed: list[tuple[int, int]]
     predicted: list[int | None]
-    changed_by: dict[frozenset[tuple[int, Any]], tuple[list[bool], list[set[Any]]]]
+    rows: dict[frozenset[tuple[int, Any]], int]
+    hits: Bool
+    becomes: Bool
+
+    def changed(self, change: dict[int, Any]) -> Bool:
+        """(n,) which nodes a relabelling changes; none, if it is not admissible."""
+        row = self.rows.get(frozenset(change.items()))
+        return np.zeros(self.hits.shape[1], dtype=bool) if row is None else self.hits[row]
+
+    def new_classes(self, change: dict[int, Any], t: int) -> list[int]:
+        """What a node becomes by an admissible relabelling; several classes, if they are tied."""
+        return [int(c) for c in np.flatnonzero(self.becomes[self.rows[frozenset(change.items())], :, t])]
 
 
 def brute_force(case: Case) -> Truth:
     """Train one model per class on every admissible relabelling, exactly."""
     problem = case.build()
-    models = _Models(problem, case)
-    n, K, budget = problem.n_test, len(models.classes), problem.max_flips
-    labels = case.labels.tolist()
-    clean = models.scores(labels, 0)
-    tops = [[c for c in range(K) if clean[c][t] == max(clean[k][t] for k in range(K))] for t in range(n)]
-    predicted = [top[0] if len(top) == 1 else None for top in tops]
-    costs = label_costs(case)
-    radius = [0 if c is None else sum(costs) + 1 for c in predicted]
-    most = [0] * (budget + 1)
-    changed_by = {}
-    for change in relabellings(case, costs, budget):
-        cost = sum(costs[i] for i in change)
-        p = models.scores([change.get(i, label) for i, label in enumerate(labels)], cost)
-        hits: list[bool] = []
-        news: list[set[Any]] = []
-        for t, c in enumerate(predicted):
-            high = max(p[r][t] for r in range(K) if r != c)
-            hits.append(c is None or bool(high >= p[c][t]))
-            news.append({models.classes[r] for r in range(K) if r != c and p[r][t] == high} if hits[-1] else set())
-            if hits[-1]:
-                radius[t] = min(radius[t], cost)
-        changed_by[frozenset(change.items())] = hits, news
-        most[cost] = max(most[cost], sum(hits))
-    relaxed = [
-        (budget + 1, budget + 1) if c is None else models.relaxed_radius(t, c, budget) for t, c in enumerate(predicted)
-    ]
-    curve = [max(most[: b + 1]) for b in range(budget + 1)]
-    return Truth(radius=radius, curve=curve, relaxed=relaxed, predicted=predicted, changed_by=changed_by)
+    budget, n, labels, costs = problem.max_flips, problem.n_test, case.labels.tolist(), label_costs(case)
+    changes = list(relabellings(case, costs, budget))  # the clean labels come first
+    models = _Models(problem, sorted(set(labels)))
+    models.train([[change.get(i, label) for i, label in enumerate(labels)] for change in changes])
+    p, cost = models.ranks, np.array([sum(costs[i] for i in change) for change in changes])
+    tops = p[0] == p[0].max(axis=0)
+    predicted = [int(top.argmax()) if top.sum() == 1 else None for top in tops.T]
+    rivals, own = p.copy(), np.full((len(changes), n), -1)
+    for t, c in enumerate(predicted):
+        if c is not None:
+            own[:, t], rivals[:, c, t] = p[:, c, t], -1
+    high = rivals.max(axis=1)
+    hits = high >= own
+    curve = [int(hits[cost <= b].sum(axis=1).max()) for b in range(budget + 1)]
+    return Truth(
+        radius=[int(cost[hits[:, t]].min(initial=sum(costs) + 1)) for t in range(n)],
+        curve=curve,
+        relaxed=[
+            (budget + 1, budget + 1) if c is None else models.relaxed_radius(t, c, cost)
+            for t, c in enumerate(predicted)
+        ],
+        predicted=predicted,
+        rows={frozenset(change.items()): row for row, change in enumerate(changes)},
+        hits=hits,
+        becomes=rivals == high[:, None],
+    )
 
 
 class _Models:
-    """The models of all classes; each is trained once on each of its labellings."""
+    """One model per class, each trained once on each of its labellings."""
 
-    def __init__(self, problem: Problem, case: Case) -> None:
-        self._problem = problem
-        self._train = trainer(problem)
-        self._trained: dict[Signed, list[fmpq]] = {}
-        self.classes = sorted(set(case.labels.tolist()))
-        self._cheapest: list[dict[Signed, int]] = [{} for _ in self.classes]
+    def __init__(self, problem: Problem, classes: list[Any]) -> None:
+        self._problem, self._classes = problem, classes
+        self._number: dict[Signed, int] = {}
+        self._scores: list[list[fmpq]] = []
+        self._used = np.zeros((0, len(classes)), dtype=np.int64)
 
-    def scores(self, labels: list[Any], cost: int) -> list[list[fmpq]]:
-        """Scores of all test nodes, class by class, after a relabelling of some cost."""
-        out = []
-        for c, seen in zip(self.classes, self._cheapest, strict=True):
-            y = tuple([1 if label == c else -1 for label in labels])
-            seen[y] = min(seen.get(y, cost), cost)
-            if y not in self._trained:
-                self._trained[y] = p = self._train(y)
-                self._trained[tuple([-v for v in y])] = [-v for v in p]
-            out.append(self._trained[y])
-        return out
+    def train(self, relabelled: list[list[Any]]) -> None:
+        """Train all models on every one of these labels."""
+        learn = trainer(self._problem)
 
-    def relaxed_radius(self, t: int, c: int, budget: int) -> tuple[int, int]:
+        def number(y: Signed) -> int:
+            if y not in self._number:
+                p = learn(y)
+                for signed, scores in ((y, p), (tuple([-v for v in y]), [-v for v in p])):
+                    self._number[signed] = len(self._scores)
+                    self._scores.append(scores)
+            return self._number[y]
+
+        self._used = np.array(
+            [[number(tuple([1 if v == c else -1 for v in labels])) for c in self._classes] for labels in relabelled]
+        )
+
+    @cached_property
+    def ranks(self) -> Int:
+        """(R, K, n) scores of all classes after each relabelling, as their places among all scores of the node."""
+        places = np.empty((len(self._scores), self._problem.n_test), dtype=np.int64)
+        for t in range(self._problem.n_test):
+            values = [p[t] for p in self._scores]
+            rounded = [int(v.p) / int(v.q) for v in values]
+            # Few exact comparisons are left to the second sort, since the first one gets nearly everything right.
+            order = sorted(sorted(range(len(values)), key=rounded.__getitem__), key=values.__getitem__)
+            higher = [values[i] > values[j] for j, i in pairwise(order)]
+            places[order, t] = np.cumsum([0, *higher])
+        return places[self._used]
+
+    def relaxed_radius(self, t: int, c: int, cost: Int) -> tuple[int, int]:
         """The least budget at which the scores of two classes can meet, and the least at which they come close.
 
         Close is what rounding may hide: with rows brought to one scale, a little of the largest score of any node, and
         very little of the largest score that the cap admits, since sums that cancel are no more accurate than their
         terms.
+
+        Parameters
+        ----------
+        t, c : int
+            A node and its clean class.
+        cost : (R,) array
+            What each relabelling costs.
         """
         problem = self._problem
         close = self._scales[t] * (self._largest / 10**5 + 2 * problem.m * exactly(problem.C) / 10**12)
-        low = self._extremes(t, [c], budget, min)
-        high = self._extremes(t, [r for r in range(len(self.classes)) if r != c], budget, max)
-        budgets = range(budget + 1)
-        meet = next((b for b in budgets if low[b] <= high[b]), budget + 1)
-        return meet, next((b for b in budgets if low[b] - high[b] <= close), budget + 1)
+        others = [r for r in range(len(self._classes)) if r != c]
+        meet = near = problem.max_flips + 1
+        for b in range(problem.max_flips, -1, -1):
+            within, used = self.ranks[cost <= b, :, t], self._used[cost <= b]
+            low = self._scores[used[within[:, c].argmin(), c]][t]
+            high = self._scores[used[:, others].flat[within[:, others].argmax()]][t]
+            meet = b if low <= high else meet
+            near = b if low - high <= close else near
+        return meet, near
 
     @cached_property
     def _scales(self) -> list[fmpq]:
@@ -126,16 +167,7 @@ class _Models:
     @cached_property
     def _largest(self) -> fmpq:
         nodes = [t for t, scale in enumerate(self._scales) if scale > 0]
-        return max((abs(p[t]) / self._scales[t] for p in self._trained.values() for t in nodes), default=fmpq(0))
-
-    def _extremes(self, t: int, classes: list[int], budget: int, pick: Callable[..., fmpq]) -> list[fmpq]:
-        """The least (or largest) score of a node by some classes, within each budget."""
-        best: dict[int, fmpq] = {}
-        for c in classes:
-            for y, cost in self._cheapest[c].items():
-                value = self._trained[y][t]
-                best[cost] = pick(best.get(cost, value), value)
-        return list(accumulate((best.get(b, best[0]) for b in range(budget + 1)), pick))
+        return max((abs(p[t]) / self._scales[t] for p in self._scores for t in nodes), default=fmpq(0))
 
 
 def exactly(value: float) -> fmpq:
