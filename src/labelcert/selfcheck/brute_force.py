@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
-from labelcert.arrays import Bool, Int
+from labelcert.arrays import Bool, Float, Int
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
-from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
+from labelcert.svm.exact import ExactRidge, ExactSVM
 from labelcert.svm.pivoting import new_scratch, settle
 from labelcert.svm.training import loose_machine
 
@@ -181,10 +181,23 @@ def exactly(value: float) -> fmpq:
     return fmpq(*value.as_integer_ratio())
 
 
+def whole_numbers(A: Float) -> tuple[list[list[int]], int]:
+    """Integers ``N`` and a shift with ``A = N / 2**shift``; on its own, so that the solver's are checked, too.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([[0.5, -3.0]]))
+    ([[1, -6]], 1)
+    """
+    ratios = [[value.as_integer_ratio() for value in row] for row in A.tolist()]
+    shift = max(below.bit_length() - 1 for row in ratios for _, below in row)
+    return [[above * ((1 << shift) // below) for above, below in row] for row in ratios], shift
+
+
 def trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
     """From labels (±1) to the scores of all test nodes (those of the square loss up to one positive factor)."""
-    rows, digits = to_integers(problem.K_test)
-    Q, shift = to_integers(problem.K_train)
+    rows, digits = whole_numbers(problem.K_test)
+    Q, shift = whole_numbers(problem.K_train)
     C = Fraction(problem.C)
 
     if problem.loss == "square":
