@@ -72,7 +72,11 @@ def test_errors_are_one_line_with_exit_codes(tmp_path: Path) -> None:
 def test_selfcheck_command() -> None:
     result = run("selfcheck", "--problems", "5", "--largest", "5")
     assert result.returncode == 0
-    assert "0 contradictions" in result.stdout
+    assert result.stdout == "5 problems, every engine against brute force: 0 contradictions\n"
+    alone = run("selfcheck", "--problems", "2", "--largest", "4", "--seed", "3", "--first", "17", "--workers", "2")
+    assert alone.returncode == 0
+    assert alone.stdout.startswith("2 problems")
+    assert run("selfcheck", "--workers", "0").returncode == 2
 
 
 def test_karate_end_to_end_when_piped(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""No engine contradicts brute force in rational arithmetic. The long run: ``labelcert selfcheck --problems 5000``."""
+"""No engine contradicts brute force in rational arithmetic. The long run: ``labelcert selfcheck --problems 50000``."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from tests.helpers.strategies import cases
 
 from labelcert import Threat, selfcheck
 from labelcert.selfcheck import Case
-from labelcert.selfcheck.cases import KERNELS, hard_case, random_case, random_classes_case
+from labelcert.selfcheck.cases import hard_case, random_case, random_classes_case
+from labelcert.selfcheck.kernels import DEGENERATE, TREACHEROUS
 
 
 def agrees(case: Case) -> None:
@@ -29,15 +32,15 @@ def test_more_classes(case: Case) -> None:
     agrees(case)
 
 
-@pytest.mark.parametrize("kind", KERNELS)
-@pytest.mark.parametrize(("make", "size"), [(random_case, 7), (random_classes_case, 7)], ids=["two classes", "more"])
-def test_every_kind_of_kernel_at_full_size(make: object, size: int, kind: str) -> None:
+@pytest.mark.parametrize("kind", DEGENERATE + TREACHEROUS)
+@pytest.mark.parametrize("make", [random_case, random_classes_case], ids=["two classes", "more"])
+def test_every_kind_of_kernel_at_full_size(make: Callable[..., Case], kind: str) -> None:
     found = seed = 0
     while found < 2:
-        case: Case = make(np.random.default_rng([17, seed]))  # type: ignore[operator]
+        case = make(np.random.default_rng([17, seed]), kinds=(kind,))
         seed += 1
-        if case.kind == kind and case.labels.size >= size:
-            agrees(case)
+        if case.labels.size >= 7:
+            assert selfcheck.check(case, milp=True) == []
             found += 1
 
 
@@ -49,11 +52,6 @@ def test_ill_conditioned_kernels(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_ill_conditioned_kernels_with_more_classes(seed: int) -> None:
     agrees(hard_case(np.random.default_rng(seed), classes=3))
-
-
-@pytest.mark.long
-def test_many_random_problems() -> None:
-    assert selfcheck.run(3000, seed=1) == []
 
 
 @pytest.mark.long

@@ -10,14 +10,13 @@ from labelcert.prediction import OPEN, TIED, OneVsRest, scoring
 from labelcert.prediction.scoring import Training
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
-from labelcert.selfcheck.brute_force import _trainer
+from labelcert.selfcheck.brute_force import trainer
 
 
 def exact_scores(problem: Problem, codes: np.ndarray) -> list[list[Fraction]]:
-    Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
-    rows = [[Fraction(v) for v in row] for row in problem.K_test.tolist()]
-    train = _trainer(problem, Q, rows)
-    return [train(signs_of(codes, c)) for c in range(problem.n_classes)]
+    train = trainer(problem)
+    scores = [train(tuple(signs_of(codes, c).astype(int).tolist())) for c in range(problem.n_classes)]
+    return [[Fraction(int(v.p), int(v.q)) for v in p] for p in scores]
 
 
 @pytest.mark.parametrize("loss", ["hinge", "square"])

@@ -10,7 +10,7 @@ from tests.helpers.problems import gaussian
 
 from labelcert.prediction.scoring import HingeScorer
 from labelcert.problem import Problem
-from labelcert.selfcheck.brute_force import _scale_to_optimum
+from labelcert.selfcheck.brute_force import is_optimum
 from labelcert.svm import train
 from labelcert.svm.error_bound import bound
 from labelcert.svm.exact import ExactSVM, in_range, is_psd, to_integers
@@ -81,10 +81,11 @@ def test_error_bound_holds_against_exact_scores(seed: int, C: float, degenerate:
     scorer = HingeScorer(problem)
     training = scorer.train(y)
     p, tau = scorer.scores(training), training.tau
-    Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
-    Z = ExactSVM(problem.K_train, C).train(y, np.full(m, CAP, dtype=np.int8))
-    assert Z is not None
-    z = _scale_to_optimum(Q, Fraction(C), [int(v) for v in y], [int(v) for v in Z])
+    found = ExactSVM(problem.K_train, C).solution(y, np.full(m, CAP, dtype=np.int8))
+    assert found is not None
+    Z, D = [int(v) for v in found[0]], int(found[1])
+    assert is_optimum(*to_integers(problem.K_train), Fraction(C), tuple(y.astype(int).tolist()), Z, D)
+    z = [Fraction(v, D) for v in Z]
     for t in range(3):
         exact = sum(Fraction(k) * v for k, v in zip(scorer.rows[t].tolist(), z, strict=True))
         assert abs(Fraction(p[t]) - exact) <= Fraction(tau)

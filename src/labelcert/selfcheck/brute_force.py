@@ -1,7 +1,7 @@
 """The truth about small problems: training on every admissible relabelling in rational arithmetic.
 
 That a solution is optimal is not taken from any solver: its optimality conditions are verified in rational numbers,
-and for a convex problem they are a proof.
+and for a convex problem they are a proof. Whole numbers do it: every float64 is one, times a power of two.
 """
 
 from __future__ import annotations
@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from operator import mul
 from typing import Any
 
 import numpy as np
+from flint import fmpq
 
-from labelcert.arrays import Float
+from labelcert.arrays import Bool, Float, Int
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
 from labelcert.svm.exact import ExactRidge, ExactSVM
 from labelcert.svm.pivoting import new_scratch, settle
 from labelcert.svm.training import loose_machine
+
+Signed = tuple[int, ...]
+"""Labels of one class against the rest: 1 and -1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,133 +39,217 @@ class Truth:
         The relaxed radius of each node, and a smaller one that leaves room for rounding.
     predicted : list of int or None
         Clean classes, None for a tie.
-    changed_by : dict
-        Which nodes each relabelling, a set of (index, new label), changes; also the new top classes of each node.
+    rows : dict
+        Number of each relabelling, a set of (index, new label).
+    hits : (R, n) array
+        Which nodes each relabelling changes.
+    becomes : (R, K, n) array
+        Which classes, other than the clean one, then have the highest score of each node.
     """
 
     radius: list[int]
     curve: list[int]
     relaxed: list[tuple[int, int]]
     predicted: list[int | None]
-    changed_by: dict[frozenset[tuple[int, Any]], tuple[list[bool], list[set[Any]]]]
+    rows: dict[frozenset[tuple[int, Any]], int]
+    hits: Bool
+    becomes: Bool
+
+    def changed(self, change: dict[int, Any]) -> Bool:
+        """(n,) which nodes a relabelling changes; none, if it is not admissible."""
+        row = self.rows.get(frozenset(change.items()))
+        return np.zeros(self.hits.shape[1], dtype=bool) if row is None else self.hits[row]
+
+    def new_classes(self, change: dict[int, Any], t: int) -> list[int]:
+        """What a node becomes by an admissible relabelling; several classes, if they are tied."""
+        return [int(c) for c in np.flatnonzero(self.becomes[self.rows[frozenset(change.items())], :, t])]
 
 
 def brute_force(case: Case) -> Truth:
     """Train one model per class on every admissible relabelling, exactly."""
     problem = case.build()
-    Q = [[Fraction(v) for v in row] for row in problem.K_train.tolist()]
-    rows = [[Fraction(v) for v in row] for row in problem.K_test.tolist()]
-    trained: dict[tuple[float, ...], list[Fraction]] = {}
-    train = _trainer(problem, Q, rows)
-    classes = sorted(set(case.labels.tolist()))
-    n, m, K, budget = len(rows), problem.m, len(classes), problem.max_flips
-    C = Fraction(problem.C)
+    budget, n, labels, costs = problem.max_flips, problem.n_test, case.labels.tolist(), label_costs(case)
+    changes = list(relabellings(case, costs, budget))  # the clean labels come first
+    models = _Models(problem, sorted(set(labels)))
+    models.train([[change.get(i, label) for i, label in enumerate(labels)] for change in changes])
+    p, cost = models.ranks, np.array([sum(costs[i] for i in change) for change in changes])
+    tops = p[0] == p[0].max(axis=0)
+    predicted = [int(top.argmax()) if top.sum() == 1 else None for top in tops.T]
+    rivals, own = p.copy(), np.full((len(changes), n), -1)
+    for t, c in enumerate(predicted):
+        if c is not None:
+            own[:, t], rivals[:, c, t] = p[:, c, t], -1
+    high = rivals.max(axis=1)
+    hits = high >= own
+    curve = [int(hits[cost <= b].sum(axis=1).max()) for b in range(budget + 1)]
+    return Truth(
+        radius=[int(cost[hits[:, t]].min(initial=sum(costs) + 1)) for t in range(n)],
+        curve=curve,
+        relaxed=[
+            (budget + 1, budget + 1) if c is None else models.relaxed_radius(t, c, cost)
+            for t, c in enumerate(predicted)
+        ],
+        predicted=predicted,
+        rows={frozenset(change.items()): row for row, change in enumerate(changes)},
+        hits=hits,
+        becomes=rivals == high[:, None],
+    )
 
-    def scores(labels: list[Any]) -> list[list[Fraction]]:
-        out = []
-        for c in classes:
-            y = tuple(1.0 if label == c else -1.0 for label in labels)
-            if y not in trained:
-                opposite = trained.get(tuple(-v for v in y))
-                trained[y] = train(np.array(y)) if opposite is None else [-p for p in opposite]
-            out.append(trained[y])
-        return out
 
-    labels = case.labels.tolist()
-    clean = scores(labels)
-    tops = [[c for c in range(K) if clean[c][t] == max(clean[k][t] for k in range(K))] for t in range(n)]
-    predicted = [top[0] if len(top) == 1 else None for top in tops]
-    costs = label_costs(case)
-    never = sum(costs) + 1
-    radius = [0 if c is None else never for c in predicted]
-    most = [0] * (budget + 1)
-    least = [[[clean[c][t]] * (budget + 1) for t in range(n)] for c in range(K)]
-    largest = [[[clean[c][t]] * (budget + 1) for t in range(n)] for c in range(K)]
-    changed_by = {}
-    for change in relabellings(case, costs, budget):
-        p = scores([change.get(i, label) for i, label in enumerate(labels)])
-        cost = sum(costs[i] for i in change)
-        hits, news = [], []
-        for t, c in enumerate(predicted):
-            high = max(p[r][t] for r in range(K) if r != c)
-            hits.append(True if c is None else high >= p[c][t])
-            news.append({classes[r] for r in range(K) if r != c and p[r][t] == high})
-            if hits[-1]:
-                radius[t] = min(radius[t], cost)
-            for k in range(K):
-                least[k][t][cost] = min(least[k][t][cost], p[k][t])
-                largest[k][t][cost] = max(largest[k][t][cost], p[k][t])
-        changed_by[frozenset(change.items())] = hits, news
-        most[cost] = max(most[cost], sum(hits))
-    relaxed = [
-        (budget + 1, budget + 1)
-        if c is None
-        else _relaxed_radius(
-            [min(least[c][t][: b + 1]) for b in range(budget + 1)],
-            [max(max(largest[r][t][: b + 1]) for r in range(K) if r != c) for b in range(budget + 1)],
-            max(abs(p[t]) for p in trained.values()) / 10**5 + 2 * m * C * sum(map(abs, rows[t])) / 10**12,
+class _Models:
+    """One model per class, each trained once on each of its labellings."""
+
+    def __init__(self, problem: Problem, classes: list[Any]) -> None:
+        self._problem, self._classes = problem, classes
+        self._number: dict[Signed, int] = {}
+        self._scores: list[list[fmpq]] = []
+        self._used = np.zeros((0, len(classes)), dtype=np.int64)
+
+    def train(self, relabelled: list[list[Any]]) -> None:
+        """Train all models on every one of these labels."""
+        learn = trainer(self._problem)
+
+        def number(y: Signed) -> int:
+            if y not in self._number:
+                p = learn(y)
+                for signed, scores in ((y, p), (tuple([-v for v in y]), [-v for v in p])):
+                    self._number[signed] = len(self._scores)
+                    self._scores.append(scores)
+            return self._number[y]
+
+        self._used = np.array(
+            [[number(tuple([1 if v == c else -1 for v in labels])) for c in self._classes] for labels in relabelled]
         )
-        for t, c in enumerate(predicted)
-    ]
-    curve = [max(most[: b + 1]) for b in range(budget + 1)]
-    return Truth(radius=radius, curve=curve, relaxed=relaxed, predicted=predicted, changed_by=changed_by)
+
+    @cached_property
+    def ranks(self) -> Int:
+        """(R, K, n) scores of all classes after each relabelling, as their places among all scores of the node."""
+        places = np.empty((len(self._scores), self._problem.n_test), dtype=np.int64)
+        for t in range(self._problem.n_test):
+            values = [p[t] for p in self._scores]
+            rounded = [int(v.p) / int(v.q) for v in values]
+            # Few exact comparisons are left to the second sort, since the first one gets nearly everything right.
+            order = sorted(sorted(range(len(values)), key=rounded.__getitem__), key=values.__getitem__)
+            higher = [values[i] > values[j] for j, i in pairwise(order)]
+            places[order, t] = np.cumsum([0, *higher])
+        return places[self._used]
+
+    def relaxed_radius(self, t: int, c: int, cost: Int) -> tuple[int, int]:
+        """The least budget at which the scores of two classes can meet, and the least at which they come close.
+
+        Close is what rounding may hide: with rows brought to one scale, a little of the largest score of any node, and
+        very little of the largest score that the cap admits, since sums that cancel are no more accurate than their
+        terms.
+
+        Parameters
+        ----------
+        t, c : int
+            A node and its clean class.
+        cost : (R,) array
+            What each relabelling costs.
+        """
+        problem = self._problem
+        close = self._scales[t] * (self._largest / 10**5 + 2 * problem.m * exactly(problem.C) / 10**12)
+        others = [r for r in range(len(self._classes)) if r != c]
+        meet = near = problem.max_flips + 1
+        for b in range(problem.max_flips, -1, -1):
+            within, used = self.ranks[cost <= b, :, t], self._used[cost <= b]
+            low = self._scores[used[within[:, c].argmin(), c]][t]
+            high = self._scores[used[:, others].flat[within[:, others].argmax()]][t]
+            meet = b if low <= high else meet
+            near = b if low - high <= close else near
+        return meet, near
+
+    @cached_property
+    def _scales(self) -> list[fmpq]:
+        return [sum(map(abs, map(exactly, row)), fmpq(0)) for row in self._problem.K_test.tolist()]
+
+    @cached_property
+    def _largest(self) -> fmpq:
+        nodes = [t for t, scale in enumerate(self._scales) if scale > 0]
+        return max((abs(p[t]) / self._scales[t] for p in self._scores for t in nodes), default=fmpq(0))
 
 
-def _relaxed_radius(low: list[Fraction], high: list[Fraction], close: Fraction) -> tuple[int, int]:
-    """The least budget at which the scores of two classes can meet, and the least at which they come close.
+def exactly(value: float) -> fmpq:
+    """A float64 as the rational number that it is.
 
-    Close is what rounding may hide: a little of the largest score, and very little of the largest score that the cap
-    admits, since sums that cancel are no more accurate than their terms.
+    Examples
+    --------
+    >>> exactly(0.75)
+    3/4
     """
-    budgets = range(len(low))
-    meet = next((b for b in budgets if low[b] <= high[b]), len(low))
-    return meet, next((b for b in budgets if low[b] - high[b] <= close), len(low))
+    return fmpq(*value.as_integer_ratio())
 
 
-def _trainer(
-    problem: Problem, Q: list[list[Fraction]], rows: list[list[Fraction]]
-) -> Callable[[Float], list[Fraction]]:
+def whole_numbers(A: Float) -> tuple[list[list[int]], int]:
+    """Integers ``N`` and a shift with ``A = N / 2**shift``; on its own, so that the solver's are checked, too.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([[0.5, -3.0]]))
+    ([[1, -6]], 1)
+    """
+    ratios = [[value.as_integer_ratio() for value in row] for row in A.tolist()]
+    shift = max(below.bit_length() - 1 for row in ratios for _, below in row)
+    return [[above * ((1 << shift) // below) for above, below in row] for row in ratios], shift
+
+
+def trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
+    """From labels (±1) to the scores of all test nodes (those of the square loss up to one positive factor)."""
+    rows, digits = whole_numbers(problem.K_test)
+    Q, shift = whole_numbers(problem.K_train)
     C = Fraction(problem.C)
-    m = problem.m
+
+    if problem.loss == "square":
+        ridge = ExactRidge(problem.K_train, problem.C)
+        one = C.denominator << shift
+        A = [[2 * C.numerator * v + (one if i == j else 0) for j, v in enumerate(row)] for i, row in enumerate(Q)]
+
+        def ridge_scores(y: Signed) -> list[fmpq]:
+            Z = [int(v) for v in ridge.solve(list(y))]
+            image = [_dot(row, Z) for row in A]
+            factor = image[0] * y[0]
+            if not (factor > 0 and all(v == factor * label for v, label in zip(image, y, strict=True))):
+                raise AssertionError("kernel ridge solution is wrong")
+            return [fmpq(_dot(row, Z) * one, factor << digits) for row in rows]
+
+        return ridge_scores
+
     svm = ExactSVM(problem.K_train, problem.C)
-    ridge = ExactRidge(problem.K_train, problem.C)
     machine = loose_machine(problem.K_train, problem.C)
 
-    def scores(y: Float) -> list[Fraction]:
-        labels = [int(v) for v in y]
-        if problem.loss == "square":
-            direction = [Fraction(int(v)) for v in ridge.solve(labels)]
-            A = [[2 * C * Q[i][j] + (i == j) for j in range(m)] for i in range(m)]
-            image = [_dot(A[i], direction) for i in range(m)]
-            factor = image[0] * labels[0]
-            if not (factor > 0 and all(image[i] == factor * labels[i] for i in range(m))):
-                raise AssertionError("kernel ridge solution is wrong")
-            return [_dot(row, direction) / factor for row in rows]
-        hint = new_scratch(m)
-        settle(machine, hint, y)
-        Z = [int(v) for v in svm.train(y, hint.state, hint.z) or ()]
-        z = _scale_to_optimum(Q, C, labels, Z)
-        return [_dot(row, z) for row in rows]
+    def svm_scores(y: Signed) -> list[fmpq]:
+        signs, hint = np.array(y, dtype=float), new_scratch(problem.m)
+        settle(machine, hint, signs)
+        found = svm.solution(signs, hint.state, hint.z)
+        assert found is not None, "too many labels for brute force"
+        Z, D = [int(v) for v in found[0]], int(found[1])
+        if not is_optimum(Q, shift, C, y, Z, D):
+            raise AssertionError("the SVM's solution violates its optimality conditions")
+        return [fmpq(_dot(row, Z), D << digits) for row in rows]
 
-    return scores
+    return svm_scores
 
 
-def _scale_to_optimum(Q: list[list[Fraction]], C: Fraction, y: list[int], Z: list[int]) -> list[Fraction]:
-    """The multiple of ``Z`` that satisfies the optimality conditions, verified; they fix the scale.
+def is_optimum(Q: list[list[int]], shift: int, C: Fraction, y: Signed, Z: list[int], D: int) -> bool:
+    """Whether ``z = Z / D`` satisfies the optimality conditions for the kernel ``Q / 2**shift``, in whole numbers.
 
-    Some label is at its cap or has margin exactly 1: candidates for the scale come from these.
+    Examples
+    --------
+    >>> is_optimum([[1, 0], [0, 1]], 0, Fraction(1, 2), (1, -1), [1, -1], 2)
+    True
+    >>> is_optimum([[1, 0], [0, 1]], 0, Fraction(1, 2), (1, -1), [1, -1], 3)
+    False
     """
-    m = len(y)
-    direction = [Fraction(v) for v in Z]
-    f = [_dot(Q[i], direction) for i in range(m)]
-    scales = {C / abs(v) for v in direction if v} | {1 / (y[i] * f[i]) for i in range(m) if y[i] * f[i] > 0}
-    for s in scales:
-        alpha = [y[i] * s * direction[i] for i in range(m)]
-        margin = [y[i] * s * f[i] for i in range(m)]
-        if all(0 <= a <= C and (a == 0 or g <= 1) and (a == C or g >= 1) for a, g in zip(alpha, margin, strict=True)):
-            return [s * v for v in direction]
-    raise AssertionError("no multiple of the solution satisfies the optimality conditions")
+    if not D > 0:
+        return False
+    one, cap = D << shift, C.numerator * D
+    for row, label, v in zip(Q, y, Z, strict=True):
+        alpha, margin = label * v * C.denominator, label * _dot(row, Z)
+        if not (0 <= alpha <= cap and (alpha == 0 or margin <= one) and (alpha == cap or margin >= one)):
+            return False
+    return True
 
 
-def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
-    return sum((x * v for x, v in zip(a, b, strict=True)), Fraction(0))
+def _dot(a: list[int], b: list[int]) -> int:
+    return sum(map(mul, a, b))

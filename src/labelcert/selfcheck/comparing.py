@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, Stop
 from labelcert.engines.registry import AUTO, ENGINES
-from labelcert.engines.search import MilpWarning
+from labelcert.engines.search import MilpWarning, branching, rival_branching
+from labelcert.problem.validation import check_workers
+from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case
 
-SECONDS_PER_PROGRAM = 2.0
-"""Limit of a solver for one node and budget; what it leaves open is no contradiction."""
+SECONDS = 0.03
+"""Limit of one search for one problem; what it leaves open is no contradiction."""
 
-LARGEST_PAPER_PROGRAM = 15
-"""The paper's program with more labels than this, times the number of models, is not asked."""
+WORTH_A_PROCESS = 20
+"""Another process pays for so many problems more: its start takes about as long."""
+
+LEAVES = (1, 10)
+"""Attacks in a leaf of branch and bound where it has to branch on small problems, too."""
 
 
 def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False, **options: Any) -> list[str]:
@@ -30,6 +41,8 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
         Intervals that contain the truth are no contradiction: for engines that search.
     """
     cert = case.certify(engine, **options)
+    if cert.run.stopped is Stop.INTERRUPTED:
+        raise KeyboardInterrupt  # whoever pressed Ctrl-C means the whole check, not this certificate
     wrong = []
     for t in range(cert.n_test):
         wrong += [f"node {t}: {line}" for line in _about_node(cert, truth, t, may_be_open)]
@@ -38,12 +51,12 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
         must_be_exact = not may_be_open and cert.run.finds_attacks
         if not got[0] <= changed <= got[1] or (must_be_exact and got[0] != got[1]):
             wrong.append(f"budget {b}: curve {got}, truth {changed}")
-        witness = frozenset(cert.collective_witness(b).items())
-        hits = truth.changed_by.get(witness, ([], []))[0]
-        if sum(hits) < got[0]:
-            wrong.append(f"budget {b}: collective witness {sorted(witness)} does not change {got[0]}")
-        if np.any(cert.collective_changed(b) & ~np.array([*hits, *[False] * (cert.n_test - len(hits))])):
-            wrong.append(f"budget {b}: collective witness {sorted(witness)} does not change all that it should")
+        witness = cert.collective_witness(b)
+        hits = truth.changed(witness)
+        if hits.sum() < got[0]:
+            wrong.append(f"budget {b}: collective witness {witness} does not change {got[0]}")
+        if np.any(cert.collective_changed(b) & ~hits):
+            wrong.append(f"budget {b}: collective witness {witness} does not change all that it should")
     return [f"{engine}, {case.kind}: {line}" for line in wrong]
 
 
@@ -66,11 +79,10 @@ def _about_node(cert: Certificate, truth: Truth, t: int, may_be_open: bool) -> l
     if (witness is None) != (got[1] >= never):
         wrong.append(f"witness {witness} for radius {radius}")
     elif witness is not None and clean is not None:
-        hits, news = truth.changed_by.get(frozenset(witness.items()), ([False] * (t + 1), []))
-        if not hits[t]:
+        if not truth.changed(witness)[t]:
             wrong.append(f"witness {witness} does not change it")
-        elif len(news[t]) == 1 and classes[cert.new_classes[t]] not in news[t]:
-            wrong.append(f"becomes {classes[cert.new_classes[t]]}, truth {news[t]}")
+        elif len(news := truth.new_classes(witness, t)) == 1 and cert.new_classes[t] != news[0]:
+            wrong.append(f"becomes {classes[cert.new_classes[t]]}, truth {classes[news[0]]}")
     return wrong
 
 
@@ -85,38 +97,132 @@ def engines_for(case: Case, *, searching: bool = False) -> list[str]:
     return names if searching else [AUTO, *names]
 
 
-def check(case: Case, *, milp: bool = False, **options: Any) -> list[str]:
+def check(case: Case, *, milp: bool = False, seconds: float = SECONDS, **options: Any) -> list[str]:
     """Everything in any engine's certificate of a case that contradicts brute force.
 
     Parameters
     ----------
     milp : bool
-        Ask the engines that search, too; they may leave something open.
+        Ask the engines that search, too; they may leave something open. Branch and bound is asked twice: as it is,
+        where a small problem is a single leaf, and with leaves so small that it has to branch.
+    seconds : float
+        Time limit of each search.
     """
     truth = brute_force(case)
-    wrong = [line for engine in engines_for(case) for line in compare(case, truth, engine, workers=1, **options)]
-    if not milp:
-        return wrong
-    models = np.unique(case.labels).size - 1
     with warnings.catch_warnings():
+        # The final check warns where it withdraws what an engine proved, which is a bug even if nothing wrong is left.
+        warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", MilpWarning)
-        limits = {"node_time_limit": SECONDS_PER_PROGRAM, **options}
-        for engine in engines_for(case, searching=True):
-            if ENGINES[engine].capabilities.continues or models * case.labels.size <= LARGEST_PAPER_PROGRAM:
-                wrong += compare(case, truth, engine, may_be_open=True, workers=1, **limits)
+        wrong = [line for engine in engines_for(case) for line in compare(case, truth, engine, workers=1, **options)]
+        return wrong + (_searched(case, truth, {"time_limit": seconds, "workers": 1, **options}) if milp else [])
+
+
+def _searched(case: Case, truth: Truth, limits: dict[str, Any]) -> list[str]:
+    """What contradicts the truth in the certificates of engines that search."""
+    wrong = []
+    for engine in engines_for(case, searching=True):
+        wrong += compare(case, truth, engine, may_be_open=True, **limits)
+        if ENGINES[engine].capabilities.continues:
+            leaf = LEAVES[case.labels.size % len(LEAVES)]
+            with _leaves_of(leaf):
+                found = compare(case, truth, engine, may_be_open=True, **limits)
+            wrong += [f"leaves of {leaf}, {line}" for line in found]
     return wrong
+
+
+@contextmanager
+def _leaves_of(attacks: int) -> Iterator[None]:
+    """Branch and bound meanwhile retrains subtrees of at most so many attacks, and branches on all others."""
+    before = branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS
+    branching.LEAF_SETS = rival_branching.LEAF_RELABELLINGS = attacks
+    try:
+        yield
+    finally:
+        branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS = before
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found.
+
+    Attributes
+    ----------
+    problems : int
+        How many were compared.
+    wrong : list of str
+        Every contradiction, with the seed and the number of its problem.
+    interrupted : bool
+        Ctrl-C ended it early.
+    """
+
+    problems: int
+    wrong: list[str]
+    interrupted: bool = False
 
 
 def run(
-    problems: int, seed: int, *, largest: int = 8, report: Callable[[float, float], None] = lambda a, b: None
-) -> list[str]:
-    """Compare all engines with brute force on random problems; returns every contradiction found.
+    problems: int,
+    seed: int,
+    *,
+    first: int = 0,
+    largest: int = 8,
+    seconds: float = SECONDS,
+    workers: int | None = None,
+    report: Report = lambda done, total: None,
+) -> Outcome:
+    """Compare all engines with brute force on random problems.
 
-    Every fifth problem goes to the engines that search, too.
+    A problem depends on the seed, its number and ``largest`` alone: ``first=k, problems=1`` is problem ``k`` again.
+
+    Parameters
+    ----------
+    problems, seed : int
+    first : int
+        Number of the first problem.
+    largest : int
+        Largest number of labels, but for the ill-conditioned kernels.
+    seconds : float
+        Time limit of each search. Engines that do not search have none.
+    workers : int, optional
+        Processes at the most; all cores by default. The outcome does not depend on them, but for what searches that run
+        out of time leave open.
+    report : callable
+        ``report(done, total)``, called after each problem.
     """
-    wrong: list[str] = []
-    for k in range(problems):
-        rng = np.random.default_rng([seed, k])
-        wrong += [f"problem {k}: {line}" for line in check(nasty_case(rng, k, largest), milp=k % 5 == 0)]
-        report(k + 1, problems)
-    return wrong
+    work = partial(_problem, seed=seed, largest=largest, seconds=seconds)
+    processes = min(check_workers(workers), 1 + problems // WORTH_A_PROCESS)
+    done, wrong = 0, list[str]()
+    try:
+        for found in _in_order(work, range(first, first + problems), processes):
+            done += 1
+            wrong += found
+            report(done, problems)
+    except KeyboardInterrupt:
+        return Outcome(done, wrong, interrupted=True)
+    return Outcome(done, wrong)
+
+
+def _problem(k: int, *, seed: int, largest: int, seconds: float) -> list[str]:
+    """Every contradiction in one problem; an engine that raises contradicts itself."""
+    try:
+        found = check(nasty_case(np.random.default_rng([seed, k]), k, largest), milp=True, seconds=seconds)
+    except Exception as error:
+        found = [f"raises {type(error).__name__}: {error}"]
+    return [f"seed {seed}, problem {k}: {line}" for line in found]
+
+
+def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) -> Iterator[list[str]]:
+    """The results of all problems in their order, from this process or from several."""
+    if workers <= 1:
+        yield from map(work, numbers)
+        return
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=spawned, initializer=_leave_interrupts_to_the_parent) as pool:
+        try:
+            yield from pool.map(work, numbers)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

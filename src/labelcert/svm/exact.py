@@ -39,9 +39,9 @@ def to_integers(A: Float) -> tuple[list[list[int]], int]:
     digits = (mantissa * 2.0**53).astype(np.int64)
     power = exponent.astype(np.int64) - 53
     nonzero = digits != 0
-    while np.any(even := nonzero & (digits & 1 == 0)):
-        digits[even] >>= 1
-        power[even] += 1
+    trailing = np.where(nonzero, np.frexp((digits & -digits).astype(float))[1] - 1, 0)  # zeros behind the last 1
+    digits >>= trailing
+    power += trailing
     shift = max(0, -int(power[nonzero].min())) if np.any(nonzero) else 0
     rows = [
         [int(d) << (int(p) + shift) if d else 0 for d, p in zip(drow, prow, strict=True)]

@@ -181,7 +181,7 @@ def test_nodes_that_an_attack_changes_keep_all_such_attacks(trained: Trained) ->
     for budget in budgets(trained):
         ranges, _ = proved_ranges(trained.problem, budget)
         for t, node in enumerate(nodes):
-            successful = [k for k in trained.within(budget) if truth.changed_by[trained.change(k)][0][node]]
+            successful = [k for k in trained.within(budget) if truth.hits[truth.rows[trained.change(k)], node]]
             for over in (lambda: False, lambda: True):
                 left = narrow(trained.problem, ranges, rows[:, t], over=over)
                 assert not (successful and left.empty)
