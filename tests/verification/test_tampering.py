@@ -104,7 +104,7 @@ def witness_swapped(cert: Certificate, truth: Truth, rng: Rng) -> Certificate | 
     other = cert.node_attacks[b]
     costs = cert.run.threat["costs"] or [1] * cert.labels.size
     named = {int(i): cert.classes[c].item() for i, c in zip(*other, strict=True)}
-    right = sum(costs[i] for i in named) == cert.radius_upper[a] and truth.changed_by[frozenset(named.items())][0][a]
+    right = sum(costs[i] for i in named) == cert.radius_upper[a] and truth.changed(named)[a]
     if cert.radius_upper[a] >= cert.never or right:
         return None  # that one is a witness, too
     attacks = [other if t == a else cert.node_attacks[t] for t in range(cert.n_test)]
@@ -120,8 +120,7 @@ def witness_moved(cert: Certificate, truth: Truth, rng: Rng) -> Certificate | No
     labels[0] = (labels[0] + 1) % cert.labels.size
     attacks[t] = labels, attacks[t][1]
     new = {int(i): cert.classes[c].item() for i, c in zip(*attacks[t], strict=True)}
-    hit = truth.changed_by.get(frozenset(new.items()))
-    if hit is not None and hit[0][t] and len(new) == labels.size:
+    if truth.changed(new)[t] and len(new) == labels.size:
         return None
     return replace(cert, node_attacks=RelabellingList.pack(*map(list, zip(*attacks, strict=True))))
 
@@ -161,8 +160,8 @@ def new_class_changed(cert: Certificate, truth: Truth, rng: Rng) -> Certificate 
     t = some(rng, (cert.new_classes >= 0) & (cert.radius_upper > 0))
     if t is None:
         return None
-    news = truth.changed_by[frozenset((cert.witness(t) or {}).items())][1][t]
-    wrong = [k for k, c in enumerate(cert.classes.tolist()) if c not in news]
+    news = truth.new_classes(cert.witness(t) or {}, t)
+    wrong = [k for k in range(cert.n_classes) if k not in news]
     new = cert.new_classes.copy()
     new[t] = rng.choice([*wrong, -1])
     return replace(cert, new_classes=new)

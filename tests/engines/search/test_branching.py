@@ -249,9 +249,9 @@ def negated(patch: pytest.MonkeyPatch) -> None:
 
 
 def emptied_where_negative(patch: pytest.MonkeyPatch) -> None:
-    def narrow(problem: Problem, ranges: Ranges, score: np.ndarray, **options: Any) -> Ranges:
+    def narrow(problem: Problem, ranges: Ranges, score: np.ndarray, **options: Any) -> tuple[Ranges, list[Any]]:
         mu = Relaxation(problem, ranges).suggest(score, np.zeros_like(score))
-        return ranges.emptied() if Bounds(problem, ranges).evaluate(mu)[0] < 0.0 else ranges
+        return ranges.emptied() if Bounds(problem, ranges).evaluate(mu)[0] < 0.0 else ranges, []
 
     patch.setattr(relaxation, "narrow", narrow)
 
@@ -272,16 +272,21 @@ def no_gains(patch: pytest.MonkeyPatch) -> None:
 
 def no_narrowing(patch: pytest.MonkeyPatch) -> None:
     """No defect: everything is branched on."""
-    patch.setattr(relaxation, "narrow", lambda problem, ranges, score, **options: ranges)
-    patch.setattr(rival_branching, "narrow_pair", lambda pair, row, left_seconds: pair)
-    patch.setattr(rival_branching, "screen", lambda pair, row, left_seconds: pair)
+    patch.setattr(relaxation, "narrow", lambda problem, ranges, score, **options: (ranges, []))
+    patch.setattr(rival_branching, "narrow_pair", lambda pair, row, left_seconds, steps: pair)
+    patch.setattr(rival_branching, "screen", lambda pair, row, left_seconds, steps: pair)
 
 
 def half_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         no_narrowing(patch)
         branches = branching.branches
-        patch.setattr(branching, "branches", lambda *arguments: [branches(*arguments)[which]])
+
+        def one(*arguments: Any) -> tuple[int, dict[int, Ranges]]:
+            label, halves = branches(*arguments)
+            return label, dict([list(halves.items())[which]])
+
+        patch.setattr(branching, "branches", one)
 
     return mutate
 
@@ -323,9 +328,9 @@ def subtree_of_the_curve_skipped(patch: pytest.MonkeyPatch) -> None:
 def no_nodes_alive(patch: pytest.MonkeyPatch) -> None:
     examined = branching.FlipCounting.examined
 
-    def fewer(self: branching.FlipCounting, here: branching.Flips) -> tuple[branching.Flips, Any]:
-        found, promise = examined(self, here)
-        return found._replace(nodes=found.nodes[1:]), promise
+    def fewer(self: branching.FlipCounting, here: branching.Flips) -> tuple[branching.Flips, Any, Any]:
+        found, promise, excluded = examined(self, here)
+        return found._replace(nodes=found.nodes[1:]), promise, excluded
 
     patch.setattr(branching.FlipCounting, "examined", fewer)
 
@@ -344,14 +349,14 @@ def move_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
         no_narrowing(patch)
         branches, halves = rival_branching._branches, rival_branching.MoveCounting.halves
 
-        def fewer(*arguments: Any) -> list[Any]:
-            found = branches(*arguments)
-            del found[which]
-            return found
+        def fewer(*arguments: Any) -> tuple[int, dict[int, Any]]:
+            label, found = branches(*arguments)
+            del found[list(found)[which]]
+            return label, found
 
-        def fewer_halves(*arguments: Any) -> list[Any]:
+        def fewer_halves(*arguments: Any) -> dict[int, Any]:
             found = halves(*arguments)
-            del found[which]
+            del found[list(found)[which]]
             return found
 
         patch.setattr(rival_branching, "_branches", fewer)
@@ -447,10 +452,11 @@ def rounded_bounds() -> Iterator[tuple[float, Fraction]]:
         K = points @ points.T
         labels = np.arange(m) % 2
         problem = Problem.build((K + K.T) / 2, labels, K[:1], float(rng.choice([0.3, 1.0, 7.0])), max_flips=2)
-        ranges = (trivial_ranges if trial % 2 else ball_ranges)(problem, int(rng.integers(0, 3)))
+        budget = int(rng.integers(0, 3))
+        ranges = trivial_ranges(problem, budget) if trial % 2 else ball_ranges(problem, budget)[0]
         if not ranges.possible[:, KEPT].all():
             continue
-        beta = rng.normal(size=m)
+        beta = rng.normal(size=m).astype(np.float32).astype(float)
         row = -problem.C * problem.K_train @ beta + rng.choice([0.0, 1e-12]) * rng.normal(size=m)
         bound = Bounds(problem, ranges).evaluate(pairs.multipliers(problem, row, beta))[0]
         yield float(bound), exact_least(problem, ranges, row, beta)

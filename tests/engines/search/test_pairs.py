@@ -56,7 +56,7 @@ def test_narrowing_keeps_successful_relabellings(C: float) -> None:
             continue
         row = p.K_test[t]
         pair = Pair.of(p, own, rival, (parts[own], parts[rival]), (ranges[own], ranges[rival]))
-        narrowed = narrow_pair(pair, row, lambda: 60.0)
+        narrowed = narrow_pair(pair, row, lambda: 60.0, [])
         hits = [change for change in every if margin(p, change, row, own, [rival]) < -1e-9]
         if narrowed is None:
             excluded += 1
@@ -79,7 +79,7 @@ def test_screening_keeps_successful_relabellings(threat: Threat) -> None:
     for own, rival in itertools.permutations(range(3), 2):
         pair = pair_of(p, own, rival, 1)
         for row in p.K_test[:2]:
-            screened = screen(pair, row, lambda: 60.0)
+            screened = screen(pair, row, lambda: 60.0, [])
             hits = [change for change in every if margin(p, change, row, own, [rival]) < -1e-9]
             if screened is None:
                 excluded += 1

@@ -128,12 +128,12 @@ def test_the_cases_cover_costs_groups_trusted_labels_and_singular_kernels() -> N
 
 def test_ranges_contain_every_labelling(trained: Trained) -> None:
     for budget in budgets(trained):
-        trivial, ball = trivial_ranges(trained.problem, budget), ball_ranges(trained.problem, budget)
-        proved, multipliers = proved_ranges(trained.problem, budget)
+        trivial, ball = trivial_ranges(trained.problem, budget), ball_ranges(trained.problem, budget)[0]
+        proved, multipliers, _ = proved_ranges(trained.problem, budget)
         assert proved.budget == budget
         assert not proved.empty
-        again, _ = proved_ranges(trained.problem, budget, known=multipliers)
-        stopped, _ = proved_ranges(trained.problem, budget, over=lambda: True)
+        again, _, _ = proved_ranges(trained.problem, budget, known=multipliers)
+        stopped, _, _ = proved_ranges(trained.problem, budget, over=lambda: True)
         for k in trained.within(budget):
             for ranges in (trivial, ball, proved, again, stopped):
                 assert trained.inside(ranges, k)
@@ -144,7 +144,7 @@ def test_each_step_tightens_what_was_known_before() -> None:
     for case in CASES:
         problem = case.build()
         budget = min(1, problem.max_flips)
-        steps = (trivial_ranges(problem, budget), ball_ranges(problem, budget), proved_ranges(problem, budget)[0])
+        steps = (trivial_ranges(problem, budget), ball_ranges(problem, budget)[0], proved_ranges(problem, budget)[0])
         for wide, tight in itertools.pairwise(steps):
             here = tight.possible
             assert np.all(here <= wide.possible)
@@ -159,18 +159,18 @@ def test_each_step_tightens_what_was_known_before() -> None:
 def test_multipliers_of_one_budget_are_valid_for_another(trained: Trained) -> None:
     least, most = min(1, trained.problem.max_flips), trained.problem.max_flips
     for known, budget in ((least, most), (most, least)):
-        _, multipliers = proved_ranges(trained.problem, known)
+        _, multipliers, _ = proved_ranges(trained.problem, known)
         if multipliers is None:
             continue
-        ranges = relaxation.propagate(trained.problem, ball_ranges(trained.problem, budget), multipliers)
+        ranges, _ = relaxation.propagate(trained.problem, ball_ranges(trained.problem, budget)[0], multipliers)
         assert all(trained.inside(ranges, k) for k in trained.within(budget))
 
 
 def test_workers_do_not_change_the_ranges() -> None:
     problem = CASES[0].build()
-    alone, _ = proved_ranges(problem, problem.max_flips)
+    alone, _, _ = proved_ranges(problem, problem.max_flips)
     with ThreadPoolExecutor(2) as pool:
-        together, _ = proved_ranges(problem, problem.max_flips, pool=pool)
+        together, _, _ = proved_ranges(problem, problem.max_flips, pool=pool)
     for name in ("low", "high", "least", "most"):
         assert np.array_equal(getattr(alone, name), getattr(together, name))
 
@@ -179,11 +179,11 @@ def test_nodes_that_an_attack_changes_keep_all_such_attacks(trained: Trained) ->
     truth = selfcheck.brute_force(trained.case)
     nodes, rows = decided_rows(trained.problem)
     for budget in budgets(trained):
-        ranges, _ = proved_ranges(trained.problem, budget)
+        ranges, _, _ = proved_ranges(trained.problem, budget)
         for t, node in enumerate(nodes):
             successful = [k for k in trained.within(budget) if truth.hits[truth.rows[trained.change(k)], node]]
             for over in (lambda: False, lambda: True):
-                left = narrow(trained.problem, ranges, rows[:, t], over=over)
+                left, _ = narrow(trained.problem, ranges, rows[:, t], over=over)
                 assert not (successful and left.empty)
                 for k in successful:
                     assert trained.inside(left, k)
@@ -196,11 +196,11 @@ def test_most_robust_nodes_need_no_search() -> None:
         nodes, rows = decided_rows(problem)
         truth = selfcheck.brute_force(case)
         for budget in range(1, min(2, problem.max_flips) + 1):
-            ranges, _ = proved_ranges(problem, budget)
+            ranges, _, _ = proved_ranges(problem, budget)
             for t, node in enumerate(nodes):
                 if truth.radius[node] > budget:
                     robust += 1
-                    proved += narrow(problem, ranges, rows[:, t]).empty
+                    proved += narrow(problem, ranges, rows[:, t])[0].empty
     assert robust > 20
     assert proved > 0.7 * robust
 
@@ -219,6 +219,8 @@ def multipliers(
         side=np.array([side]),
         end=np.array([relaxation.LOW]),
         empty=np.array([False]),
+        beta=beta[:, None],
+        price=np.zeros(1),
     )
 
 
@@ -227,7 +229,7 @@ def test_arbitrary_multipliers_give_valid_bounds(trained: Trained) -> None:
     problem = trained.problem
     for budget in budgets(trained):
         here = list(trained.within(budget))
-        for ranges in (ball_ranges(problem, budget), proved_ranges(problem, budget)[0]):
+        for ranges in (ball_ranges(problem, budget)[0], proved_ranges(problem, budget)[0]):
             bounds = Bounds(problem, ranges)
             for scale in (0.0, 0.01, 0.3, 10.0):
                 cost_z, cost_f = rng.normal(size=(2, problem.m))
@@ -245,7 +247,7 @@ def test_with_a_price_on_success_bounds_hold_for_successful_attacks(trained: Tra
     rng = np.random.default_rng(8)
     problem = trained.problem
     budget = problem.max_flips
-    bounds = Bounds(problem, ball_ranges(problem, budget))
+    bounds = Bounds(problem, ball_ranges(problem, budget)[0])
     here = list(trained.within(budget))
     for _ in range(10):
         cost_z, success, beta = rng.normal(size=(3, problem.m))
@@ -262,7 +264,7 @@ def test_suggested_multipliers_are_nearly_as_good_as_they_can_be() -> None:
     """Where the budget is 0 there is one labelling, and ranges close around it."""
     for case in CASES[:6]:
         trained = Trained.all(case)
-        ranges, _ = proved_ranges(trained.problem, 0)
+        ranges, _, _ = proved_ranges(trained.problem, 0)
         assert not ranges.possible[:, FLIPPED].any()
         clean = trained.sets.index(())
         kept = trained.problem.y * trained.f[clean]
@@ -272,7 +274,7 @@ def test_suggested_multipliers_are_nearly_as_good_as_they_can_be() -> None:
 
 def test_broken_multipliers_prove_nothing() -> None:
     problem = CASES[0].build()
-    ranges = ball_ranges(problem, 1)
+    ranges = ball_ranges(problem, 1)[0]
     nothing = np.zeros(problem.m)
     for bad in (np.nan, np.inf):
         broken = multipliers(problem, np.full(problem.m, bad), nothing, nothing)
@@ -284,10 +286,10 @@ def test_tighten_under_success_keeps_successful_attacks(trained: Trained) -> Non
     rng = np.random.default_rng(10)
     problem = trained.problem
     budget = problem.max_flips
-    ranges, _ = proved_ranges(problem, budget)
+    ranges, _, _ = proved_ranges(problem, budget)
     for _ in range(3):
         success = rng.normal(size=problem.m)
-        left, _ = tighten(problem, ranges, success)
+        left, _, _ = tighten(problem, ranges, success)
         for k in trained.within(budget):
             if trained.z[k] @ success < -trained.tolerance * np.abs(success).sum():
                 assert trained.inside(left, k)
@@ -314,7 +316,7 @@ def test_ranges_do_not_trust_an_inaccurate_training(seed: int) -> None:
     assert solution is not None
     numerators, denominator = solution
     z = [Fraction(int(v), int(denominator)) for v in numerators]
-    ranges, _ = proved_ranges(problem, 2)
+    ranges, _, _ = proved_ranges(problem, 2)
     assert not ranges.empty
     for i in range(m):
         f = sum((Fraction(k) * v for k, v in zip(problem.K_train[i].tolist(), z, strict=True)), Fraction(0))

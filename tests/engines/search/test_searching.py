@@ -17,6 +17,7 @@ from tests.helpers.solvers import SILENT, UNBELIEVABLE, Asked, Fake, answer, ins
 
 from labelcert import Certificate
 from labelcert.certificate import Verdict
+from labelcert.certificate.proofs import Tree
 from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
@@ -212,7 +213,7 @@ def test_a_second_stage_that_stops_at_once_keeps_what_the_first_proved(
     monkeypatch.setattr(Searching, "attack", lambda searching: None)
     for kind in (OneScore, Rivals):
         monkeypatch.setattr(kind, "step", lambda formulation, budget: lambda t: UNDECIDED)
-        monkeypatch.setattr(kind, "most_changed", lambda formulation, budget, nodes, best: int(nodes.size))
+        monkeypatch.setattr(kind, "most_changed", lambda formulation, budget, nodes, best: (int(nodes.size), Tree()))
     cert = certify_problem(problem, "auto", time_limit=300.0, workers=1)
     contains(cert, truth)
     assert np.all(cert.radius_lower >= np.minimum(truth.radius_lower, 2))
