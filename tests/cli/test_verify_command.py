@@ -13,8 +13,8 @@ import labelcert
 @pytest.fixture
 def bare(tmp_path: Path) -> tuple[str, str]:
     """A certificate without its kernels, and a file with the problem's arrays."""
-    K, y, rows = gaussian(7, 5, seed=43)
-    labelcert.certify(K, y, rows, 2.0, max_flips=2).save(tmp_path / "bare.cert")
+    K, y, rows = gaussian(9, 6, seed=43)
+    labelcert.certify(K, y, rows, 2.0).save(tmp_path / "bare.cert")
     np.savez(tmp_path / "problem.npz", K_train=K, labels=y, K_test=rows)
     return "bare.cert", "problem.npz"
 
