@@ -18,7 +18,7 @@ from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
-from labelcert.engines.planning import Plan, plan
+from labelcert.engines.planning import plan
 from labelcert.engines.search.solvers import check_solver
 from labelcert.problem import Problem, Threat
 from labelcert.problem.validation import check_seconds, check_workers
@@ -152,17 +152,25 @@ def answer(
         checked = check(question, findings)
     if control.trust_solver:
         checked = replace(checked, findings=checked.findings.trusting())
-    run = _record(problem, control, engine, planned, ran, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    run = record(problem, control, engine, planned.finds_attacks, ran, seconds, problem.digest())
     return freeze(question, checked, run, names or Names())
 
 
-def _record(
-    problem: Problem, control: Control, asked: str, planned: Plan, ran: list[StageRecord], seconds: float
+def record(
+    problem: Problem,
+    control: Control,
+    asked: str,
+    finds_attacks: bool,
+    ran: list[StageRecord],
+    seconds: float,
+    sha256: str,
 ) -> RunRecord:
+    """What a certificate says about the run behind it."""
     return RunRecord(
         engine_asked=asked,
         stages=tuple(ran),
-        finds_attacks=planned.finds_attacks,
+        finds_attacks=finds_attacks,
         stopped=control.stop,
         loss=problem.loss,
         C=problem.C,
@@ -174,7 +182,7 @@ def _record(
         solver=control.solver,
         trust_solver=control.trust_solver,
         workers=control.workers,
-        problem_sha256=problem.digest(),
+        problem_sha256=sha256,
         seconds=seconds,
         versions=versions(),
     )

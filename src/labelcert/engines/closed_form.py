@@ -13,6 +13,7 @@ from typing import Any
 from labelcert.arrays import Int
 from labelcert.engines.base import Attacks, Capabilities, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
+from labelcert.engines.linear.bounding import bound_curve
 from labelcert.engines.linear.counting import count_curve
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii, linear_radii
@@ -55,25 +56,35 @@ class ClosedForm:
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii in closed form, then as much of the curve as the effort allows."""
         started = time.perf_counter()
-        radii = linear_radii(question)
-        statistics: dict[str, Any] = {"trainings": 0, "seconds_for_radii": time.perf_counter() - started}
-        attacks = Attacks(question)
-        attacks.radius, attacks.radius_changes = radii.upper, radii.changes
-        curve_upper = within_reach(radii.lower, question.budget)
-        try_known_attacks(question, radii, attacks, curve_upper)
-        if control.collective:
-            close_curve = CURVES[type(question.predictor)]
-            statistics.update(close_curve(question, radii, attacks, curve_upper, control))
+        radii = linear_radii(question, control)
+        seconds = time.perf_counter() - started
+        attacks, curve_upper, statistics = linear_curve(question, radii, control)
+        statistics = {"trainings": 0, "seconds_for_radii": seconds, **statistics}
         statistics["seconds"] = time.perf_counter() - started
         return Findings(
             radius_lower=radii.lower,
-            radius_upper=radii.upper,
-            radius_changes=radii.changes,
+            radius_upper=attacks.radius,
+            radius_changes=attacks.radius_changes,
             curve_lower=attacks.curve,
             curve_upper=curve_upper,
             curve_changes=attacks.curve_changes,
             statistics=statistics,
         )
+
+
+def linear_curve(question: Question, radii: Radii, control: Control) -> tuple[Attacks, Int, dict[str, Any]]:
+    """As much of the curve as the effort allows: the best attacks, the (B + 1,) upper end, and statistics."""
+    attacks = Attacks(question)
+    attacks.radius, attacks.radius_changes = radii.upper, list(radii.changes)
+    curve_upper = within_reach(radii.lower, question.budget)
+    statistics: dict[str, Any] = {}
+    if not control.over():
+        try_known_attacks(question, radii, attacks, curve_upper)
+    if control.collective and question.nodes.size and not control.over():
+        close_curve = CURVES[type(question.predictor)]
+        statistics.update(close_curve(question, radii, attacks, curve_upper, control))
+        statistics["cells_for_bounds"] = bound_curve(question, radii, attacks, curve_upper, control)
+    return attacks, curve_upper, statistics
 
 
 def try_known_attacks(question: Question, radii: Radii, attacks: Attacks, curve_upper: Int) -> None:

@@ -74,6 +74,7 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         "collective_proved_by": found.curve_by,
     }
     parts: dict[str, Any] = {name: frozen(array) for name, array in arrays.items()}
+    K_train, K_test = problem.kernels
     cert = Certificate(
         **parts,
         max_flips=question.budget,
@@ -84,8 +85,8 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         test_names=names.test,
         label_names=names.labels,
         class_list=names.class_list,
-        K_train=problem.K_train,
-        K_test=problem.K_test,
+        K_train=K_train,
+        K_test=K_test,
         proofs=found.proofs,
     )
     return replace(cert, checksum=cert.computed_checksum())

@@ -3,15 +3,17 @@
 This is the only place, beside compiled code, that tells two classes from more.
 """
 
+from labelcert.prediction.gathered import Gathered
 from labelcert.prediction.one_vs_rest import OneVsRest
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.prediction.sign import Sign
 from labelcert.problem import Problem
+from labelcert.problem.problem import LINEAR
 
 
 def is_linear(problem: Problem) -> bool:
     """Whether all scores are provably linear in the labels, for every admissible relabelling."""
-    return problem.loss == "square" or problem.always_at_cap()
+    return problem.loss in ("square", LINEAR) or problem.always_at_cap()
 
 
 def predictor_for(problem: Problem, *, linear: bool) -> Predictor:
@@ -35,4 +37,4 @@ def usual_budget(n_classes: int, total: int) -> int | None:
     return None if n_classes == 2 or total <= USUAL_CLASS_FLIPS else USUAL_CLASS_FLIPS
 
 
-__all__ = ["OPEN", "TIED", "OneVsRest", "Predictor", "Sign", "is_linear", "kind_for", "predictor_for", "usual_budget"]
+__all__ = ["OPEN", "TIED", "Gathered", "OneVsRest", "Predictor", "Sign", "is_linear", "kind_for", "predictor_for", "usual_budget"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -69,8 +70,8 @@ class OneVsRest(Predictor):
 
         Also whether that is proved; where it is not, they are those of float64.
         """
-        found = [self.scores(signs_of(codes, c)) for c in candidates]
-        p, tau = np.array([scores[t] for scores, _ in found]), np.array([error for _, error in found])
+        found, tau = self._all_scores(codes, np.array([t]), candidates)
+        p = found[:, 0]
         top = int(p.argmax())
         best = [candidates[top]]
         for k in np.flatnonzero(~(p[top] - p > GUARD * (tau[top] + tau))):
@@ -83,6 +84,9 @@ class OneVsRest(Predictor):
 
     def compare(self, codes: Int, t: int, c: int, r: int) -> int | None:
         """Sign of the score of ``c`` minus that of ``r`` for node ``t``, exactly; None where that is out of reach."""
+        (p, q), tau = self._all_scores(codes, np.array([t]), [c, r])
+        if not tau.any():  # these are exact
+            return int(np.sign(p[0] - q[0]))
         one, two = (self._solution(signs_of(codes, k)) for k in (c, r))
         if one is None or two is None:
             return None
@@ -131,9 +135,13 @@ class OneVsRest(Predictor):
         error = 1.01 * UNIT_ROUNDOFF * (y.size + 4) * float(np.linalg.norm(z)) + 1e-290
         return self.scorer.rows @ z, error
 
-    def _all_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
-        """(K, n) scores of some nodes by all models, and the (K,) error bounds of the models."""
-        found = [self.scores(signs_of(codes, c)) for c in range(self.problem.n_classes)]
+    def _all_scores(self, codes: Int, nodes: Index, classes: Sequence[int] | None = None) -> tuple[Float, Float]:
+        """(K, n) scores of some nodes by all models (or some of them), and the (K,) error bounds of the models."""
+        labellings = [signs_of(codes, c) for c in (range(self.problem.n_classes) if classes is None else classes)]
+        if self.linear and 4 * nodes.size <= self.problem.n_test:  # sums for these nodes alone
+            trained = [self.scorer.train(y) for y in labellings]
+            return np.array([self.scorer.scores(one, nodes) for one in trained]), np.array([one.tau for one in trained])
+        found = [self.scores(y) for y in labellings]
         return np.array([scores[nodes] for scores, _ in found]), np.array([tau for _, tau in found])
 
     def _solution(self, y: Float) -> tuple[list[Any], Any] | None:
@@ -153,9 +161,11 @@ class OneVsRest(Predictor):
                 cache.popitem(last=False)
 
     def _predict(self, codes: Int) -> tuple[Int, Int]:
-        n = self.problem.n_test
-        predicted, shown = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        for t in range(n):
+        p, tau = self.clean, np.array([self.scores(signs_of(codes, c))[1] for c in range(self.problem.n_classes)])
+        shown = p.argmax(axis=0).astype(np.int64)
+        close = ~(p[shown, np.arange(shown.size)][None, :] - p > GUARD * (tau[shown][None, :] + tau[:, None]))
+        predicted = shown.copy()
+        for t in np.flatnonzero(close.sum(axis=0) > 1).tolist():  # the highest score is always close to itself
             best, proved = self.leaders(codes, t, list(range(self.problem.n_classes)))
             shown[t] = best[0]
             predicted[t] = OPEN if not proved else best[0] if len(best) == 1 else TIED

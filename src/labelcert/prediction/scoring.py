@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from labelcert.arrays import Float, Index, Signs
+from labelcert.arrays import Bool, Float, Index, Signs
 from labelcert.problem import Problem
 from labelcert.svm.error_bound import bound
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
@@ -38,7 +38,7 @@ class Training:
     z : (m,) array
         What multiplies the scaled rows: dual variables, or the labels themselves where scores are linear in them.
     tau : float
-        Bound on the error of every score.
+        Bound on the error of every score; 0 means that all of them are exact.
     state : (m,) array or None
         States of the labels that float64 found: where the exact solution starts.
     """
@@ -101,6 +101,8 @@ class Scorer(ABC):
         """Signs of the scores: -1, 0, 1, or ``UNDECIDED``."""
         p = self.scores(training, nodes)
         out = np.sign(p).astype(np.int8)
+        if training.tau == 0.0:
+            return out
         doubtful = np.flatnonzero(~(np.abs(p) > training.tau))
         if doubtful.size:
             out[doubtful] = self.exact_signs(training, doubtful if nodes is None else nodes[doubtful])
@@ -175,7 +177,7 @@ class HingeScorer(Scorer):
 
 
 class LinearScorer(Scorer):
-    """Scores that are linear in the labels: kernel ridge regression, or an SVM with every label at its cap.
+    """Scores that are linear in the labels: kernel ridge regression, an SVM with every label at its cap, or given rows.
 
     Attributes
     ----------
@@ -183,12 +185,19 @@ class LinearScorer(Scorer):
         2-norm error of each scaled row (0 where the rows are exact).
     slack : float
         Largest error of a score that comes from the rows.
+    exact_sums : (n,) array
+        Rows with so few digits that float64 adds their entries without rounding.
     """
 
     @property
     def exact(self) -> bool:
         """Sums are always within reach, linear systems up to a size."""
-        return self.problem.loss == "hinge" or super().exact
+        return self._sums or super().exact
+
+    @property
+    def _sums(self) -> bool:
+        """Whether scores are sums of entries of the given rows."""
+        return self.problem.loss != "square"
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()
@@ -202,11 +211,15 @@ class LinearScorer(Scorer):
             self.row_errors = errors / inner
             self.scale = outer * inner
         else:
-            self.rows, scale = unit_rows(problem.K_test)
+            given, equal = plain_rows(problem.K_test)
+            self.rows, scale = unit_rows(given)
             self.row_errors = np.zeros(problem.n_test)
-            self.scale = scale * problem.C
-        self.slack = float(self.row_errors.max()) * math.sqrt(problem.m)
+            self.scale = scale * problem.C * equal
+        self.exact_sums = _few_digits(self.rows) & (self.row_errors == 0)
+        self.slack = float(self.row_errors.max(initial=0.0)) * math.sqrt(problem.m)
         self._tau = 1.01 * (UNIT_ROUNDOFF * (problem.m + 3) * math.sqrt(problem.m) + self.slack)
+        if self.exact_sums.all():
+            self._tau = 0.0
 
     def train(self, y: Float) -> Training:
         """Nothing is trained: the labels multiply the rows."""
@@ -215,7 +228,7 @@ class LinearScorer(Scorer):
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Exact sums (at the cap), or one exact linear solve (ridge)."""
         y = training.y
-        if self.problem.loss == "hinge":
+        if self._sums:
             return np.array([_sign(math.fsum(self.problem.K_test[t] * y)) for t in nodes], dtype=np.int8)
         if not self.exact:
             return np.full(nodes.size, UNDECIDED)
@@ -224,14 +237,14 @@ class LinearScorer(Scorer):
     def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
         """The labels themselves (at the cap), or one exact linear solve (ridge)."""
         whole = [int(v) for v in training.y]
-        if self.problem.loss == "hinge":
+        if self._sums:
             return whole, 1
         return self._exact_ridge().solution(whole) if self.exact else None
 
     def exact_row(self, t: int) -> list[Any] | None:
         """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""
         row = self.integer_row(t)
-        if self.problem.loss == "hinge":
+        if self._sums:
             return row
         return self._exact_ridge().solve(row) if self.exact else None
 
@@ -249,6 +262,41 @@ def unit_rows(K: Float) -> tuple[Float, Float]:
     norms = np.linalg.norm(entries, axis=1) * (1 + 1e-9)
     second = 2.0 ** np.ceil(np.log2(np.maximum(norms, 1.0)))
     return np.ascontiguousarray(entries / second[:, None]), first * second
+
+
+_DIGITS = 30
+"""Entries that are multiples of ``2**-30``, in rows of norm 1, add up without rounding for any number of labels."""
+
+
+def plain_rows(K: Float) -> tuple[Float, Float]:
+    """Rows whose entries are all 0 or of one size (neighbours, say) with entries 0 and ±1 instead; and that size, (n,).
+
+    No comparison of sums depends on a positive factor of the row. Other rows stay as they are, with size 1.
+    """
+    size = np.abs(K).max(axis=1, initial=0.0)
+    first = np.abs(K[:, :64])
+    candidates = np.flatnonzero((size > 0) & np.all((first == 0) | (first == size[:, None]), axis=1))
+    entries = np.abs(K[candidates])
+    equal = candidates[np.all((entries == 0) | (entries == size[candidates, None]), axis=1)]
+    factor = np.ones(K.shape[0])
+    if equal.size == 0:
+        return K, factor
+    plain = K.copy()
+    plain[equal] = np.sign(K[equal])
+    factor[equal] = size[equal]
+    return plain, factor
+
+
+def _few_digits(rows: Float) -> Bool:
+    """(n,) which rows of norm at most 1 hold only multiples of ``2**-30``."""
+    few: Bool = np.zeros(rows.shape[0], dtype=bool)
+    if rows.shape[1] >= 2**40:
+        return few
+    first = rows[:, :64] * 2.0**_DIGITS
+    candidates = np.flatnonzero(np.all(first == np.rint(first), axis=1))
+    scaled = rows[candidates] * 2.0**_DIGITS
+    few[candidates] = np.all(scaled == np.rint(scaled), axis=1)
+    return few
 
 
 def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:

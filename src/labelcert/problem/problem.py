@@ -19,6 +19,9 @@ from labelcert.svm import cap
 
 LOSSES = ("hinge", "square")
 
+LINEAR = "linear"
+"""In place of a loss: nothing is trained, and scores are the given rows times the labels."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -36,7 +39,8 @@ class Problem:
     codes : (m,) array
         Class of each label, as a position in ``classes``.
     C : float
-    loss : {"hinge", "square"}
+    loss : {"hinge", "square", "linear"}
+        With ``"linear"``, the rows of ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel.
     threat : Threat
     adversary : Adversary
     max_flips : int
@@ -86,10 +90,7 @@ class Problem:
         Q = validation.check_train_kernel(K_train, codes.size)
         rows = validation.check_test_kernel(K_test, codes.size)
         constant = validation.check_cap(C)
-        threat = Threat() if threat is None else threat
-        if not isinstance(threat, Threat):
-            raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
-        adversary = threat.resolve(values, classes)
+        threat, adversary = _resolved(threat, values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         given = cls(
             K_train=Q,
@@ -111,6 +112,73 @@ class Problem:
         for array in (Q, rows, values, classes, codes):
             array.setflags(write=False)
         return replace(given, K_train=Q, shift=shift, min_eig=min_eig)
+
+    @classmethod
+    def linear(
+        cls, labels: npt.ArrayLike, *, threat: Threat | None = None, max_flips: int | None = None, usual: int | None = None
+    ) -> Problem:
+        """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
+
+        Parameters
+        ----------
+        labels, threat, max_flips
+            As in :meth:`build`.
+        usual : int, optional
+            Where no ``max_flips`` is given: at most this.
+
+        Examples
+        --------
+        >>> problem = Problem.linear(["cat", "dog", "dog"], usual=2)
+        >>> problem.max_flips, problem.with_rows([[0.5, 0.25, 0.25]]).n_test
+        (2, 1)
+        """
+        values, classes, codes = validation.check_labels(labels)
+        threat, adversary = _resolved(threat, values, classes)
+        budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
+        if max_flips is None and usual is not None:
+            budget = min(budget, usual)
+        for array in (values, classes, codes):
+            array.setflags(write=False)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=np.zeros((0, codes.size)),
+            labels=values,
+            classes=classes,
+            codes=codes,
+            C=1.0,
+            loss=LINEAR,
+            threat=threat,
+            adversary=adversary,
+            max_flips=budget,
+            shift=0.0,
+            min_eig=0.0,
+        )
+
+    def with_rows(self, rows: npt.ArrayLike, columns: Int | None = None) -> Problem:
+        """The same about other test rows; of a linear problem, about the labels of some columns alone.
+
+        Labels whose entries are all zero change nothing, so their columns can be left out.
+
+        Parameters
+        ----------
+        rows : (n, m) array, or (n, k) for k columns
+        columns : (k,) array, optional
+            Ascending.
+        """
+        given = np.asarray(rows, dtype=np.float64)
+        if columns is None:
+            return replace(self, K_test=given)
+        positions = np.flatnonzero(np.isin(self.adversary.labels, columns)).astype(np.int64)
+        kept = self.adversary.only(positions)
+        adversary = replace(kept, m=columns.size, labels=np.searchsorted(columns, kept.labels).astype(np.int64))
+        return replace(
+            self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary
+        )
+
+    @property
+    def kernels(self) -> tuple[Float, Float] | tuple[None, None]:
+        """What a certificate may keep of the problem: ``K_train`` and ``K_test``, where there is a kernel."""
+        return (None, None) if self.loss == LINEAR else (self.K_train, self.K_test)
 
     @property
     def m(self) -> int:
@@ -210,11 +278,22 @@ class Problem:
         for array in (self.K_train, self.K_test):
             h.update(repr(array.shape).encode())
             h.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        return self.finish_digest(h)
+
+    def finish_digest(self, h: hashlib._Hash) -> str:
+        """The same, from a hash that has taken in the kernels (or whatever stands for them)."""
         a = self.adversary
         for whole in (self.codes, a.labels, a.costs, a.groups, a.group_caps, a.targets):
             h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
         return h.hexdigest()
+
+
+def _resolved(threat: Threat | None, labels: Values, classes: Values) -> tuple[Threat, Adversary]:
+    threat = Threat() if threat is None else threat
+    if not isinstance(threat, Threat):
+        raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
+    return threat, threat.resolve(labels, classes)
 
 
 def signs_of(codes: Int, c: int) -> Float:

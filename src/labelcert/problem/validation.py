@@ -40,7 +40,10 @@ LARGEST_ENTRY = 1e60
 """Kernels whose largest entry is beyond this (or below its inverse) would overflow in error bounds."""
 
 
-def check_matrix(name: str, value: npt.ArrayLike) -> Float:
+RESCALE = "rescale the features: (K·s, C/s) is the same problem as (K, C)"
+
+
+def check_matrix(name: str, value: npt.ArrayLike, advice: str = RESCALE) -> Float:
     """A finite, two-dimensional, real array as float64."""
     try:
         array = np.asarray(value)
@@ -63,8 +66,7 @@ def check_matrix(name: str, value: npt.ArrayLike) -> Float:
     largest = float(np.abs(array).max(initial=0.0))
     if largest != 0.0 and not 1 / LARGEST_ENTRY <= largest <= LARGEST_ENTRY:
         raise InvalidInput(
-            f"{name} has entries up to {largest:.3g}, outside of {1 / LARGEST_ENTRY:g} to {LARGEST_ENTRY:g}; "
-            "rescale the features: (K·s, C/s) is the same problem as (K, C)"
+            f"{name} has entries up to {largest:.3g}, outside of {1 / LARGEST_ENTRY:g} to {LARGEST_ENTRY:g}; {advice}"
         )
     return array
 

@@ -140,6 +140,8 @@ def verify(
     """
     if share is not None and not 0.0 < share <= 1.0:
         raise InvalidInput(f"share must be above 0 and at most 1, got {share!r}")
+    if cert.run.loss == "linear":
+        raise InvalidInput("verify checks certificates of kernel machines; this one is of certify_linear")
     statement = Statement.of(cert, K_train, labels, K_test)
     out = Verification()
     out.require(

@@ -28,6 +28,9 @@ EFFORT = 2e10
 SWAPS = 40
 """Steps of the local search that gives each budget a good attack to start from."""
 
+SWAP_UPDATES = 4e8
+"""Score updates of the local search at one budget."""
+
 _CHUNK = 2e8
 _MAX_DOUBTS = 10_000
 
@@ -107,17 +110,19 @@ class Counting:
         back = np.empty(self._order.size, dtype=np.int64)
         back[self._order] = np.arange(self._order.size)
         held = list(back[flips])
-        for _ in range(SWAPS):
+        tries = SWAP_UPDATES / (max(1, len(held)) * float(self._drop.size))
+        for _ in range(int(min(SWAPS, tries))):
             scores = self._margin - self._drop[held].sum(axis=0)
             now = self._worth(scores)
             found = None
             for out in [None, *held]:
                 kept = [i for i in held if i != out]
                 base = scores if out is None else scores + self._drop[out]
-                offers = [
-                    i for i in range(self._order.size) if i not in held and a.affords(self._order[[*kept, i]], budget)
-                ]
-                if not offers:
+                spent = self._order[kept]
+                may = a.affordable(budget - int(a.costs[spent].sum()), spent)[self._order]
+                may[held] = False
+                offers = np.flatnonzero(may)
+                if offers.size == 0:
                     continue
                 after = base[None, :] - self._drop[offers]
                 hit = (after < -self._errors).sum(axis=1)
@@ -125,7 +130,7 @@ class Counting:
                 best = int(np.lexsort((rest, -hit))[0])
                 worth = (int(hit[best]), -float(rest[best]))
                 if worth > now:
-                    now, found = worth, [*kept, offers[best]]
+                    now, found = worth, [*kept, int(offers[best])]
             if found is None:
                 break
             held = found

@@ -15,6 +15,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Question
+from labelcert.engines.control import Control
 from labelcert.engines.linear.spending import Spending, bytes_per_node, first_row
 from labelcert.prediction.scoring import LinearScorer
 from labelcert.problem import Problem, Relabelling
@@ -70,8 +71,11 @@ class Radii(NamedTuple):
     changes: list[Relabelling | None]
 
 
-def linear_radii(question: Question) -> Radii:
-    """All radii: against every rival, the least budget whose best purchase takes the margin to zero."""
+def linear_radii(question: Question, control: Control) -> Radii:
+    """All radii: against every rival, the least budget whose best purchase takes the margin to zero.
+
+    Of nodes that are not reached in time, no more is said than that the model predicts what it predicts.
+    """
     a, budget = question.problem.adversary, question.budget
     n = question.nodes.size
     radii = Radii(np.full(n, budget + 1, dtype=np.int64), np.full(n, a.never, dtype=np.int64), [None] * n)
@@ -81,6 +85,9 @@ def linear_radii(question: Question) -> Radii:
     for c in range(segments.size - 1):
         for start in range(segments[c], segments[c + 1], block):
             columns = np.arange(start, min(start + block, segments[c + 1]))
+            if control.over():
+                radii.lower[columns] = np.where(question.contrary[columns], 0, 1)
+                continue
             for r in range(segments.size - 1):
                 if r != c:
                     _against(question, c, r, columns, errors, radii)
@@ -90,25 +97,26 @@ def linear_radii(question: Question) -> Radii:
 def _against(question: Question, c: int, r: int, columns: Int, errors: Float, radii: Radii) -> None:
     """Enter what rival ``r`` can do to some nodes predicted as ``c``."""
     problem, a = question.problem, question.problem.adversary
-    rows = question.predictor.scorer.rows[question.nodes[columns]].T
+    rows = question.predictor.scorer.rows[question.nodes[columns]]
     best = moves(problem, c, r)
     side = (problem.codes == c).astype(np.int64) - (problem.codes == r)
-    entries = rows[a.labels]
-    gains = np.where(entries > 0, best.most[:, None] * entries, best.least[:, None] * entries)
-    spending = Spending(gains, a, question.budget)
-    left = (side[:, None] * rows).sum(axis=0)[None, :] - spending.best
-    sure = first_row(left < -errors[None, columns])
+    entries = rows if a.labels.size == problem.m else rows[:, a.labels]
+    # No multiple of ``most`` is below zero, none of ``least`` above: the larger product is that of the entry's sign.
+    spending = Spending(np.maximum(best.most * entries, best.least * entries).T, a, question.budget)
+    left = (rows @ side.astype(np.float64))[None, :] - spending.best
+    exact = errors[columns] == 0
+    sure = first_row((left < -errors[None, columns]) | ((left == 0) & exact[None, :]))
     maybe = first_row(~(left > errors[None, columns]))
     for k, t in enumerate(columns.tolist()):
         low = spending.cost(int(maybe[k]), k)
         if low >= radii.upper[t]:
             continue
-        positive: Bool = entries[:, k] > 0
+        positive: Bool = entries[k] > 0
         cost, flips = spending.attack(int(sure[k]), k)
         if sure[k] != maybe[k]:
-            exact = _exact_attack(question, t, side, best)
-            if exact is not None:
-                cost, flips, positive = exact
+            decided = _exact_attack(question, t, side, best)
+            if decided is not None:
+                cost, flips, positive = decided
                 low = cost
         radii.lower[t] = min(radii.lower[t], low)
         if flips is not None and cost < radii.upper[t]:
@@ -166,5 +174,5 @@ def margin_errors(question: Question) -> Float:
     scorer = question.predictor.scorer
     assert isinstance(scorer, LinearScorer)
     m = question.problem.m
-    rounding = 64.0 * UNIT_ROUNDOFF * (m + 4) * np.sqrt(m)
+    rounding = np.where(scorer.exact_sums[question.nodes], 0.0, 64.0 * UNIT_ROUNDOFF * (m + 4) * np.sqrt(m))
     return np.asarray(1.01 * (rounding + scorer.row_errors[question.nodes] * np.sqrt(m)))
