@@ -29,7 +29,7 @@ from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import spending_work
 from labelcert.engines.planning import duration
 from labelcert.errors import WorkTooLarge
-from labelcert.prediction import Gathered, predictor_for
+from labelcert.prediction import OPEN, TIED, Gathered, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling, Threat
 from labelcert.problem.rows import RowBlock, Rows
 from labelcert.problem.validation import check_seconds
@@ -252,9 +252,7 @@ class _Harvest:
         attacks, upper, statistics = linear_curve(question, radii, self._control)
         found = check(question, _with_curve(question, radii, attacks, upper))
         back = _positions(self._problem, columns)
-        renamed = {
-            change: Relabelling(back[change.positions], change.targets) for change in (*found.changed, NOTHING)
-        }
+        renamed = {change: Relabelling(back[change.positions], change.targets) for change in (*found.changed, NOTHING)}
         for change, mask in found.changed.items():
             curve.changed[renamed[change]] = np.zeros(self.n, dtype=bool)
             curve.changed[renamed[change]][at[mask]] = True
@@ -297,9 +295,19 @@ def _positions(problem: Problem, columns: Int | None) -> Int:
 
 
 def _decision(question: Question, block: RowBlock) -> Float:
-    """Scores as they are defined here: K models against the rest have ``2 H @ one-hot - sum(H)`` instead."""
-    decision = question.predictor.decision
-    return decision if decision.ndim == 1 else (decision + block.rows.sum(axis=1)[:, None]) / 2
+    """Scores, added up in the order of labels; they do not contradict the predictions where these are decided."""
+    problem, predicted = question.problem, question.predictor.predicted
+    scores = np.array([np.bincount(problem.codes, weights=row, minlength=problem.n_classes) for row in block.rows])
+    if problem.n_classes == 2:
+        one = scores[:, 1] - scores[:, 0]
+        sign = np.where(predicted == TIED, 0.0, np.where(predicted == 1, 1.0, -1.0))
+        noise = (predicted != OPEN) & (np.sign(one) != sign)
+        return np.where(noise, sign * np.maximum(np.abs(one), np.finfo(np.float64).tiny), one)
+    winner = scores.argmax(axis=1)
+    for t in np.flatnonzero((predicted >= 0) & (winner != predicted)).tolist():  # their difference is noise
+        pair = [winner[t], predicted[t]]
+        scores[t, pair] = scores[t, pair[::-1]]
+    return scores
 
 
 def _alone(question: Question, radii: Radii) -> Findings:
@@ -310,8 +318,5 @@ def _alone(question: Question, radii: Radii) -> Findings:
 
 def _with_curve(question: Question, radii: Radii, attacks: Attacks, upper: Int) -> Findings:
     return replace(
-        _alone(question, radii),
-        curve_lower=attacks.curve,
-        curve_upper=upper,
-        curve_changes=attacks.curve_changes,
+        _alone(question, radii), curve_lower=attacks.curve, curve_upper=upper, curve_changes=attacks.curve_changes
     )

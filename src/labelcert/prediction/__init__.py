@@ -37,4 +37,15 @@ def usual_budget(n_classes: int, total: int) -> int | None:
     return None if n_classes == 2 or total <= USUAL_CLASS_FLIPS else USUAL_CLASS_FLIPS
 
 
-__all__ = ["OPEN", "TIED", "Gathered", "OneVsRest", "Predictor", "Sign", "is_linear", "kind_for", "predictor_for", "usual_budget"]
+__all__ = [
+    "OPEN",
+    "TIED",
+    "Gathered",
+    "OneVsRest",
+    "Predictor",
+    "Sign",
+    "is_linear",
+    "kind_for",
+    "predictor_for",
+    "usual_budget",
+]

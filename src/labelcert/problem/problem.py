@@ -115,7 +115,12 @@ class Problem:
 
     @classmethod
     def linear(
-        cls, labels: npt.ArrayLike, *, threat: Threat | None = None, max_flips: int | None = None, usual: int | None = None
+        cls,
+        labels: npt.ArrayLike,
+        *,
+        threat: Threat | None = None,
+        max_flips: int | None = None,
+        usual: int | None = None,
     ) -> Problem:
         """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
 
@@ -171,9 +176,7 @@ class Problem:
         positions = np.flatnonzero(np.isin(self.adversary.labels, columns)).astype(np.int64)
         kept = self.adversary.only(positions)
         adversary = replace(kept, m=columns.size, labels=np.searchsorted(columns, kept.labels).astype(np.int64))
-        return replace(
-            self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary
-        )
+        return replace(self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary)
 
     @property
     def kernels(self) -> tuple[Float, Float] | tuple[None, None]:

@@ -54,7 +54,7 @@ _GUARD = 1e-9
 
 @dataclass(order=True)
 class _Range:
-    """Attacks that spend between ``low`` and ``high`` on labels of the chosen class, and a bound on what they change."""
+    """Attacks that spend from ``low`` to ``high`` on labels of the chosen class, and a bound on what they change."""
 
     minus_bound: int
     low: int
@@ -243,7 +243,7 @@ class Bounding:
         return hi, lo - _GUARD * (1.0 + self._top * budget)
 
     def _most(self, worth: Float, budget: int, low: int, high: int) -> tuple[float, Float]:
-        """The largest total worth of moves within the budgets, between two amounts on the chosen part; and the moves."""
+        """The largest worth of moves within the budgets, with some amount on the chosen part; and the moves."""
         best = np.maximum.reduceat(worth, self._first)
         ratio = best / self._costs
         part, rest = np.flatnonzero(self._part), np.flatnonzero(~self._part)
@@ -328,9 +328,7 @@ def _normed(weight: Float) -> Float:
     return np.asarray(weight / max(float(weight.sum()), 1e-300))
 
 
-def bound_curve(
-    question: Question, radii: Radii, attacks: Attacks, curve_upper: Int, control: Control
-) -> float:
+def bound_curve(question: Question, radii: Radii, attacks: Attacks, curve_upper: Int, control: Control) -> float:
     """Narrow the curve at a choice of budgets; returns the cells that were multiplied.
 
     Improves ``attacks`` and lowers ``curve_upper``.
