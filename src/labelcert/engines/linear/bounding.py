@@ -2,14 +2,19 @@
 
 A relabelling is a 0/1 vector x over moves (a label becomes a class). Each node t has a row ``S_t`` such that it can be
 changed only if ``S_t·x ≥ 1``: what each move takes off its margin, as a share of the margin; against several rivals,
-the largest such share. If ``S_t·x ≥ l_t`` for every x that is looked at, then the number of changed nodes is at most
+the largest such share. Since no more than b can be spent, and by dropping what is negative,
 
-    Σ_t min(1, (S_t·x - l_t) / (1 - l_t))  ≤  Σ_t (1 - v_t) + Σ_t v_t (S_t·x - l_t) / (1 - l_t)
+    Σ_j (S_tj - θ c_j)⁺ x_j ≥ 1 - θ b        for any θ from 0 to 1/b, with costs c,
+
+so that ``W_t·x ≥ 1`` for ``W_tj = min(1, (S_tj - θ c_j)⁺ / (1 - θ b))``: moves that gain less than an average flip has
+to gain count little. The number of changed nodes is at most
+
+    Σ_t min(1, W_t·x)  ≤  Σ_t (1 - v_t) + Σ_t v_t W_t·x
 
 for any multipliers v in [0, 1]. The right side is linear in x, so that sorting finds its maximum within the budget:
-every v gives a proved bound (the dual of a linear program). Subgradient steps look for a good one. The x that they meet
-are attacks. Attacks are looked at by what they spend on the labels of one class: the fewer amounts at a time, the more
-nodes are out of reach, and the higher the ``l_t``.
+every v and θ gives a proved bound (the dual of a linear program). Subgradient steps look for good ones. The x that they
+meet are attacks. Attacks are looked at by what they spend on the labels of one class, and on all others. The fewer
+amounts at a time, the more nodes are out of reach, and the larger the θ, now one for each of the two kinds of labels.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import heapq
 from dataclasses import dataclass, field
 
 import numpy as np
+from numba import njit
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Attacks, Question
@@ -39,8 +45,14 @@ EFFORT = 4e10
 BUDGETS = 24
 """For so many budgets a bound is looked for; in between, the curve is monotone."""
 
-STEPS = 80
-"""Subgradient steps for the first range of amounts of a budget; half as many for each part of it."""
+STEPS = 40
+"""Subgradient steps between two choices of θ."""
+
+CHOICES = 3
+"""Choices of θ for the first range of amounts of a budget; one for each part of it."""
+
+SHARES = (0.3, 0.5, 0.65, 0.8, 0.9, 0.95)
+"""Values of ``θ b`` to choose from, beside 0."""
 
 PARTS = 24
 """Most ranges of amounts that one budget is split into."""
@@ -60,6 +72,7 @@ class _Range:
     low: int
     high: int
     v: Float = field(compare=False)
+    x: Float = field(compare=False)
 
 
 class Bounding:
@@ -90,8 +103,6 @@ class Bounding:
         self._split = reachable.size * (question.budget + 1.0) <= TABLE_CELLS
         if self._split:
             self._tables()
-        else:
-            np.maximum(self._S, 0.0, out=self._S)
 
     @staticmethod
     def fits(question: Question, nodes: int) -> bool:
@@ -124,133 +135,121 @@ class Bounding:
         return S, always
 
     def _tables(self) -> None:
-        """The most and the least that amounts spent on each of the two parts of the labels can add to ``S_t·x``."""
-        starts = self._first
-        most, least = np.maximum.reduceat(self._S, starts, axis=1), np.minimum.reduceat(self._S, starts, axis=1)
-        part, rest = np.flatnonzero(self._part), np.flatnonzero(~self._part)
-        self._most_part = self._sums(-np.sort(-(most / self._costs)[:, part], axis=1), part, most)
-        self._least_part = -self._sums(-np.sort((least / self._costs)[:, part], axis=1), part, -least)
-        self._most_rest = np.maximum.accumulate(
-            self._sums(-np.sort(-(most / self._costs)[:, rest], axis=1), rest, most), axis=1
-        )
-        self._least_rest = np.minimum.accumulate(
-            -self._sums(-np.sort((least / self._costs)[:, rest], axis=1), rest, -least), axis=1
-        )
+        """The most that amounts spent on each of the two kinds of labels can add to ``S_t·x``."""
+        most = np.maximum.reduceat(self._S, self._first, axis=1)
+        self._most_part = self._sums(most, np.flatnonzero(self._part))
+        self._most_rest = np.maximum.accumulate(self._sums(most, np.flatnonzero(~self._part)), axis=1)
 
     @property
     def _costs(self) -> Int:
         return self._question.problem.adversary.costs
 
-    def _sums(self, ranked: Float, labels: Int, values: Float) -> Float:
+    def _sums(self, values: Float, labels: Int) -> Float:
         """(N, B + 1) largest value for each amount spent on some labels, which may be spent in parts.
 
         Parameters
         ----------
-        ranked : (N, k) array
-            Values per unit of cost, descending.
-        labels : (k,) array
         values : (N, ν) array
+        labels : position array
         """
         amounts = np.arange(self._question.budget + 1)
         costs = self._costs[labels]
         if labels.size == 0:
-            return np.zeros((ranked.shape[0], amounts.size))
+            return np.zeros((values.shape[0], amounts.size))
         if uniform(costs) and costs[0] == 1:
-            total = np.concatenate([np.zeros((ranked.shape[0], 1)), np.cumsum(ranked, axis=1)], axis=1)
+            ranked = -np.sort(-values[:, labels], axis=1)
+            total = np.concatenate([np.zeros((values.shape[0], 1)), np.cumsum(ranked, axis=1)], axis=1)
             return total[:, np.minimum(amounts, labels.size)]
-        out = np.empty((ranked.shape[0], amounts.size))
-        ratios = values[:, labels] / costs
-        for t, order in enumerate(np.argsort(-ratios, axis=1)):
+        out = np.empty((values.shape[0], amounts.size))
+        for t, order in enumerate(np.argsort(-values[:, labels] / costs, axis=1)):
             spent = np.concatenate([[0], np.cumsum(costs[order])])
             out[t] = np.interp(amounts, spent, np.concatenate([[0.0], np.cumsum(values[t, labels[order]])]))
         return out
 
     def bound(self, budget: int, lower: int, most: int, control: Control, attacks: Attacks) -> int:
         """A proved upper end for one budget, of at most ``most``; attacks that are met on the way are entered."""
-        heap = [_Range(-most, 0, budget, np.full(self._nodes.size, 0.5))]
-        best, settled, tried = lower, lower, 0
-        while heap and -heap[0].minus_bound > max(best, settled) and tried < PARTS and not control.over():
+        heap = [_Range(-most, 0, budget, np.full(self._nodes.size, 0.5), np.zeros(self._S.shape[1]))]
+        settled, tried = lower, 0
+        while heap and -heap[0].minus_bound > max(int(attacks.curve[budget]), settled):
+            if tried >= PARTS or control.over():
+                break
             now = heapq.heappop(heap)
-            best = max(best, int(attacks.curve[budget]))
-            if tried and now.low == now.high:
+            if tried and (now.low == now.high or not self._split):
                 settled = max(settled, -now.minus_bound)
                 continue
             middle = (now.low + now.high) // 2
-            whole = [(now.low, now.high)] if tried == 0 else [(now.low, middle), (middle + 1, now.high)]
-            for low, high in whole:
-                half = _Range(now.minus_bound, low, high, now.v)
-                steps = STEPS if tried == 0 else STEPS // 2
-                value, half.v = self._descend(budget, half, best, steps, attacks, control)
-                half.minus_bound = max(-value, now.minus_bound)
-                heapq.heappush(heap, half)
+            for low, high in [(now.low, now.high)] if tried == 0 else [(now.low, middle), (middle + 1, now.high)]:
+                part = _Range(now.minus_bound, low, high, now.v, now.x)
+                self._descend(budget, part, CHOICES if tried == 0 else 1, attacks, control)
+                heapq.heappush(heap, part)
             tried += 1
-            if not self._split:
-                break
-        return min(most, max([settled, best, *(-item.minus_bound for item in heap)]))
+        return min(most, max([settled, int(attacks.curve[budget]), *(-item.minus_bound for item in heap)]))
 
-    def _descend(
-        self, budget: int, now: _Range, target: int, steps: int, attacks: Attacks, control: Control
-    ) -> tuple[int, Float]:
-        """A bound for one range of amounts, by subgradient steps towards what is known to be possible."""
-        low, high, v = now.low, now.high, now.v.copy()
-        hi, lo = self._reach(budget, low, high)
-        limit = 1.0 - _GUARD * (1.0 + self._top * budget)
-        possible = self._always | ((self._radius <= budget) & (hi >= limit))
-        gap = limit - lo
-        active = possible & ~self._always & (gap > 1e-6)
-        fixed = int((possible & ~active).sum())
-        if not active.any():
-            return fixed, v
-        S, lo, gap = self._S, lo[active], gap[active]
-        size, rows = float(active.sum()), np.flatnonzero(active)
-        whole = rows.size == S.shape[0]
-        matrix = S if whole else S[rows]
-        best, best_v = np.inf, now.v
-        seen = 0
-        for step in range(steps):
-            w = v[rows] / gap
-            worth = matrix.T @ w
-            value, x = self._most(worth, budget, low, high) if self._split else self._most_freely(worth, budget)
-            mass = size + float(w @ np.abs(lo)) + budget * float(w @ self._top[rows])
-            error = 8.0 * (rows.size + S.shape[1] + 16) * UNIT_ROUNDOFF * mass
-            bound = float((1.0 - v[rows]).sum()) - float(w @ lo) + value + error
-            if bound < best:
-                best, best_v = bound, v.copy()
-            self.updates += 2.0 * matrix.size
-            if fixed + best < target + 1 or control.over():
-                break
-            reached = matrix @ x
-            count = fixed + int((reached >= 1.0).sum())
-            if count > max(seen, int(attacks.curve[budget])):
-                seen = count
-                self._enter(x, attacks)
-            slope = (reached - lo) / gap - 1.0
-            length = float(slope @ slope)
-            if not length > 0:
-                break
-            pace = (1.5 * 0.97**step) * max(bound + fixed - target, 0.5) / length
-            v[rows] = np.clip(v[rows] - pace * slope, 0.0, 1.0)
-        return fixed + int(np.floor(min(best, size))), best_v
+    def _descend(self, budget: int, part: _Range, choices: int, attacks: Attacks, control: Control) -> None:
+        """Improve the bound of one range of amounts, by subgradient steps towards what is known to be possible."""
+        possible = self._always | ((self._radius <= budget) & self._within(budget, part))
+        rows = np.flatnonzero(possible & ~self._always)
+        fixed = int(possible.sum()) - rows.size
+        part.minus_bound = max(part.minus_bound, -(fixed + rows.size))
+        matrix = self._S if rows.size == self._S.shape[0] else self._S[rows]
+        for choice in range(choices):
+            target = int(attacks.curve[budget])
+            if rows.size == 0 or -part.minus_bound <= target or control.over():
+                return
+            W = self._weights(matrix, budget, part, chosen=choice > 0 or bool(part.x.any()))
+            limit = 1.0 - _GUARD * (1.0 + self._top[rows] * budget)
+            walk = _Walk(W, limit, part.v[rows], target - fixed)
+            for step in range(STEPS):
+                worth = W.T @ walk.w
+                value, x = self._most(worth, budget, part) if self._split else self._most_freely(worth, budget)
+                if step % 4 == 0:
+                    self._try(x, matrix @ x, fixed, budget, attacks)
+                if walk.step(value, x, budget, step) or control.over():
+                    break
+            self.updates += 2.25 * W.size * (step + 1)
+            part.minus_bound = max(part.minus_bound, -(fixed + walk.bound))
+            part.v = part.v.copy()
+            part.v[rows], part.x = walk.best_v, walk.mean_x
 
-    def _reach(self, budget: int, low: int, high: int) -> tuple[Float, Float]:
-        """(N,) bounds on ``S_t·x`` from above and from below, over attacks of one range."""
-        n = self._nodes.size
+    def _within(self, budget: int, part: _Range) -> Bool:
+        """(N,) which nodes some attack of the range may change."""
         if not self._split:
-            return np.full(n, np.inf), np.zeros(n)
-        k = np.arange(low, high + 1)
-        hi = (self._most_part[:, k] + self._most_rest[:, budget - k]).max(axis=1)
-        lo = (self._least_part[:, k] + self._least_rest[:, budget - k]).min(axis=1)
-        return hi, lo - _GUARD * (1.0 + self._top * budget)
+            return np.ones(self._nodes.size, dtype=bool)
+        k = np.arange(part.low, part.high + 1)
+        most = (self._most_part[:, k] + self._most_rest[:, budget - k]).max(axis=1)
+        return np.asarray(most >= 1.0 - _GUARD * (1.0 + self._top * budget))
 
-    def _most(self, worth: Float, budget: int, low: int, high: int) -> tuple[float, Float]:
+    def _weights(self, S: Float, budget: int, part: _Range, chosen: bool) -> Float:
+        """W, with the θ of each node that are best for the attacks met so far, where ``chosen``; else 0."""
+        costs = self._costs[self._move_label].astype(np.float64)
+        inside = self._part[self._move_label]
+        amounts = np.array([part.high, budget - part.low]) if self._split else np.array([budget, budget])
+        shares = np.array(SHARES if chosen else (), dtype=np.float64)
+        offers = [np.zeros((1, 3))]  # θ of the part, θ of the rest, and the share of the budget that they take off
+        if budget:
+            offers.append(np.stack([shares / budget, shares / budget, shares], axis=1))
+        for side in (0, 1):
+            if self._split and amounts[side]:
+                pair = np.zeros((shares.size, 3))
+                pair[:, side], pair[:, 2] = shares / amounts[side], shares
+                offers.append(pair)
+        table = np.concatenate(offers)
+        return np.asarray(_weighed(S, costs, inside, part.x, table))
+
+    def _try(self, x: Float, reached: Float, fixed: int, budget: int, attacks: Attacks) -> None:
+        """Enter an attack that seems to be better than the best one known."""
+        if fixed + int((reached >= 1.0).sum()) > int(attacks.curve[budget]):
+            self._enter(x, attacks)
+
+    def _most(self, worth: Float, budget: int, part: _Range) -> tuple[float, Float]:
         """The largest worth of moves within the budgets, with some amount on the chosen part; and the moves."""
         best = np.maximum.reduceat(worth, self._first)
         ratio = best / self._costs
-        part, rest = np.flatnonzero(self._part), np.flatnonzero(~self._part)
-        orders = part[np.argsort(-ratio[part])], rest[np.argsort(-ratio[rest])]
+        own, rest = np.flatnonzero(self._part), np.flatnonzero(~self._part)
+        orders = own[np.argsort(-ratio[own])], rest[np.argsort(-ratio[rest])]
         capacities = [self._capacities(order) for order in orders]
         capacities[1] = np.where(ratio[orders[1]] > 0, capacities[1], 0)  # nothing has to be spent there
-        amounts = np.arange(low, high + 1)
+        amounts = np.arange(part.low, part.high + 1)
         values = [
             np.interp(at, np.r_[0, np.cumsum(room)], np.r_[0.0, np.cumsum(room * ratio[order])])
             for at, room, order in zip((amounts, budget - amounts), capacities, orders, strict=True)
@@ -311,17 +310,88 @@ class Bounding:
         for chosen in starts:
             if control.over():
                 return
-            weight, best = chosen / (1.0 + self._radius), 0
+            weight = chosen / (1.0 + self._radius)
             for width in np.repeat(SHARPNESS, _REPEATS):
                 _, x = self._most_freely(self._S.T @ weight, budget)
                 reached = self._S @ x
                 self.updates += 2.0 * self._S.size
-                count = int(((reached >= 1.0) | self._always).sum())
-                if count > max(best, int(attacks.curve[budget])):
-                    self._enter(x, attacks)
-                best = max(best, count)
+                self._try(x, reached, int(self._always.sum()), budget, attacks)
                 soft = 1.0 / (1.0 + np.exp(np.clip((1.0 - reached) / width, -50, 50)))
                 weight = 0.5 * weight / max(weight.sum(), 1e-300) + 0.5 * _normed(chosen * soft * (1.0 - soft))
+
+
+class _Walk:
+    """Subgradient steps of Polyak's length on the multipliers v of some nodes.
+
+    Attributes
+    ----------
+    bound : int
+        The best bound so far, with its rounding errors.
+    best_v : array
+        Its multipliers.
+    mean_x : array
+        The mean of the attacks that were met.
+    """
+
+    def __init__(self, W: Float, limit: Float, v: Float, target: int) -> None:
+        self._W, self._limit, self._v, self._target = W, limit, v.copy(), target
+        self._top = W.max(axis=1, initial=0.0)
+        self._best = float(v.size)
+        self.best_v = v
+        self._sum, self._met = np.zeros(W.shape[1]), 0
+
+    @property
+    def w(self) -> Float:
+        """What multiplies the rows of W."""
+        return self._v / self._limit
+
+    @property
+    def bound(self) -> int:
+        return int(np.floor(self._best))
+
+    @property
+    def mean_x(self) -> Float:
+        return self._sum / max(1, self._met)
+
+    def step(self, value: float, x: Float, budget: int, number: int) -> bool:
+        """Take in the most that x can make of ``w·W·x``, and go on; True where nothing more is to be gained."""
+        n, size = self._W.shape
+        mass = n + budget * float(self.w @ self._top)
+        error = 8.0 * (n + size + 16) * UNIT_ROUNDOFF * mass
+        bound = float((1.0 - self._v).sum()) + value + error
+        if bound < self._best:
+            self._best, self.best_v = bound, self._v.copy()
+        self._sum += x
+        self._met += 1
+        slope = (self._W @ x) / self._limit - 1.0
+        length = float(slope @ slope)
+        if self._best < self._target + 1 or not length > 0:
+            return True
+        pace = 1.5 * 0.97**number * max(bound - self._target, 0.5) / length
+        self._v = np.clip(self._v - pace * slope, 0.0, 1.0)
+        return False
+
+
+@njit(cache=True, nogil=True)
+def _weighed(S, costs, inside, x, offers):  # type: ignore[no-untyped-def]
+    """W for the offered θ of each node that makes ``W_t·x`` least."""
+    n, size = S.shape
+    W = np.empty((n, size))
+    used = np.flatnonzero(x > 0.0)
+    for t in range(n):
+        pick, least = 0, np.inf
+        for k in range(offers.shape[0]):
+            total, rest = 0.0, 1.0 - offers[k, 2]
+            for j in used:
+                theta = offers[k, 0] if inside[j] else offers[k, 1]
+                total += x[j] * min(1.0, max(0.0, S[t, j] - theta * costs[j]) / rest)
+            if total < least:
+                pick, least = k, total
+        rest = 1.0 - offers[pick, 2]
+        for j in range(size):
+            theta = offers[pick, 0] if inside[j] else offers[pick, 1]
+            W[t, j] = min(1.0, max(0.0, S[t, j] - theta * costs[j]) / rest)
+    return W
 
 
 def _normed(weight: Float) -> Float:
