@@ -147,7 +147,8 @@ class _Harvest:
         self.n = 0
         self._parts: list[dict[str, Any]] = []
         self._changes: dict[int, Relabelling] = {}
-        self._kept: scipy.sparse.csr_array | None = None
+        self._kept: list[scipy.sparse.csr_array] = []
+        self._least_dropped = problem.max_flips + 1
         self._kept_nodes = np.zeros(0, dtype=np.int64)
         self._seconds, self._blocks = 0.0, 0
 
@@ -184,23 +185,27 @@ class _Harvest:
 
     def _keep(self, near: Int, block: RowBlock) -> None:
         """Keep rows for the curve; of too many, those with the smallest radii."""
+        near = near[self._parts[-1]["lower"][near] < self._least_dropped]
         rows = scipy.sparse.csr_array(block.rows[near])
         if block.columns is not None:
             shape = (rows.shape[0], self._problem.m)
             rows = scipy.sparse.csr_array((rows.data, block.columns[rows.indices], rows.indptr), shape=shape)
-        self._kept = rows if self._kept is None else scipy.sparse.vstack([self._kept, rows], format="csr")
+        self._kept.append(rows)
         self._kept_nodes = np.concatenate([self._kept_nodes, self.n + near])
-        if self._kept.nnz > CURVE_CELLS:
-            self._drop(np.cumsum(np.diff(self._kept.indptr)[self._by_radius()]) <= CURVE_CELLS)
+        if sum(part.nnz for part in self._kept) > 2 * CURVE_CELLS:
+            sizes = np.concatenate([np.diff(part.indptr) for part in self._kept])
+            self._drop(int(np.sum(np.cumsum(sizes[self._by_radius()]) <= CURVE_CELLS)))
 
     def _by_radius(self) -> Int:
         return np.argsort(self._gathered("lower")[self._kept_nodes], kind="stable").astype(np.int64)
 
-    def _drop(self, keep: Bool) -> None:
-        """Forget all kept rows but the first ones in the order of their radii."""
-        assert self._kept is not None
-        chosen = np.sort(self._by_radius()[keep])
-        self._kept, self._kept_nodes = self._kept[chosen], self._kept_nodes[chosen]
+    def _drop(self, most: int) -> None:
+        """Keep so many rows, in the order of their radii, and forget the others."""
+        order = self._by_radius()
+        self._least_dropped = min(self._least_dropped, int(self._gathered("lower")[self._kept_nodes[order[most]]]))
+        chosen = np.sort(order[:most])
+        self._kept = [scipy.sparse.csr_array(scipy.sparse.vstack(self._kept, format="csr")[chosen])]
+        self._kept_nodes = self._kept_nodes[chosen]
 
     def _gathered(self, name: str) -> Any:
         return np.concatenate([part[name] for part in self._parts])
@@ -238,39 +243,40 @@ class _Harvest:
         """The curve of the kept rows, and what the others may add to it."""
         budget = self._problem.max_flips
         curve = _Curve(budget, self.n)
-        if self._kept is not None and self._kept_nodes.size:
-            columns = self._settle()
-        if self._kept is None or self._kept_nodes.size == 0 or self._control.over():
+        if self._kept_nodes.size == 0 or self._control.over():
             curve.upper = within_reach(lower, budget)
             return curve, {"rows_for_curve": 0}
-        block = RowBlock(self._kept[:, columns].toarray(), columns)
+        block = self._kept_block()
         question = _question(self._problem, block)
-        radius = np.zeros(self.n, dtype=np.int64)
-        radius[nodes] = lower
+        back = _positions(self._problem, block.columns)
         at = self._kept_nodes[question.nodes]
-        radii = Radii(radius[at], np.full(at.size, self._problem.adversary.never, dtype=np.int64), [None] * at.size)
+        changes: list[Relabelling | None] = []
+        for change in map(self._changes.get, at.tolist()):
+            positions = None if change is None else np.searchsorted(back, change.positions).astype(np.int64)
+            changes.append(None if change is None or positions is None else Relabelling(positions, change.targets))
+        radii = Radii(self._gathered("lower")[at], self._gathered("upper")[at], changes)
         attacks, upper, statistics = linear_curve(question, radii, self._control)
         found = check(question, _with_curve(question, radii, attacks, upper))
-        back = _positions(self._problem, columns)
         renamed = {change: Relabelling(back[change.positions], change.targets) for change in (*found.changed, NOTHING)}
         for change, mask in found.changed.items():
             curve.changed[renamed[change]] = np.zeros(self.n, dtype=bool)
             curve.changed[renamed[change]][at[mask]] = True
         curve.lower = found.findings.curve_lower
         curve.changes = [renamed[change] for change in found.findings.curve_changes]
-        others = np.setdiff1d(nodes, at)
-        curve.upper = found.findings.curve_upper + within_reach(radius[others], budget)
+        others = ~np.isin(nodes, at)
+        curve.upper = found.findings.curve_upper + within_reach(lower[others], budget)
         return curve, {"rows_for_curve": int(at.size), **statistics}
 
-    def _settle(self) -> Int:
-        """Keep no more rows than a dense table holds; returns its columns."""
-        assert self._kept is not None
+    def _kept_block(self) -> RowBlock:
+        """As many of the kept rows as a dense table holds."""
         while True:
-            columns = np.unique(self._kept.indices).astype(np.int64)
+            table = scipy.sparse.vstack(self._kept, format="csr")
+            columns = np.unique(table.indices).astype(np.int64)
             most = max(1, int(CURVE_CELLS / max(1, columns.size)))
-            if self._kept_nodes.size <= most:
-                return columns if columns.size else np.zeros(1, dtype=np.int64)
-            self._drop(np.arange(self._kept_nodes.size) < max(most, self._kept_nodes.size // 2))
+            if table.shape[0] <= most:
+                columns = columns if columns.size else np.zeros(1, dtype=np.int64)
+                return RowBlock(table[:, columns].toarray(), columns)
+            self._drop(max(most, table.shape[0] // 2))
 
 
 class _Curve:

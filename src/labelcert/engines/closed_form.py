@@ -25,6 +25,9 @@ from labelcert.problem import Problem
 CHECK_UPDATES = 2e8
 """Multiplications spent on trying attacks that are known anyway on the curve."""
 
+EXACT_CELLS = 2e6
+"""Nodes times labels up to which an exact curve is worth trying."""
+
 
 class ClosedForm:
     """Sorting, wherever linearity is proved."""
@@ -81,8 +84,9 @@ def linear_curve(question: Question, radii: Radii, control: Control) -> tuple[At
     if not control.over():
         try_known_attacks(question, radii, attacks, curve_upper)
     if control.collective and question.nodes.size and not control.over():
-        close_curve = CURVES[type(question.predictor)]
-        statistics.update(close_curve(question, radii, attacks, curve_upper, control))
+        if float(question.nodes.size) * question.problem.adversary.labels.size <= EXACT_CELLS:
+            close_curve = CURVES[type(question.predictor)]
+            statistics.update(close_curve(question, radii, attacks, curve_upper, control))
         statistics["cells_for_bounds"] = bound_curve(question, radii, attacks, curve_upper, control)
     return attacks, curve_upper, statistics
 

@@ -36,13 +36,14 @@ class RowBlock(NamedTuple):
     def update(self, digest: hashlib._Hash) -> None:
         """Take the rows into a hash, each by itself: dense or sparse, in whatever blocks, rows have the same one."""
         for row in self.rows:
-            at = np.flatnonzero(row)
-            if self.columns is None and at.size == row.size:
+            if self.columns is None and row.all():
                 digest.update(b"full")
+                digest.update(np.ascontiguousarray(row, dtype="<f8"))
             else:
+                at = np.flatnonzero(row)
                 where = at if self.columns is None else self.columns[at]
-                digest.update(b"part" + np.ascontiguousarray(where, dtype="<i8").tobytes())
-            digest.update(np.ascontiguousarray(row[at], dtype="<f8").tobytes() + b"|")
+                digest.update(b"part" + where.astype("<i8").tobytes() + row[at].astype("<f8").tobytes())
+            digest.update(b"|")
 
 
 class Rows:
@@ -57,6 +58,7 @@ class Rows:
 
     def __init__(self, H: Any, m: int) -> None:
         self._m = m
+        self._known_good = False
         self._parts: Iterable[Any]
         whole = scipy.sparse.issparse(H) or hasattr(H, "__array__") or (isinstance(H, list | tuple) and not _blocks(H))
         if whole:
@@ -67,6 +69,7 @@ class Rows:
                 raise InvalidInput("H has no rows: there is no test node to certify")
             for _ in self:
                 pass
+            self._known_good = True
         elif isinstance(H, Iterable) and not isinstance(H, str | bytes | dict):
             self._parts, self.n = H, None
         else:
@@ -86,7 +89,7 @@ class Rows:
         self._check_width(part, done)
         step = max(1, BLOCK_CELLS // self._m)
         for start in range(0, part.shape[0], step):
-            yield RowBlock(_checked(part[start : start + step], done + start), None)
+            yield RowBlock(self._checked(part[start : start + step], done + start), None)
 
     def _sparse(self, part: Any, done: int) -> Iterator[RowBlock]:
         self._check_width(part, done)
@@ -101,8 +104,14 @@ class Rows:
                 continue
             if columns.size == 0:  # rows of zeros are ties, whatever the labels
                 columns = np.zeros(1, dtype=np.int64)
-            yield RowBlock(_checked(some[:, columns].toarray(), done + start), columns)
+            yield RowBlock(self._checked(some[:, columns].toarray(), done + start), columns)
             start += size
+
+    def _checked(self, rows: Any, first: int) -> Float:
+        if self._known_good:
+            return np.asarray(rows, dtype=np.float64)
+        name = f"H (from row {first} on)" if first else "H"
+        return check_matrix(name, rows, "multiply each row by a positive number")
 
     def _check_width(self, part: Any, done: int) -> None:
         if part.ndim != 2 or part.shape[1] != self._m:
@@ -124,7 +133,3 @@ def _dense(part: Any) -> Any:
         return np.asarray(part)
     except ValueError as error:
         raise InvalidInput(f"H must be a matrix: rows of equal length ({error})") from None
-
-
-def _checked(rows: Any, first: int) -> Float:
-    return check_matrix(f"H (from row {first} on)" if first else "H", rows, "multiply each row by a positive number")

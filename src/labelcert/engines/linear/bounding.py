@@ -40,7 +40,7 @@ TABLE_CELLS = 4e6
 """Most cells of a table over nodes and budgets; beyond it, attacks are looked at all together."""
 
 EFFORT = 4e10
-"""Cells of S multiplied for the whole curve, where no time limit is given: about a minute."""
+"""Cells of S multiplied for the whole curve: about half a minute."""
 
 BUDGETS = 24
 """For so many budgets a bound is looked for; in between, the curve is monotone."""
@@ -166,12 +166,12 @@ class Bounding:
             out[t] = np.interp(amounts, spent, np.concatenate([[0.0], np.cumsum(values[t, labels[order]])]))
         return out
 
-    def bound(self, budget: int, lower: int, most: int, control: Control, attacks: Attacks) -> int:
+    def bound(self, budget: int, most: int, effort: float, attacks: Attacks, control: Control) -> int:
         """A proved upper end for one budget, of at most ``most``; attacks that are met on the way are entered."""
         heap = [_Range(-most, 0, budget, np.full(self._nodes.size, 0.5), np.zeros(self._S.shape[1]))]
-        settled, tried = lower, 0
+        settled, tried, stop = 0, 0, self.updates + effort
         while heap and -heap[0].minus_bound > max(int(attacks.curve[budget]), settled):
-            if tried >= PARTS or control.over():
+            if tried >= PARTS or (tried and self.updates > stop) or control.over():
                 break
             now = heapq.heappop(heap)
             if tried and (now.low == now.high or not self._split):
@@ -302,13 +302,13 @@ class Bounding:
         if a.admits(change, self._question.budget):
             attacks.enter(change)
 
-    def attack(self, budget: int, attacks: Attacks, control: Control) -> None:
+    def attack(self, budget: int, effort: float, attacks: Attacks, control: Control) -> None:
         """Improve an attack by a soft threshold that gets sharper: nodes just short of a change weigh the most."""
         predicted = self._question.predicted[self._nodes]
         near = self._radius <= budget
         starts = [near, *(near & (predicted == c) for c in np.unique(predicted).tolist())]
         for chosen in starts:
-            if control.over():
+            if self.updates > effort or control.over():
                 return
             weight = chosen / (1.0 + self._radius)
             for width in np.repeat(SHARPNESS, _REPEATS):
@@ -410,12 +410,13 @@ def bound_curve(question: Question, radii: Radii, attacks: Attacks, curve_upper:
     bounding = Bounding(question, reachable, radii.lower)
     chosen = open_[np.unique(np.linspace(0, open_.size - 1, BUDGETS).round().astype(int))]
     order = _by_halves(chosen)
-    for b in order:
-        bounding.attack(b, attacks, control)
     for done, b in enumerate(order):
-        if control.over() or (control.time_limit is None and bounding.updates > EFFORT):
+        bounding.attack(b, EFFORT / 4 * (done + 1) / len(order), attacks, control)
+    for done, b in enumerate(order):
+        if control.over():
             break
-        curve_upper[b] = bounding.bound(b, int(attacks.curve[b]), int(curve_upper[b]), control, attacks)
+        share = (EFFORT - bounding.updates) / (len(order) - done)
+        curve_upper[b] = bounding.bound(b, int(curve_upper[b]), share, attacks, control)
         curve_upper[:] = np.minimum.accumulate(curve_upper[::-1])[::-1]
         control.report(done + 1, len(order))
     return bounding.updates

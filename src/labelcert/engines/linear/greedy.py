@@ -12,13 +12,18 @@ from labelcert.problem.problem import signs_of
 GREEDY_UPDATES = 2e8
 """Score updates spent on finding attacks: nodes, times labels, times pairs of classes, times steps."""
 
+GREEDY_CELLS = 4e6
+"""Nodes times labels beyond which single steps would need too much memory."""
+
 
 def greedy_changes(question: Question, start: Relabelling = NOTHING) -> list[Relabelling]:
     """From ``start``, step by step the move that changes most nodes (then lowers the most margins); all steps."""
     problem, a = question.problem, question.problem.adversary
     K, n = problem.n_classes, question.nodes.size
-    rows = question.predictor.scorer.rows[question.nodes].T
     source = problem.codes[a.labels]
+    if float(n) * a.labels.size > GREEDY_CELLS:
+        return []
+    rows = question.predictor.scorer.rows[question.nodes].T
     codes = problem.relabelled(start)
     p = np.array([signs_of(codes, c) @ rows for c in range(K)])
     change, changes = start, []

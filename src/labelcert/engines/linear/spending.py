@@ -124,8 +124,7 @@ def _totals(gains: Numbers, order: Int) -> Numbers:
     """(k + 1, n) what the first labels of an order gain together; those that put the margin up are left out."""
     taken = np.take_along_axis(gains, order, axis=0)
     taken = np.where(taken > 0, taken, 0 * taken)
-    zero = 0 * gains.sum(axis=0, keepdims=True)
-    return np.concatenate([zero, np.cumsum(taken, axis=0)])
+    return np.concatenate([np.zeros((1, gains.shape[1]), dtype=gains.dtype), np.cumsum(taken, axis=0)])
 
 
 def _combined(old: Numbers, offers: Numbers, cost: int) -> tuple[Numbers, npt.NDArray[np.int32]]:
