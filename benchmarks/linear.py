@@ -28,7 +28,7 @@ RIDGES = (30.0, 100.0, 300.0, 1000.0)
 
 
 def blobs(m: int, n: int, classes: int, features: int, distance: float, seed: int = 0) -> tuple[Float, Int, Float, Int]:
-    """Gaussian blobs whose first two centres are a distance apart: training points and labels, test points and labels."""
+    """Gaussian blobs, the first two centres a distance apart: training points and labels, test points and labels."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(classes, features))
     centres *= distance / np.linalg.norm(centres[0] - centres[1])

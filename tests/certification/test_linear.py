@@ -216,6 +216,23 @@ def test_saved_and_loaded(tmp_path):
         labelcert.verify(again)
 
 
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
+def test_rows_of_zeros_are_ties(make):
+    """Without a prediction, the radius is 0, and the node counts as changed from the start."""
+    cert = labelcert.certify_linear(make(np.zeros((2, 3))), [0, 1, 1])
+    np.testing.assert_array_equal(cert.radius_upper, [0, 0])
+    np.testing.assert_array_equal(cert.collective_lower, [2, 2, 2, 2])
+    mixed = labelcert.certify_linear(make(np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 2.0]])), [0, 1, 1])
+    np.testing.assert_array_equal(mixed.radius_upper, [0, 1])
+    assert mixed.exact
+
+
+def test_trusted_labels_leave_nothing_to_do():
+    cert = labelcert.certify_linear(np.eye(3), [0, 1, 1], threat=labelcert.Threat(trusted=[True] * 3))
+    np.testing.assert_array_equal(cert.radius_lower, 4)
+    np.testing.assert_array_equal(cert.collective_upper, 0)
+
+
 def test_usual_budget(monkeypatch):
     monkeypatch.setattr(linear_module, "USUAL_FLIPS", 2)
     H, labels = np.ones((1, 5)), [0, 0, 1, 1, 1]

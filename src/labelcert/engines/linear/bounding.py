@@ -96,6 +96,8 @@ class Bounding:
         self._first = np.searchsorted(self._move_label, np.arange(a.labels.size))
         self._S, self._always = self._shares()
         self._top = np.abs(self._S).max(axis=1, initial=0.0)
+        self._always |= ~(_GUARD * self._top * question.budget < 0.1)  # margins next to nothing
+        self._S[self._always], self._top[self._always] = 0.0, 0.0
         self.updates = 0.0
         predicted = question.predicted[reachable]
         favourite = int(np.bincount(predicted, minlength=1).argmax()) if predicted.size else 0
@@ -130,7 +132,7 @@ class Bounding:
                 factor = (source == c) * 1.0 - (source == r) - (self._move_target == c) + (self._move_target == r)
                 with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                     S[own] = np.maximum(S[own], entries[own] * factor / margin[:, None])
-        always |= ~np.all(np.isfinite(S) & (np.abs(S) < 1e100), axis=1)
+        always |= ~np.isfinite(S).all(axis=1)
         S[always] = 0.0
         return S, always
 
@@ -187,7 +189,7 @@ class Bounding:
 
     def _descend(self, budget: int, part: _Range, choices: int, attacks: Attacks, control: Control) -> None:
         """Improve the bound of one range of amounts, by subgradient steps towards what is known to be possible."""
-        possible = self._always | ((self._radius <= budget) & self._within(budget, part))
+        possible = (self._radius <= budget) & (self._always | self._within(budget, part))
         rows = np.flatnonzero(possible & ~self._always)
         fixed = int(possible.sum()) - rows.size
         part.minus_bound = max(part.minus_bound, -(fixed + rows.size))
