@@ -145,11 +145,11 @@ class Trees:
             )
         if not 0 <= tree.label < statement.m:
             return False
-        for new, side in ((KEEPS, KEPT), (1 - int(statement.codes[tree.label]), FLIPPED)):
-            if not possible[tree.label, side]:
+        for new, at in ((KEEPS, KEPT), (1 - int(statement.codes[tree.label]), FLIPPED)):
+            if not possible[tree.label, at]:
                 continue
             part = region.copy()
-            part.gone[tree.label, 1 - side] = True
+            part.gone[tree.label, 1 - at] = True
             if new not in tree.parts or not self._flips(tree.parts[new], part, t, row):
                 return False
         return True
