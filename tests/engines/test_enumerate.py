@@ -172,14 +172,14 @@ def test_runs_outside_the_main_thread(make: Any, C: float) -> None:
 def test_too_large_says_what_would_fit(make: Any, C: float) -> None:
     K, y, rows = make(60, 5)
     with pytest.raises(WorkTooLarge, match=r"max_flips=\d+ would fit.*time_limit=.*"):
-        certify(K, y, rows, C)
+        certify(K, y, rows, C, max_flips=60)
     with pytest.raises(WorkTooLarge, match=r"max_flips=\d+ would fit"):
         certify(K, y, rows, C, engine="relaxed")
 
 
 def test_too_large_names_the_relaxation_for_more_classes() -> None:
     with pytest.raises(WorkTooLarge, match=r"max_flips=\d+ would fit.*time_limit=.*engine='relaxed'"):
-        certify(*blobs(60, 5), 5.0)
+        certify(*blobs(60, 5), 5.0, max_flips=60)
 
 
 def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tests.helpers.certificates import contains, same
 from tests.helpers.problems import blobs, gaussian, small_cap
 
 from labelcert import Certificate, Threat, certify, load
+from labelcert.certificate import Stop
+from labelcert.engines import planning
 from labelcert.engines.base import Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
@@ -18,6 +21,7 @@ from labelcert.engines.planning import plan
 from labelcert.engines.search import MilpWarning, branching
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem
+from labelcert.report.tables import summary
 
 K, LABELS, ROWS = gaussian(9, 8, seed=132, dims=2)
 C = 0.5
@@ -87,6 +91,69 @@ def test_plan_refuses() -> None:
     large = Problem.build(*gaussian(60, 2), 2.0)
     with pytest.raises(WorkTooLarge, match="max_flips="):
         plan("auto", large, control)
+
+
+@pytest.mark.parametrize("arrays", [gaussian(60, 4), blobs(60, 4)], ids=["two classes", "more"])
+def test_without_limits_the_budget_is_what_fits(
+    arrays: tuple[np.ndarray, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(planning, "USUAL_SECONDS", 1.0)
+    cert = certify(*arrays, 5.0, workers=1)
+    assert 1 <= cert.max_flips < 6
+    note = cert.run.budget_note
+    assert note.startswith(f"budgets up to {cert.max_flips} of 60 are answered")
+    assert f"{cert.max_flips + 1} would take about" in note
+    assert "max_flips" in note
+    assert note in summary(cert)
+    cert.save(tmp_path / "some.cert")
+    assert load(tmp_path / "some.cert").run.budget_note == note
+    same(cert, certify(*arrays, 5.0, max_flips=cert.max_flips, workers=1))
+
+
+def test_even_one_flip_that_does_not_fit_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Enumerate, "estimate", lambda self, question, control: Work("all labellings", 1e9))
+    monkeypatch.setattr(Enumerate, "reach", lambda self, question, control, seconds: 0)
+    cert = certify(K, LABELS, ROWS, C)
+    assert cert.max_flips == 1
+    assert cert.run.time_limit == planning.USUAL_SECONDS
+    contains(cert, certify(K, LABELS, ROWS, C, max_flips=1, engine="enumerate"))
+
+
+def test_everything_is_answered_where_it_fits() -> None:
+    cert = certify(K, LABELS, ROWS, C)
+    assert (cert.max_flips, cert.run.budget_note) == (9, "")
+
+
+def test_the_largest_budget_as_a_share() -> None:
+    assert certify(K, LABELS, ROWS, C, max_fraction=0.34).max_flips == 3
+    costs = Threat(costs=[2] * 9)
+    assert certify(K, LABELS, ROWS, C, max_fraction=0.5, threat=costs).max_flips == 9
+    with pytest.raises(InvalidInput, match="max_flips or as max_fraction, not both"):
+        certify(K, LABELS, ROWS, C, max_flips=2, max_fraction=0.5)
+
+
+def test_a_stage_has_a_share_of_the_time() -> None:
+    whole = Control(workers=1, time_limit=100.0)
+    whole.start_clock()
+    part = whole.part(0.5)
+    assert whole.deadline is not None
+    assert part.deadline is not None
+    assert 40.0 < whole.deadline - part.deadline < 60.0
+    part.end(Stop.TIME_LIMIT)
+    assert part.over()
+    assert not whole.over()
+    whole.end(Stop.INTERRUPTED)
+    assert whole.part(0.5).over()
+
+
+def test_a_request_to_terminate_is_an_orderly_stop() -> None:
+    control = Control(workers=1)
+    before = signal.getsignal(signal.SIGTERM)
+    with control.running():
+        signal.raise_signal(signal.SIGTERM)
+        assert control.over()
+    assert control.stop is Stop.INTERRUPTED
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_reach_grows_with_time() -> None:

@@ -102,7 +102,7 @@ def test_too_large_says_what_would_fit() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 100))
     with pytest.raises(WorkTooLarge, match=r"labellings.*max_flips=\d+ would fit.*time_limit"):
-        certify(X @ X.T, np.arange(90) % 2, rng.normal(size=(2, 100)) @ X.T, C=10.0)
+        certify(X @ X.T, np.arange(90) % 2, rng.normal(size=(2, 100)) @ X.T, C=10.0, max_flips=90)
 
 
 def test_accepts_what_users_have() -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from tests.helpers.problems import blobs, gaussian
 
 import labelcert
 from labelcert import Certificate, InvalidInput, Threat, certify, verify
+from labelcert.certificate.proofs import RivalProof, Step, Tree
 from labelcert.engines.search import branching, rival_branching
 from labelcert.graphs import karate
 from labelcert.models import GCN
 from labelcert.selfcheck.cases import nasty_case
 from labelcert.selfcheck.comparing import engines_for
 from labelcert.verification import Status
+from labelcert.verification.machines import Hinge
+from labelcert.verification.statement import Statement
+from labelcert.verification.trees import Trees
 
 THREATS = [
     Threat(),
@@ -54,10 +60,6 @@ def test_stored_trees_prove_what_the_search_proved(
     cert = certify(K, y, rows, 2.0, threat=threat, engine="milp", max_flips=3)
     assert cert.proofs is not None
     assert cert.proofs.nodes or cert.proofs.curve
-    from labelcert.verification.machines import Hinge
-    from labelcert.verification.statement import Statement
-    from labelcert.verification.trees import Trees
-
     statement = Statement.of(cert, None, None, None)
     trees = Trees(cert, statement, Hinge(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None)
     radii = trees.proved_radii()
@@ -162,3 +164,58 @@ def test_a_shifted_kernel() -> None:
     cert = certify(K[:7, :7], [0, 1, 0, 1, 0, 1, 1], K[7:, :7], 0.3)
     assert verify(cert, K[:7, :7], [0, 1, 0, 1, 0, 1, 1], K[7:, :7]).complete
     assert isinstance(cert, Certificate)
+
+
+def damaged(step: Step, **changes: object) -> Step:
+    return msgspec.structs.replace(step, block=msgspec.structs.replace(step.block, **changes))
+
+
+def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branching, "LEAF_SETS", 1)
+    K, y, rows = gaussian(7, 8, seed=4)
+    cert = certify(K, y, rows, 2.0, engine="milp", max_flips=2)
+    statement = Statement.of(cert, None, None, None)
+    predicted = np.searchsorted(cert.classes, cert.predictions)
+    assert cert.proofs is not None
+    t, rivals = next((t, rivals) for t, rivals in cert.proofs.nodes.items() if _ends_by_tightening(rivals))
+    (rival, proof), *_ = rivals.items()
+    before = Trees(cert, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t]
+    assert before > 1
+    for change in (
+        lambda block: {"label": block.label + 100},
+        lambda block: {"side": block.side + 7},
+        lambda block: {"end": block.end - 5},
+        lambda block: {"beta": block.beta * np.nan},
+        lambda block: {"beta": block.beta[:, :2]},
+        lambda block: {"price": block.price - np.inf},
+        lambda block: {"passes": "many"},
+    ):
+        tree = Tree(
+            steps=[damaged(step, **change(step.block)) if isinstance(step, Step) else step for step in proof.tree.steps]
+        )
+        nodes = {t: {rival: RivalProof(proof.budget, tree)}}
+        broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, nodes=nodes))
+        assert Trees(broken, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t] == 0
+
+
+def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branching, "LEAF_SETS", 1)
+    K, y, rows = gaussian(8, 8, seed=5, dims=2)
+    cert = certify(K, y, rows, 4.0, engine="milp", max_flips=2)
+    statement = Statement.of(cert, None, None, None)
+    predicted = np.searchsorted(cert.classes, cert.predictions)
+    assert cert.proofs is not None
+    curve = {b: tree for b, tree in cert.proofs.curve.items() if tree.parts}
+    assert curve
+    for b, tree in curve.items():
+        for part in tree.parts:
+            fewer = msgspec.structs.replace(tree, parts={k: v for k, v in tree.parts.items() if k != part})
+            broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, curve={b: fewer}))
+            trees = Trees(broken, statement, Hinge(statement), predicted, lambda text: None)
+            trees.proved_radii()
+            assert trees.proved_curve()[b] == statement.n
+
+
+def _ends_by_tightening(rivals: dict[int, RivalProof]) -> bool:
+    trees = [proof.tree for proof in rivals.values()]
+    return any(isinstance(step, Step) and step.kind == "tighten" for tree in trees for step in tree.steps[-1:])

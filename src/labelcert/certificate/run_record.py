@@ -65,6 +65,8 @@ class RunRecord:
     problem_sha256 : str
         Hash of the problem: :meth:`labelcert.problem.Problem.digest`.
     seconds : float
+    budget_note : str
+        Why the largest budget is what it is, where nobody gave it and not all are answered.
     versions : dict
     """
 
@@ -84,6 +86,7 @@ class RunRecord:
     workers: int
     problem_sha256: str
     seconds: float
+    budget_note: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property

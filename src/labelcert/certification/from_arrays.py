@@ -20,7 +20,9 @@ from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
 from labelcert.engines.planning import plan
 from labelcert.engines.search.solvers import check_solver
+from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
+from labelcert.problem.budget import flips_for_fraction
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -33,6 +35,7 @@ def certify(
     *,
     threat: Threat | None = None,
     max_flips: int | None = None,
+    max_fraction: float | None = None,
     engine: str = "auto",
     time_limit: float | None = None,
     workers: int | None = None,
@@ -61,7 +64,11 @@ def certify(
     threat : Threat, optional
         What the adversary may change; by default any label, one unit each.
     max_flips : int, optional
-        Largest budget (in cost units, with costs); all labels by default.
+        Largest budget (in cost units, with costs). By default it is all labels or, where that would take longer than
+        about half a minute and no ``time_limit`` is given, the largest budget that fits: ``cert.run.budget_note`` says
+        so.
+    max_fraction : float, optional
+        The same as a share of the labels (of their total cost, with costs).
     engine : {"auto", "closed-form", "enumerate", "relaxed", "milp", "milp-paper"}
         How to compute it. ``"auto"`` takes the closed form where it applies and enumeration elsewhere. With a time
         limit that enumeration would exceed, it hands over what is left to ``"milp"``. ``"relaxed"`` is a fast
@@ -116,7 +123,13 @@ def certify(
         solver=check_solver(solver),
         trust_solver=bool(trust_solver),
         node_time_limit=check_seconds("node_time_limit", node_time_limit),
+        chooses_budget=max_flips is None and max_fraction is None and time_limit is None,
     )
+    if max_fraction is not None:
+        if max_flips is not None:
+            raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
+        costs = None if threat is None else threat.costs
+        max_flips = flips_for_fraction(max_fraction, np.size(labels) if costs is None else int(np.sum(costs)))
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
@@ -138,10 +151,10 @@ def answer(
         Clean predictions to assume instead of the model's own, as positions among the classes.
     """
     started = time.perf_counter()
+    control.start_clock()
     with control.running():
         planned = plan(engine, problem, control, predicted)
         question = planned.question
-        control.start_clock()
         findings = Findings.nothing(question)
         ran: list[StageRecord] = []
         for stage in planned.stages:
@@ -153,22 +166,24 @@ def answer(
     if control.trust_solver:
         checked = replace(checked, findings=checked.findings.trusting())
     seconds = time.perf_counter() - started
-    run = record(problem, control, engine, planned.finds_attacks, ran, seconds, problem.digest())
+    asked = question.problem
+    run = record(asked, control, engine, ran, seconds, asked.digest(), planned.finds_attacks, planned.budget_note)
     return freeze(question, checked, run, names or Names())
 
 
 def record(
     problem: Problem,
     control: Control,
-    asked: str,
-    finds_attacks: bool,
+    engine_asked: str,
     ran: list[StageRecord],
     seconds: float,
     sha256: str,
+    finds_attacks: bool = True,
+    budget_note: str = "",
 ) -> RunRecord:
     """What a certificate says about the run behind it."""
     return RunRecord(
-        engine_asked=asked,
+        engine_asked=engine_asked,
         stages=tuple(ran),
         finds_attacks=finds_attacks,
         stopped=control.stop,
@@ -184,6 +199,7 @@ def record(
         workers=control.workers,
         problem_sha256=sha256,
         seconds=seconds,
+        budget_note=budget_note,
         versions=versions(),
     )
 

@@ -107,9 +107,12 @@ def certify_linear(
     rows = Rows(H, problem.m)
     if rows.n is not None and time_limit is None:
         _refuse_too_large(problem, rows.n)
+    note = ""
+    if max_flips is None and problem.max_flips < problem.adversary.full_budget:
+        note = f"budgets up to {problem.max_flips} are answered; ask for more with max_flips"
     with progress_report("certifying", progress) as show, control.running():
         control.report, control.note = show.report, show.note
-        return _certified(problem, rows, control, names or Names())
+        return _certified(problem, rows, control, names or Names(), note)
 
 
 def _refuse_too_large(problem: Problem, n: int) -> None:
@@ -121,7 +124,7 @@ def _refuse_too_large(problem: Problem, n: int) -> None:
         )
 
 
-def _certified(problem: Problem, rows: Rows, control: Control, names: Names) -> Certificate:
+def _certified(problem: Problem, rows: Rows, control: Control, names: Names, note: str) -> Certificate:
     started = time.perf_counter()
     control.start_clock()
     harvest = _Harvest(problem, control)
@@ -134,7 +137,8 @@ def _certified(problem: Problem, rows: Rows, control: Control, names: Names) -> 
     statistics["seconds"] = time.perf_counter() - started
     stages = [StageRecord(ClosedForm.name, problem.max_flips, statistics)]
     sha256 = problem.finish_digest(harvest.digest)
-    run = record(problem, control, ClosedForm.name, True, stages, time.perf_counter() - started, sha256)
+    seconds = time.perf_counter() - started
+    run = record(problem, control, ClosedForm.name, stages, seconds, sha256, budget_note=note)
     return freeze(question, checked, run, names)
 
 

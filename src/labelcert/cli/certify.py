@@ -25,9 +25,6 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import models
 from labelcert.pipeline import Certified, certify_targets, choose_model, choose_split, choose_targets, model_options
-from labelcert.prediction import usual_budget
-from labelcert.problem import Threat
-from labelcert.problem.budget import flips_for_fraction
 from labelcert.progress import progress_report
 
 BESIDE = {"karate": {"gcn": "sgc"}}
@@ -97,7 +94,6 @@ def certify_command(**given: Any) -> None:
         groups=given["groups"],
         group_budgets=given["group_budgets"],
     )
-    max_flips = _largest_budget(given, graph, threat, split.labeled)
     _add_beside(names, options, given, graph)
     if given["out"] is not None:
         # Found out now rather than after minutes of work.
@@ -123,7 +119,8 @@ def certify_command(**given: Any) -> None:
             targets,
             inductive=given["inductive"],
             threat=threat,
-            max_flips=max_flips,
+            max_flips=given["max_flips"],
+            max_fraction=given["max_fraction"],
             engine=given["engine"],
             time_limit=given["time_limit"],
             node_time_limit=given["node_time_limit"],
@@ -180,18 +177,6 @@ def _test_nodes(graph: Graph, labeled: Any, text: str) -> Any:
             f"{graph.names(both[:1])[0]!r}; leave them out of --test or choose other labelled nodes with --labeled"
         )
     return nodes
-
-
-def _largest_budget(given: dict[str, Any], graph: Graph, threat: Threat, labeled: Any) -> int | None:
-    total = len(labeled) if threat.costs is None else sum(threat.costs)  # type: ignore[arg-type]
-    if given["max_fraction"] is not None:
-        return flips_for_fraction(given["max_fraction"], int(total))
-    usual = usual_budget(len(set(graph.labels[labeled].tolist())), int(total))
-    if given["max_flips"] is not None or usual is None:
-        return given["max_flips"]  # type: ignore[no-any-return]
-    if not given["quiet"]:
-        click.echo(f"note: more than two classes, so budgets up to {usual}; more with --max-flips", err=True)
-    return usual
 
 
 def _interrupted(results: Sequence[Certified]) -> bool:

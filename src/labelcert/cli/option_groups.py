@@ -14,7 +14,6 @@ from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.selection import RULES
-from labelcert.prediction import USUAL_CLASS_FLIPS
 from labelcert.problem import LOSSES
 
 DEFAULT_FOLDER = Path("labelcert-out")
@@ -109,9 +108,7 @@ NODE_OPTIONS = options(
 
 THREAT_OPTIONS = options(
     click.option(
-        "--max-flips",
-        type=int,
-        help=f"Largest budget. [default: all labels; {USUAL_CLASS_FLIPS} with more than two classes]",
+        "--max-flips", type=int, help="Largest budget. [default: all labels, or what takes about half a minute]"
     ),
     click.option("--max-fraction", type=float, help="Largest budget as a fraction of the labels."),
     click.option("--trusted", metavar="FILE|LIST", help="Labelled nodes whose labels cannot be changed."),

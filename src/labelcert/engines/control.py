@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class Control:
         ``note(text)``: what is being worked on, for a progress display.
     parent : Control, optional
         The run that this one is a part of: it stops when that one does.
+    chooses_budget : bool
+        Whether the largest budget may be chosen by how long it takes: neither it nor a time limit was given.
     """
 
     workers: int
@@ -60,25 +62,28 @@ class Control:
     node_time_limit: float | None = None
     note: Callable[[str], None] = lambda text: None
     parent: Control | None = None
+    chooses_budget: bool = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into an orderly stop (the second one interrupts as usual)."""
+        """Turn the first Ctrl-C, or a request to terminate, into an orderly stop (the second one acts as usual)."""
         # Elsewhere than in the main thread signals cannot be caught, nor do they arrive.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.getsignal(signal.SIGINT)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def on_interrupt(signum: int, frame: object) -> None:
             self.end(Stop.INTERRUPTED)
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signum, before[signal.Signals(signum)])
 
-        signal.signal(signal.SIGINT, on_interrupt)
+        for number in before:
+            signal.signal(number, on_interrupt)
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def end(self, reason: Stop) -> None:
         """Ask everybody to stop; the first reason counts."""
@@ -95,9 +100,22 @@ class Control:
         return bool(self.flag[0])
 
     def start_clock(self) -> None:
-        """From here the time limit counts: compiled, and with the clean predictions decided."""
+        """From here the time limit counts."""
         if self.time_limit is not None:
             self.deadline = time.monotonic() + self.time_limit
+
+    def limit(self, seconds: float) -> None:
+        """A time limit that nobody gave."""
+        self.time_limit = seconds
+        self.start_clock()
+
+    def part(self, share: float) -> Control:
+        """A part of the run that gets a share of the time that is left."""
+        own = replace(self, parent=self, flag=np.zeros(1, dtype=np.int8), stop=Stop.FINISHED, closing_time=None)
+        if self.deadline is not None:
+            now = time.monotonic()
+            own.deadline = now + share * (self.deadline - now)
+        return own
 
     def closed(self) -> bool:
         """Whether even open points can no longer be decided: a moment after the search had to stop."""

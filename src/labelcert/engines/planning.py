@@ -11,29 +11,46 @@ from labelcert.engines.registry import AUTO, ENGINES, get_engine
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem
 
+USUAL_SECONDS = 30.0
+"""Where neither a largest budget nor a time limit is given, ``"auto"`` answers the budgets that fit into about this."""
+
 SHARE_OF_FIRST = 0.4
-"""Part of the time limit that the first engine gets where it alone would exceed it; the rest is for what it leaves."""
+"""Part of the time limit into which the first engine should fit where all of its work would not."""
+
+FIRST_AT_MOST = 0.6
+"""Part of the time that is left when it has to stop, should the estimate be wrong: the rest is for what it leaves."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One engine's part of a plan: which budgets it covers."""
+    """One engine's part of a plan: which budgets it covers, and its share of the time that is left."""
 
     engine: Engine
     max_flips: int
+    share: float = 1.0
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """What is known after this stage."""
-        part = replace(question, problem=replace(question.problem, max_flips=self.max_flips))
-        return known.refined(self.engine.run(part, control, known), self.engine.name)
+        part = _up_to(question, self.max_flips)
+        own = control if self.share == 1.0 else control.part(self.share)
+        return known.refined(self.engine.run(part, own, known), self.engine.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Stages to run one after the other on one question."""
+    """Stages to run one after the other on one question.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+    question : Question
+    budget_note : str
+        Why the question is about fewer budgets than were asked for; empty where it is about all.
+    """
 
     stages: tuple[Stage, ...]
     question: Question
+    budget_note: str = ""
 
     @property
     def finds_attacks(self) -> bool:
@@ -46,7 +63,7 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
 
     ``"auto"`` takes the first automatic engine that can do the work: the closed form where scores are linear, else
     enumeration. With a time limit that it would exceed, it covers small budgets, and an engine that can go on from
-    there covers the rest.
+    there covers the rest. Where it may choose the largest budget, it chooses one that takes about half a minute.
 
     Parameters
     ----------
@@ -76,6 +93,8 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
             predictor = predictor.with_predictions(predicted)
         question = Question.ask(predictor)
         work = engine.estimate(question, control)
+        if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
+            return _in_usual_time(engine, question, control)
         if work.advice is None:
             stages = _stages(engine, question, control, work) if name == AUTO else (Stage(engine, problem.max_flips),)
             return Plan(stages, question)
@@ -83,6 +102,27 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
             f"engine={engine.name!r} would take about {duration(work.seconds)} ({work.reason}); {work.advice}"
         )
     raise WorkTooLarge("the work is too large: " + "; ".join(too_large))
+
+
+def _in_usual_time(engine: Engine, question: Question, control: Control) -> Plan:
+    """The largest budget that takes about half a minute; the smallest one takes no longer either, with intervals."""
+    problem = question.problem
+    fits = engine.reach(question, control, USUAL_SECONDS)
+    chosen, more = (_up_to(question, max(1, fits) + k) for k in (0, 1))
+    beyond = engine.estimate(more, control)
+    note = (
+        f"budgets up to {chosen.budget} of {problem.max_flips} are answered, which takes about half a minute; "
+        f"{more.budget} would take about {duration(beyond.seconds)} ({beyond.reason}). "
+        "Ask for more with max_flips, or for what a time limit allows with time_limit"
+    )
+    if fits < 1:
+        control.limit(USUAL_SECONDS)
+    return Plan(_stages(engine, chosen, control, engine.estimate(chosen, control)), chosen, note)
+
+
+def _up_to(question: Question, budget: int) -> Question:
+    problem = question.problem
+    return replace(question, problem=replace(problem, max_flips=min(budget, problem.max_flips)))
 
 
 def _stages(engine: Engine, question: Question, control: Control, work: Work) -> tuple[Stage, ...]:
@@ -95,7 +135,7 @@ def _stages(engine: Engine, question: Question, control: Control, work: Work) ->
     for follower in followers:
         follower.estimate(question, control)  # fails now, and not after the first stage, where a solver is missing
     first = engine.reach(question, control, SHARE_OF_FIRST * control.time_limit)
-    return (Stage(engine, first), *(Stage(follower, most) for follower in followers))
+    return (Stage(engine, first, FIRST_AT_MOST), *(Stage(follower, most) for follower in followers))
 
 
 def duration(seconds: float) -> str:

@@ -26,26 +26,4 @@ def kind_for(problem: Problem) -> type[Sign] | type[OneVsRest]:
     return Sign if problem.n_classes == 2 else OneVsRest
 
 
-USUAL_CLASS_FLIPS = 3
-
-
-def usual_budget(n_classes: int, total: int) -> int | None:
-    """A largest budget that is usually feasible: None (all labels) for two classes, fewer for more.
-
-    Relabellings grow with the number of classes that each label may become.
-    """
-    return None if n_classes == 2 or total <= USUAL_CLASS_FLIPS else USUAL_CLASS_FLIPS
-
-
-__all__ = [
-    "OPEN",
-    "TIED",
-    "Gathered",
-    "OneVsRest",
-    "Predictor",
-    "Sign",
-    "is_linear",
-    "kind_for",
-    "predictor_for",
-    "usual_budget",
-]
+__all__ = ["OPEN", "TIED", "Gathered", "OneVsRest", "Predictor", "Sign", "is_linear", "kind_for", "predictor_for"]

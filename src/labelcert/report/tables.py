@@ -196,7 +196,8 @@ def flips_text(witness: dict[int, Any] | None, label_names: Text | None = None) 
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
-    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s"
+    note = f"; {cert.run.budget_note}" if cert.run.budget_note else ""
+    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{note}"
 
 
 def _how(statistics: Mapping[str, Any]) -> str:

@@ -21,6 +21,8 @@ Whole = npt.NDArray[np.object_]
 def whole(array: npt.ArrayLike) -> tuple[Whole, int]:
     """``(N, e)``, e ≥ 0, such that the array is exactly ``N · 2**-e``."""
     values = np.asarray(array, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("a number is not finite")
     mantissas, exponents = np.frexp(values)
     numbers = np.ldexp(mantissas, 53).astype(np.int64)
     used = exponents[values != 0]

@@ -160,7 +160,7 @@ class Region:
         label, side = np.full(K, -1, dtype=np.int64), np.zeros(K, dtype=np.int64)
         cost = np.repeat(cost, K, axis=1) if cost.shape[1] != K else cost.copy()
         if block is not None:
-            label, side = block.label.astype(np.int64), block.side.astype(np.int64)
+            label, side = self.given(block)
             for k in np.flatnonzero((block.empty == 0) & (label >= 0)).tolist():
                 unit = self.model.signs[label[k], side[k]] * (-1 if block.end[k] in (HIGH, MOST) else 1)
                 if block.end[k] in (LEAST, MOST):
@@ -171,6 +171,14 @@ class Region:
         on_z = shifted(cost, common - by) + shifted(self.model.kernel @ B, common - self.model.by - e_B)
         on_f = shifted(cost_f, common) - shifted(B, common - e_B)
         return Multiplied(on_z, on_f, common, label, side)
+
+    def given(self, block: Block) -> tuple[Int, Int]:
+        """(K,) the labels of a block, and their sides; raises ``ValueError`` where there is no such thing."""
+        label, side = block.label.astype(np.int64), block.side.astype(np.int64)
+        known = (label >= -1) & (label < self._statement.m) & np.isin(side, (KEPT, FLIPPED))
+        if not np.all(known & np.isin(block.end, (LOW, HIGH, LEAST, MOST))):
+            raise ValueError("a multiplier is about a label, a side or an end that does not exist")
+        return label, side
 
     def least(self, mu: Multiplied, side: int) -> Whole:
         """(m, K) least contribution of each label on one side, times ``2**-(by + BITS)``; 0 where it is impossible."""
@@ -207,7 +215,8 @@ class Region:
         if row is None:
             price, by = np.zeros((self._statement.m, block.label.size), dtype=object), 0
         else:
-            prices, e_price = whole(np.maximum(block.price, 0.0))
+            prices, e_price = whole(block.price)
+            prices = np.maximum(prices, 0)
             price, by = row[0][:, None] * prices[None, :], row[1] + e_price
         mu = self.multiplied(block.beta, price, by, block)
         for _ in range(block.passes):

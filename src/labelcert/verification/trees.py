@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Trees:
                     and rival != own
                     and 0 < proof.budget <= self._statement.budget
                 )
-                if within and self._excludes(t, own, rival, proof.budget, proof.tree):
+                if within and _holds(self._excludes, t, own, rival, proof.budget, proof.tree):
                     self._excluded_to[t, rival] = proof.budget
         budgets = self._excluded_to.copy()
         rows = np.flatnonzero(self._predicted >= 0)
@@ -78,7 +79,7 @@ class Trees:
             rows = np.flatnonzero(self._predicted >= 0)
             alive[rows, self._predicted[rows]] = False
             at = _Place(self, b, {}, statement.allowed.copy(), alive)
-            if self._counts(tree, at, claimed):
+            if _holds(self._counts, tree, at, claimed):
                 upper[b] = claimed
                 self.used = ", and by stored search trees"
         return upper
@@ -119,14 +120,13 @@ class Trees:
                 region.tighten(step.block, row)
             else:
                 cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
-                named = replace_ends(
-                    region.multiplied(step.block.beta, cost, row[1]), step.block.label, step.block.side
-                )
-                values, nothing = region.evaluate(named)
+                label, side = region.given(step.block)
+                multiplied = region.multiplied(step.block.beta, cost, row[1])
+                values, nothing = region.evaluate(replace(multiplied, label=label, side=side))
                 for k in np.flatnonzero((values > 0).astype(bool) | nothing).tolist():
-                    if step.block.label[k] < 0:
+                    if label[k] < 0:
                         return True
-                    region.gone[step.block.label[k], step.block.side[k]] = True
+                    region.gone[label[k], side[k]] = True
             if region.empty:
                 return True
         possible = region.possible
@@ -143,13 +143,13 @@ class Trees:
                 t,
                 1 - int(self._predicted[t]),
             )
-        if tree.label < 0 or not 0 <= tree.label < statement.m:
+        if not 0 <= tree.label < statement.m:
             return False
-        for new, side in ((KEEPS, KEPT), (1 - int(statement.codes[tree.label]), FLIPPED)):
-            if not possible[tree.label, side]:
+        for new, at in ((KEEPS, KEPT), (1 - int(statement.codes[tree.label]), FLIPPED)):
+            if not possible[tree.label, at]:
                 continue
             part = region.copy()
-            part.gone[tree.label, 1 - side] = True
+            part.gone[tree.label, 1 - at] = True
             if new not in tree.parts or not self._flips(tree.parts[new], part, t, row):
                 return False
         return True
@@ -178,7 +178,7 @@ class Trees:
                 int(i): int(allowed[i].argmax()) for i in np.flatnonzero(~pair.may_keep & (pair.left.sum(axis=1) == 1))
             }
             return self._walked(made, allowed, pair.budget, t, pair.classes[RIVAL])
-        if tree.label < 0 or not 0 <= tree.label < statement.m:
+        if not 0 <= tree.label < statement.m:
             return False
         moves: list[int | None] = [None, *np.flatnonzero(pair.left[tree.label]).tolist()]
         by_move = {None if new == KEEPS else pair.move(new): part for new, part in tree.parts.items()}
@@ -233,7 +233,7 @@ class Trees:
             most = np.full(statement.budget + 1, claimed, dtype=np.int64)
             nobody = np.full(statement.n, -1, dtype=np.int64)
             return self.walk(at.made, at.allowed, at.budget, Claims(self._predicted, nobody, most, at.alive))
-        if tree.label < 0 or not 0 <= tree.label < statement.m:
+        if not 0 <= tree.label < statement.m:
             return False
         for new in [KEEPS, *np.flatnonzero(at.allowed[tree.label]).tolist()]:
             if new not in tree.parts or not self._counts(tree.parts[new], at.with_label(tree.label, new), claimed):
@@ -241,9 +241,12 @@ class Trees:
         return True
 
 
-def replace_ends(mu, label: Values, side: Values):  # type: ignore[no-untyped-def]
-    """Multipliers for attacks with a given side."""
-    return replace(mu, label=label.astype(np.int64), side=side.astype(np.int64))
+def _holds(proved: Callable[..., bool], *arguments: Any) -> bool:
+    """Whether something is proved; a proof that is not even well formed proves nothing."""
+    try:
+        return proved(*arguments)
+    except (ValueError, IndexError, TypeError, OverflowError):
+        return False
 
 
 class Pair:

@@ -26,7 +26,7 @@ from labelcert.engines.search import MilpWarning, PaperProgram, Search, branchin
 from labelcert.engines.search.judging import UNDECIDED, Decide, Judge, Judgement
 from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
-from labelcert.engines.search.searching import Searching, Trials
+from labelcert.engines.search.searching import Searching
 from labelcert.engines.search.solvers import Answer, Limits, Status
 from labelcert.engines.search.solvers.highs import Highs
 from labelcert.errors import MissingExtra
@@ -254,20 +254,6 @@ def test_every_witness_was_retrained(question: Question, monkeypatch: pytest.Mon
     found = Search().run(question, Control(workers=1), Findings.nothing(question))
     assert any(change is not None for change in found.radius_changes)
     assert all(change is None or change in seen for change in (*found.radius_changes, *found.curve_changes[1:]))
-
-
-def test_greedy_attacks_stay_within_the_threat_and_grow_by_one_label(question: Question) -> None:
-    trials = Trials(question)
-    a = question.problem.adversary
-    for t in range(question.nodes.size):
-        path = trials.greedy(t, lambda: False)
-        assert [len(change) for change in path] == list(range(1, len(path) + 1))
-        assert all(a.admits(change, question.budget) for change in path)
-        margins = [float(trials.margins(change)[t]) for change in path]
-        assert all(margin >= 0 for margin in margins[:-1])
-    assert trials.greedy(0, lambda: True) == []
-    hits = [question.changed(change)[0] for change in trials.successes()]
-    assert np.any(hits, axis=0).sum() >= (len(hits) > 0)
 
 
 # -- contradictions ----------------------------------------------------------------------------------------------------

@@ -39,13 +39,13 @@ CELLS = 3e7
 TABLE_CELLS = 4e6
 """Most cells of a table over nodes and budgets; beyond it, attacks are looked at all together."""
 
-EFFORT = 4e10
+EFFORT = 2e10
 """Cells of S multiplied for the whole curve: about half a minute."""
 
 BUDGETS = 24
 """For so many budgets a bound is looked for; in between, the curve is monotone."""
 
-STEPS = 40
+STEPS = 30
 """Subgradient steps between two choices of θ."""
 
 CHOICES = 3

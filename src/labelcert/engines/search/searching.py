@@ -13,14 +13,15 @@ import numpy as np
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Verdict
 from labelcert.certificate.proofs import Proofs, RivalProof, Tree
+from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.search.judging import CountQuestion, Decide, Judge, Judgement, SignQuestion
 from labelcert.engines.search.programs import Program
 from labelcert.problem import NOTHING, Relabelling
 
-GREEDY_TRIALS = 4_000
-"""Relabellings that the greedy attack on one node may try."""
+SHARE_FOR_ATTACKS = 0.3
+"""Part of the time that is left for attacks, before the search for proofs starts."""
 
 
 class Searching:
@@ -53,14 +54,14 @@ class Searching:
     # -- single nodes ------------------------------------------------------------------------------------------------
 
     def attack(self) -> None:
-        """Greedy attacks on every open node: upper bounds that cost little."""
-        trials = Trials(self.question)
-        for t in np.flatnonzero(self.lower < self.attacks.radius).tolist():
-            if self.control.over():
-                break
-            trials.greedy(t, self.control.over)
-        for change in trials.successes():
-            self.attacks.enter(change)
+        """Attacks on every open node and on all at once: upper ends that cost little."""
+        began, control = time.monotonic(), self.control
+        left = np.inf if control.deadline is None else control.deadline - began
+        share = began + SHARE_FOR_ATTACKS * left
+        attacker = Attacker(self.question, self.attacks, lambda: control.over() or time.monotonic() > share)
+        attacker.attack_nodes(self.lower)
+        if control.collective:
+            attacker.attack_all()
 
     def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
@@ -176,55 +177,3 @@ class Searching:
             },
             proofs=self.proofs.trimmed(),
         )
-
-
-class Trials:
-    """Margins of all nodes under every relabelling tried so far."""
-
-    def __init__(self, question: Question) -> None:
-        self._question = question
-        self._margins: dict[Relabelling, Float] = {}
-
-    def margins(self, change: Relabelling) -> Float:
-        """(n,) margins in float64."""
-        if change not in self._margins:
-            question = self._question
-            self._margins[change] = question.predictor.margins(question.problem.relabelled(change), question.nodes)
-        return self._margins[change]
-
-    def greedy(self, t: int, over: Callable[[], bool]) -> list[Relabelling]:
-        """Step by step, the move that lowers the margin of one node the most per unit of cost."""
-        a, budget = self._question.problem.adversary, self._question.budget
-        change, path = NOTHING, list[Relabelling]()
-        trials = 0
-        for _ in range(a.most_flips(budget)):
-            here = float(self.margins(change)[t])
-            best: tuple[float, int, int] | None = None
-            for i in np.flatnonzero(a.affordable(budget - a.cost(change), change.positions)).tolist():
-                for k in np.flatnonzero(a.targets[i]).tolist():
-                    trials += 1
-                    if trials > GREEDY_TRIALS or over():
-                        return path
-                    gain = (float(self.margins(change.plus(i, k))[t]) - here) / float(a.costs[i])
-                    best = (gain, i, k) if best is None else min(best, (gain, i, k))
-            if best is None:
-                break
-            change = change.plus(*best[1:])
-            path.append(change)
-            if self.margins(change)[t] < 0:
-                break
-        return path
-
-    def successes(self) -> list[Relabelling]:
-        """Attacks that change some node more cheaply, or more nodes at once, than the others tried."""
-        cheapest: dict[int, tuple[int, Relabelling]] = {}
-        most: dict[int, tuple[int, Relabelling]] = {}
-        for change, margins in self._margins.items():
-            cost = self._question.problem.adversary.cost(change)
-            hit = np.flatnonzero(margins < 0)
-            for t in hit.tolist():
-                if t not in cheapest or cost < cheapest[t][0]:
-                    cheapest[t] = cost, change
-            if cost not in most or hit.size > most[cost][0]:
-                most[cost] = int(hit.size), change
-        return list(dict.fromkeys(change for _, change in (*cheapest.values(), *most.values())))

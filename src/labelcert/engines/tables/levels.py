@@ -6,6 +6,7 @@ Whenever a sweep stops, everything cheaper than the first size it did not finish
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -470,13 +471,19 @@ def _split(plan: Int, options: Options, visits: float) -> Iterator[Piece]:
 
 
 def seconds_per_stop(forest: Forest) -> float:
-    """Time of one training and scoring, measured on single flips (compiled first)."""
-    chunk = (0, forest.starts[1], forest.starts[2] - forest.starts[1]) if forest.levels else (0, 0, 0)
-    if chunk[2] == 0:
+    """Time of one training and scoring, measured on as many single flips as a moment allows (compiled first)."""
+    stops = forest.starts[2] - forest.starts[1] if forest.levels else 0
+    if stops == 0:
         return 0.0
     task, flag = forest.task, np.zeros(1, dtype=np.int8)
     worker = task.new_worker()
-    task.walk((0, 1, int(forest.rules.sizes[0])), worker, flag)
-    started = time.perf_counter()
-    task.walk(chunk, worker, flag)
-    return (time.perf_counter() - started) / chunk[2]
+    for moment in (0.0, 0.1):
+        flag[0] = 0
+        timer = threading.Timer(moment, flag.fill, [1])
+        timer.start()
+        started = time.perf_counter()
+        found = task.walk((0, forest.starts[1], stops), worker, flag)
+        seconds = time.perf_counter() - started
+        timer.cancel()
+        timer.join()
+    return seconds / max(1, int(found.counters[0]))

@@ -1,0 +1,206 @@
+"""Good attacks on single nodes and on all at once: upper ends for whatever nobody can prove to be robust.
+
+An attack grows change by change. The effect of every further change is foretold from the solution at hand, at no cost;
+only the most promising ones are trained on. What comes out is entered into :class:`~labelcert.engines.base.Attacks`,
+which trains on it with error bounds, and tries it on all nodes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Int
+from labelcert.engines.base import Attacks, Question
+from labelcert.problem import NOTHING, Relabelling
+from labelcert.problem.problem import signs_of
+from labelcert.svm.pivoting import FREE
+
+TRIED = 6
+"""So many of the most promising changes are trained on in each step."""
+
+CACHE_BYTES = 3e8
+"""Memory for trained models."""
+
+
+class Trained(NamedTuple):
+    """One model under some labels.
+
+    Attributes
+    ----------
+    scores : (n,) array
+    moved : (m,) array
+        By how much a flip of each label moves its dual variable, if no other label makes up for it.
+    free : (F,) array
+        Labels between 0 and their cap: they make up for it, so that their margins stay.
+    inverse : (F, F) array
+        Of their part of the kernel.
+    """
+
+    scores: Float
+    moved: Float
+    free: Int
+    inverse: Float
+
+    def effects(self, K_train: Float, rows: Float) -> Float:
+        """(k, m) by how much the scores of k test rows should change if one label is flipped."""
+        weights = rows[:, self.free] @ self.inverse
+        reach = rows - weights @ K_train[self.free]
+        reach[:, self.free] = weights / np.maximum(np.diag(self.inverse), 1e-300)
+        return np.asarray(-reach * self.moved)
+
+
+class Attacker:
+    """Looks for attacks on the nodes of one question.
+
+    Parameters
+    ----------
+    question : Question
+        About the hinge loss.
+    attacks : Attacks
+        The best known so far; improved.
+    over : callable
+        Whether to stop.
+    """
+
+    def __init__(self, question: Question, attacks: Attacks, over: Callable[[], bool]) -> None:
+        self._question, self._attacks, self._over = question, attacks, over
+        problem = question.problem
+        self._rows = question.predictor.scorer.rows[question.nodes]
+        self._source = problem.codes[problem.adversary.labels]
+        self._models: OrderedDict[bytes, Trained] = OrderedDict()
+        self._bytes = 0
+
+    def attack_nodes(self, lower: Int) -> None:
+        """Try to change every node whose radius is open, at the least cost."""
+        radius = self._attacks.radius
+        for t in np.flatnonzero(lower < radius).tolist():
+            if self._over():
+                return
+            if lower[t] >= radius[t]:  # an attack on another node has settled it
+                continue
+            found = self._grow(np.array([t]), min(self._question.budget, int(radius[t]) - 1))
+            if found is not None:
+                self._attacks.enter(self._shrunk(found, t))
+
+    def attack_all(self) -> None:
+        """Try to change as many nodes as possible, within every budget."""
+        self._grow(np.arange(self._question.nodes.size), self._question.budget)
+
+    def margins(self, change: Relabelling) -> Float:
+        """(n,) score of the predicted class minus the highest other one, in float64."""
+        scores = self._scores(change)
+        own, rival = self._classes(scores)
+        columns = np.arange(own.size)
+        return np.asarray(scores[own, columns] - scores[rival, columns])
+
+    # -- one attack --------------------------------------------------------------------------------------------------
+
+    def _grow(self, nodes: Int, budget: int) -> Relabelling | None:
+        """Change by change; for one node until it changes, for several until the budget is spent."""
+        a = self._question.problem.adversary
+        change = NOTHING
+        while not self._over():
+            may = a.affordable(budget - a.cost(change), change.positions)
+            options = self._promising(change, nodes, may)
+            if not options:
+                return None
+            before = self._distance(self.margins(change)[nodes])
+            i, k = min(
+                options,
+                key=lambda option: (
+                    (self._distance(self.margins(change.plus(*option))[nodes]) - before) / float(a.costs[option[0]])
+                ),
+            )
+            change = change.plus(i, k)
+            if nodes.size > 1:
+                self._attacks.enter(change)
+            elif self.margins(change)[nodes[0]] < 0.0:
+                return change
+        return None
+
+    def _promising(self, change: Relabelling, nodes: Int, may: Bool) -> list[tuple[int, int]]:
+        """The changes that should bring some nodes closest to changing, for what they cost."""
+        a = self._question.problem.adversary
+        margins = self.margins(change)[nodes]
+        after = self._distance(margins[:, None, None] + self._foretold(change, nodes))
+        gains = np.where(a.targets & may[:, None], (self._distance(margins) - after) / a.costs[:, None], -np.inf)
+        best = np.argsort(-gains, axis=None)[:TRIED]
+        positions, targets = np.unravel_index(best[np.isfinite(gains.ravel()[best])], gains.shape)
+        return list(zip(positions.tolist(), targets.tolist(), strict=True))
+
+    @staticmethod
+    def _distance(margins: Float) -> Float:
+        """How far nodes (first axis) are from changing, together; beyond a typical margin, more hardly counts."""
+        if margins.shape[0] == 1:
+            return np.asarray(margins[0])
+        scale = np.abs(margins).mean(axis=0) + 1e-300
+        return np.asarray(np.where(margins < 0.0, 0.0, 1.0 + margins / (np.abs(margins) + scale)).sum(axis=0))
+
+    def _foretold(self, change: Relabelling, nodes: Int) -> Float:
+        """(k, ν, K) by how much each change should change the margins of k nodes."""
+        problem, a = self._question.problem, self._question.problem.adversary
+        models = self._models_of(change)
+        rows = self._rows[nodes]
+        effects = np.stack([sign * model.effects(problem.K_train, rows)[:, a.labels] for model, sign in models])
+        own, rival = (which[nodes] for which in self._classes(self._scores(change)))
+        columns = np.arange(nodes.size)
+        by_own, by_rival = effects[own, columns], effects[rival, columns]
+        out = np.zeros((nodes.size, *a.targets.shape))
+        for k in range(problem.n_classes):
+            out[:, :, k] += np.where((self._source[None, :] == own[:, None]) | (own[:, None] == k), by_own, 0.0)
+            out[:, :, k] -= np.where((self._source[None, :] == rival[:, None]) | (rival[:, None] == k), by_rival, 0.0)
+        return out
+
+    def _shrunk(self, change: Relabelling, t: int) -> Relabelling:
+        """The attack without changes that it does not need."""
+        for i in change.positions.tolist():
+            fewer = Relabelling.of({p: k for p, k in change.moves.items() if p != i})
+            if len(fewer) and self.margins(fewer)[t] < 0.0:
+                change = fewer
+        return change
+
+    # -- models ------------------------------------------------------------------------------------------------------
+
+    def _classes(self, scores: Float) -> tuple[Int, Int]:
+        """(n,) the predicted class of each node, and its strongest rival under some scores (K, n)."""
+        own = self._question.predicted
+        rivals = scores.copy()
+        rivals[own, np.arange(own.size)] = -np.inf
+        return own, rivals.argmax(axis=0)
+
+    def _scores(self, change: Relabelling) -> Float:
+        """(K, n) scores of all classes."""
+        return np.stack([sign * model.scores for model, sign in self._models_of(change)])
+
+    def _models_of(self, change: Relabelling) -> list[tuple[Trained, float]]:
+        """The model of each class, and the sign of its scores: of two classes, one is the negative of the other."""
+        problem = self._question.problem
+        codes = problem.relabelled(change)
+        if problem.n_classes == 2:
+            model = self._model(signs_of(codes, 1))
+            return [(model, -1.0), (model, 1.0)]
+        return [(self._model(signs_of(codes, c)), 1.0) for c in range(problem.n_classes)]
+
+    def _model(self, y: Float) -> Trained:
+        key = y.astype(np.int8).tobytes()
+        if key not in self._models:
+            model = self._models[key] = self._train(y)
+            self._bytes += sum(array.nbytes for array in model)
+            while self._bytes > CACHE_BYTES and len(self._models) > 1:
+                _, oldest = self._models.popitem(last=False)
+                self._bytes -= sum(array.nbytes for array in oldest)
+        return self._models[key]
+
+    def _train(self, y: Float) -> Trained:
+        problem = self._question.problem
+        training = self._question.predictor.scorer.train(y)
+        Q, z = problem.K_train, training.z
+        assert training.state is not None
+        free = np.flatnonzero(training.state == FREE)
+        safe = 1e-12 * float(np.trace(Q)) * np.eye(free.size)
+        inverse = np.asarray(np.linalg.inv(Q[np.ix_(free, free)] + safe) if free.size else safe, dtype=np.float64)
+        return Trained(self._rows @ z, z + problem.C * y * (y * (Q @ z) > -1.0), free, inverse)
