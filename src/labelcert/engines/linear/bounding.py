@@ -240,7 +240,7 @@ class Bounding:
 
     def _try(self, x: Float, reached: Float, fixed: int, budget: int, attacks: Attacks) -> None:
         """Enter an attack that seems to be better than the best one known."""
-        if fixed + int((reached >= 1.0).sum()) > int(attacks.curve[budget]):
+        if fixed + int((reached >= 1.0 - _GUARD).sum()) > int(attacks.curve[budget]):
             self._enter(x, attacks)
 
     def _most(self, worth: Float, budget: int, part: _Range) -> tuple[float, Float]:
