@@ -307,12 +307,12 @@ def _positions(problem: Problem, columns: Int | None) -> Int:
 def _decision(question: Question, block: RowBlock) -> Float:
     """Scores, added up in the order of labels; they do not contradict the predictions where these are decided."""
     problem, predicted = question.problem, question.predictor.predicted
-    scores = np.array([np.bincount(problem.codes, weights=row, minlength=problem.n_classes) for row in block.rows])
+    scores: Float = np.array([np.bincount(problem.codes, weights=row, minlength=problem.n_classes) for row in block.rows])
     if problem.n_classes == 2:
         one = scores[:, 1] - scores[:, 0]
         sign = np.where(predicted == TIED, 0.0, np.where(predicted == 1, 1.0, -1.0))
         noise = (predicted != OPEN) & (np.sign(one) != sign)
-        return np.where(noise, sign * np.maximum(np.abs(one), np.finfo(np.float64).tiny), one)
+        return np.asarray(np.where(noise, sign * np.maximum(np.abs(one), np.finfo(np.float64).tiny), one))
     winner = scores.argmax(axis=1)
     for t in np.flatnonzero((predicted >= 0) & (winner != predicted)).tolist():  # their difference is noise
         pair = [winner[t], predicted[t]]

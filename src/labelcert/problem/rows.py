@@ -38,7 +38,7 @@ class RowBlock(NamedTuple):
         for row in self.rows:
             if self.columns is None and row.all():
                 digest.update(b"full")
-                digest.update(np.ascontiguousarray(row, dtype="<f8"))
+                digest.update(np.ascontiguousarray(row, dtype="<f8").data)
             else:
                 at = np.flatnonzero(row)
                 where = at if self.columns is None else self.columns[at]

@@ -381,7 +381,7 @@ def _weighed(S, costs, inside, x, offers):  # type: ignore[no-untyped-def]
     W = np.empty((n, size))
     used = np.flatnonzero(x > 0.0)
     for t in range(n):
-        pick, least = 0, np.inf
+        pick, least = np.int64(0), np.inf
         for k in range(offers.shape[0]):
             total, rest = 0.0, 1.0 - offers[k, 2]
             for j in used:

@@ -22,6 +22,9 @@ from labelcert.prediction import Sign
 TABLE_CELLS = 6e7
 """Largest knapsack table: labels × budgets × nodes."""
 
+PAIRS = 2e5
+"""Most pairs of a label and a node."""
+
 EFFORT = 2e10
 """Score updates for the whole curve where no time limit is given: some seconds."""
 
@@ -87,9 +90,9 @@ class Counting:
 
     @staticmethod
     def fits(question: Question) -> bool:
-        """Whether the table is of a reasonable size."""
-        a = question.problem.adversary
-        return (a.labels.size + 1.0) * (question.budget + 1) * question.nodes.size <= TABLE_CELLS
+        """Whether the table is of a reasonable size, and so few pairs of a label and a node that a search may end."""
+        pairs = (question.problem.adversary.labels.size + 1.0) * question.nodes.size
+        return pairs <= PAIRS and pairs * (question.budget + 1) <= TABLE_CELLS
 
     def prepare(self) -> None:
         """Fill the knapsack table: ``(ν + 1, B + 1, n)`` best purchases from label i on."""
