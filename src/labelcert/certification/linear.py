@@ -307,7 +307,9 @@ def _positions(problem: Problem, columns: Int | None) -> Int:
 def _decision(question: Question, block: RowBlock) -> Float:
     """Scores, added up in the order of labels; they do not contradict the predictions where these are decided."""
     problem, predicted = question.problem, question.predictor.predicted
-    scores: Float = np.array([np.bincount(problem.codes, weights=row, minlength=problem.n_classes) for row in block.rows])
+    scores: Float = np.array(
+        [np.bincount(problem.codes, weights=row, minlength=problem.n_classes) for row in block.rows]
+    )
     if problem.n_classes == 2:
         one = scores[:, 1] - scores[:, 0]
         sign = np.where(predicted == TIED, 0.0, np.where(predicted == 1, 1.0, -1.0))

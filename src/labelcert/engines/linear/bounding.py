@@ -39,7 +39,7 @@ CELLS = 3e7
 TABLE_CELLS = 4e6
 """Most cells of a table over nodes and budgets; beyond it, attacks are looked at all together."""
 
-EFFORT = 2e10
+EFFORT = 4e10
 """Cells of S multiplied for the whole curve: about half a minute."""
 
 BUDGETS = 24
@@ -51,10 +51,13 @@ STEPS = 30
 CHOICES = 3
 """Choices of θ for the first range of amounts of a budget; one for each part of it."""
 
+TRIES = 4
+"""Times that this is done for a single amount."""
+
 SHARES = (0.3, 0.5, 0.65, 0.8, 0.9, 0.95)
 """Values of ``θ b`` to choose from, beside 0."""
 
-PARTS = 24
+PARTS = 64
 """Most ranges of amounts that one budget is split into."""
 
 SHARPNESS = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
@@ -73,6 +76,7 @@ class _Range:
     high: int
     v: Float = field(compare=False)
     x: Float = field(compare=False)
+    tries: int = field(default=0, compare=False)
 
 
 class Bounding:
@@ -176,13 +180,16 @@ class Bounding:
             if tried >= PARTS or (tried and self.updates > stop) or control.over():
                 break
             now = heapq.heappop(heap)
-            if tried and (now.low == now.high or not self._split):
+            whole = now.low == now.high or not self._split
+            if whole and now.tries == TRIES:
                 settled = max(settled, -now.minus_bound)
                 continue
             middle = (now.low + now.high) // 2
-            for low, high in [(now.low, now.high)] if tried == 0 else [(now.low, middle), (middle + 1, now.high)]:
-                part = _Range(now.minus_bound, low, high, now.v, now.x)
-                self._descend(budget, part, CHOICES if tried == 0 else 1, attacks, control)
+            for low, high in (
+                [(now.low, now.high)] if whole or tried == 0 else [(now.low, middle), (middle + 1, now.high)]
+            ):
+                part = _Range(now.minus_bound, low, high, now.v, now.x, now.tries + 1 if whole else 0)
+                self._descend(budget, part, CHOICES if whole or tried == 0 else 1, attacks, control)
                 heapq.heappush(heap, part)
             tried += 1
         return min(most, max([settled, int(attacks.curve[budget]), *(-item.minus_bound for item in heap)]))
