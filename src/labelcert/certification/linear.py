@@ -159,7 +159,7 @@ class _Harvest:
     def add(self, block: RowBlock) -> None:
         """Radii of the rows of a block, each with a checked witness."""
         started = time.perf_counter()
-        block.update(self.digest)
+        block.update(self.digest, self._problem.m)
         question = _question(self._problem, block)
         radii = linear_radii(question, self._control)
         found = check(question, _alone(question, radii))

@@ -31,12 +31,12 @@ class RowBlock(NamedTuple):
     """
 
     rows: Float
-    columns: Int | None
+    columns: Int | None = None
 
-    def update(self, digest: hashlib._Hash) -> None:
-        """Take the rows into a hash, each by itself: dense or sparse, in whatever blocks, rows have the same one."""
+    def update(self, digest: hashlib._Hash, m: int) -> None:
+        """Take rows of m columns into a hash, each by itself: dense or sparse, in whatever blocks, it is the same."""
         for row in self.rows:
-            if self.columns is None and row.all():
+            if row.size == m and row.all():
                 digest.update(b"full")
                 digest.update(np.ascontiguousarray(row, dtype="<f8").data)
             else:
@@ -89,7 +89,7 @@ class Rows:
         self._check_width(part, done)
         step = max(1, BLOCK_CELLS // self._m)
         for start in range(0, part.shape[0], step):
-            yield RowBlock(self._checked(part[start : start + step], done + start), None)
+            yield RowBlock(self._checked(part[start : start + step], done + start))
 
     def _sparse(self, part: Any, done: int) -> Iterator[RowBlock]:
         self._check_width(part, done)
