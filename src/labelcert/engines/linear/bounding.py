@@ -388,12 +388,12 @@ def _weighed(S, costs, inside, x, offers):  # type: ignore[no-untyped-def]
     W = np.empty((n, size))
     used = np.flatnonzero(x > 0.0)
     for t in range(n):
-        pick, least = np.int64(0), np.inf
+        pick, least = 0, np.inf
         for k in range(offers.shape[0]):
             total, rest = 0.0, 1.0 - offers[k, 2]
-            for j in used:
-                theta = offers[k, 0] if inside[j] else offers[k, 1]
-                total += x[j] * min(1.0, max(0.0, S[t, j] - theta * costs[j]) / rest)
+            for i in used:
+                theta = offers[k, 0] if inside[i] else offers[k, 1]
+                total += x[i] * min(1.0, max(0.0, S[t, i] - theta * costs[i]) / rest)
             if total < least:
                 pick, least = k, total
         rest = 1.0 - offers[pick, 2]
