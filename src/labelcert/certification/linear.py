@@ -32,7 +32,7 @@ from labelcert.errors import WorkTooLarge
 from labelcert.prediction import OPEN, TIED, Gathered, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling, Threat
 from labelcert.problem.rows import RowBlock, Rows
-from labelcert.problem.validation import check_seconds
+from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
 USUAL_FLIPS = 1000
@@ -49,6 +49,7 @@ def certify_linear(
     threat: Threat | None = None,
     max_flips: int | None = None,
     time_limit: float | None = None,
+    workers: int | None = None,
     progress: bool = False,
     collective: bool = True,
     names: Names | None = None,
@@ -72,6 +73,8 @@ def certify_linear(
     time_limit : float, optional
         Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment. Clean predictions
         are always computed for all rows.
+    workers : int, optional
+        Threads; all cores by default.
     progress : bool
         Show a progress bar on standard error.
     collective : bool
@@ -102,7 +105,9 @@ def certify_linear(
     >>> cert.predictions.tolist(), cert.radius_lower.tolist(), cert.witness(0)
     (['a', 'b'], [1, 1], {0: 'b'})
     """
-    control = Control(workers=1, time_limit=check_seconds("time_limit", time_limit), collective=bool(collective))
+    control = Control(
+        workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit), collective=bool(collective)
+    )
     problem = Problem.linear(labels, threat=threat, max_flips=max_flips, usual=USUAL_FLIPS)
     rows = Rows(H, problem.m)
     if rows.n is not None and time_limit is None:

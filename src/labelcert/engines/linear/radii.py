@@ -9,6 +9,7 @@ rival, and the margin in these units is the score itself.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -82,15 +83,27 @@ def linear_radii(question: Question, control: Control) -> Radii:
     errors = margin_errors(question)
     segments = question.segments
     block = max(1, int(_BLOCK_BYTES / bytes_per_node(a, budget)))
-    for c in range(segments.size - 1):
-        for start in range(segments[c], segments[c + 1], block):
-            columns = np.arange(start, min(start + block, segments[c + 1]))
-            if control.over():
-                radii.lower[columns] = np.where(question.contrary[columns], 0, 1)
-                continue
-            for r in range(segments.size - 1):
-                if r != c:
-                    _against(question, c, r, columns, errors, radii)
+
+    def work(task: tuple[int, Int]) -> None:
+        c, columns = task
+        if control.over():
+            radii.lower[columns] = np.where(question.contrary[columns], 0, 1)
+            return
+        for r in range(segments.size - 1):
+            if r != c:
+                _against(question, c, r, columns, errors, radii)
+
+    tasks = [
+        (c, np.arange(start, min(start + block, segments[c + 1])))
+        for c in range(segments.size - 1)
+        for start in range(segments[c], segments[c + 1], block)
+    ]
+    if control.workers == 1 or len(tasks) == 1:
+        for task in tasks:
+            work(task)
+    else:
+        with ThreadPoolExecutor(control.workers) as pool:
+            list(pool.map(work, tasks))
     return radii
 
 
