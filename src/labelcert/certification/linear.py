@@ -38,7 +38,7 @@ from labelcert.progress import progress_report
 USUAL_FLIPS = 1000
 """Largest budget where none is asked for."""
 
-CURVE_CELLS = 20_000_000
+CURVE_CELLS = 10_000_000
 """Entries of rows that are kept for the curve."""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
+from labelcert.prediction.scoring import LinearScorer
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -137,10 +138,11 @@ class OneVsRest(Predictor):
 
     def _all_scores(self, codes: Int, nodes: Index, classes: Sequence[int] | None = None) -> tuple[Float, Float]:
         """(K, n) scores of some nodes by all models (or some of them), and the (K,) error bounds of the models."""
-        labellings = [signs_of(codes, c) for c in (range(self.problem.n_classes) if classes is None else classes)]
-        if self.linear and 4 * nodes.size <= self.problem.n_test:  # sums for these nodes alone
-            trained = [self.scorer.train(y) for y in labellings]
-            return np.array([self.scorer.scores(one, nodes) for one in trained]), np.array([one.tau for one in trained])
+        chosen = range(self.problem.n_classes) if classes is None else classes
+        if isinstance(self.scorer, LinearScorer) and 4 * nodes.size <= self.problem.n_test:
+            p, tau = self.scorer.class_scores(codes, nodes, self.problem.n_classes)
+            return p[list(chosen)], np.full(len(chosen), tau)
+        labellings = [signs_of(codes, c) for c in chosen]
         found = [self.scores(y) for y in labellings]
         return np.array([scores[nodes] for scores, _ in found]), np.array([tau for _, tau in found])
 

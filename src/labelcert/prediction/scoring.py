@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from labelcert.arrays import Bool, Float, Index, Signs
+from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.problem import Problem
 from labelcert.svm.error_bound import bound
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
@@ -95,6 +95,8 @@ class Scorer(ABC):
             return self.rows @ training.z
         if nodes.size <= 4:  # waking up the threads of a BLAS would cost more than the sum
             return np.sum(self.rows[nodes] * training.z, axis=1)
+        if 2 * nodes.size > self.rows.shape[0]:  # nearly all: their rows need not be copied
+            return np.asarray((self.rows @ training.z)[nodes])
         return self.rows[nodes] @ training.z
 
     def signs(self, training: Training, nodes: Index | None = None) -> Signs:
@@ -240,6 +242,17 @@ class LinearScorer(Scorer):
         if self._sums:
             return whole, 1
         return self._exact_ridge().solution(whole) if self.exact else None
+
+    def class_scores(self, codes: Int, nodes: Index, n_classes: int) -> tuple[Float, float]:
+        """(K, n) scores of some nodes by the models of all classes, and a bound on their errors.
+
+        The model of class c has twice the sum over labels of c, minus the sum over all labels.
+        """
+        rows = self.rows[nodes]
+        sums = np.zeros((rows.shape[0], n_classes))
+        for k, row in enumerate(rows):
+            sums[k] = np.bincount(codes, weights=row, minlength=n_classes)
+        return np.asarray((2.0 * sums - rows.sum(axis=1)[:, None]).T), 4.0 * self._tau
 
     def exact_row(self, t: int) -> list[Any] | None:
         """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int
+from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.linear.spending import Spending, bytes_per_node, first_row
@@ -36,8 +36,8 @@ class Moves(NamedTuple):
         The classes to become for that.
     """
 
-    most: Int
-    least: Int
+    most: Signs
+    least: Signs
     most_target: Int
     least_target: Int
 
@@ -50,11 +50,11 @@ def moves(problem: Problem, c: int, r: int) -> Moves:
     """For predicted class ``c`` and rival ``r``."""
     a = problem.adversary
     source = problem.codes[a.labels]
-    leave = np.where(source == c, 1, np.where(source == r, -1, 0))
-    factors = np.array([leave - (1 if k == c else 0) + (1 if k == r else 0) for k in range(problem.n_classes)]).T
-    up = np.where(a.targets, np.maximum(factors, 0), 0)
-    down = np.where(a.targets, np.minimum(factors, 0), 0)
-    return Moves(up.max(axis=1, initial=0), down.min(axis=1, initial=0), up.argmax(axis=1), down.argmin(axis=1))
+    leave = (source == c).astype(np.int8) - (source == r).astype(np.int8)
+    factors = np.stack([leave - np.int8(k == c) + np.int8(k == r) for k in range(problem.n_classes)])
+    factors[~a.targets.T] = 0
+    up, down = np.maximum(factors, 0), np.minimum(factors, 0)
+    return Moves(up.max(axis=0), down.min(axis=0), up.argmax(axis=0), down.argmin(axis=0))
 
 
 class Radii(NamedTuple):

@@ -151,16 +151,18 @@ def largest(values: Numbers, count: int) -> Int:
     count = min(count, values.shape[0])
     if values.dtype == object or count == 0 or 4 * count > values.shape[0]:
         return np.argsort(-values, axis=0, kind="stable")[:count].astype(np.int64)
-    return _largest(np.ascontiguousarray(values.T), count).T
+    rows = np.ascontiguousarray(values.T)
+    smallest = np.partition(rows, rows.shape[1] - count, axis=1)[:, rows.shape[1] - count].copy()
+    return _largest(rows, smallest, count).T
 
 
 @njit(cache=True, nogil=True)
-def _largest(values, count):  # type: ignore[no-untyped-def]
+def _largest(values, smallest_of, count):  # type: ignore[no-untyped-def]
     n, size = values.shape
     out = np.empty((n, count), dtype=np.int64)
     chosen = np.empty(count)
     for t in range(n):
-        smallest = np.partition(values[t], size - count)[size - count]
+        smallest = smallest_of[t]
         above = 0
         for i in range(size):
             if values[t, i] > smallest:
