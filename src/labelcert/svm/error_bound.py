@@ -127,7 +127,7 @@ def bound(machine: Any, s: Any, y: Float, sharp: bool = True) -> tuple[float, in
     err = _margins(machine, s)
     residual = _residual(s, y, err)
     for _ in range(2):
-        if residual <= 4.0 * math.sqrt(m) * err:
+        if residual <= 4.0 * math.sqrt(m) * err or s.marks[-1] != 0:  # noted pivots: there is no tableau to refine with
             break
         for i in range(m):
             s.v[STEP, i] = y[i] - s.v[F, i] if s.state[i] == FREE else 0.0

@@ -7,7 +7,7 @@ from typing import Any
 from numba import njit
 
 from labelcert.arrays import Float
-from labelcert.svm.pivoting import REORDER
+from labelcert.svm.pivoting import REORDER, Scratch
 
 
 @njit(inline="always")
@@ -21,6 +21,19 @@ def copy_scratch(source: Any, target: Any) -> None:
     for row in range(source.v.shape[0]):
         for j in range(m):
             target.v[row, j] = source.v[row, j]
+
+
+@njit(inline="always")
+def borrow(source: Any, target: Any) -> Any:
+    """All that a solve starts from but the tableau, which is shared: pivots are noted."""
+    for i in range(source.state.shape[0]):
+        target.state[i] = source.state[i]
+    for row in range(source.v.shape[0]):
+        for j in range(source.v.shape[1]):
+            target.v[row, j] = source.v[row, j]
+    target.marks[-2] = 0
+    target.marks[-1] = 1
+    return Scratch(source.T, target.state, target.change, target.v, target.rows, target.marks)
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
