@@ -20,21 +20,8 @@ from numba import njit
 from labelcert.arrays import Float, Int, Words
 from labelcert.engines.bitsets import words_for
 from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import (
-    CAP,
-    COLD_TABLEAU,
-    FLAGS,
-    FREE,
-    UNIT_ROUNDOFF,
-    G,
-    Scratch,
-    X,
-    Z,
-    new_scratch,
-    relabel,
-    settle,
-)
-from labelcert.svm.walking import borrow, combine, copy_scratch
+from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
+from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch, solve_child
 
 SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS = range(7)
 N_COUNTERS = 7
@@ -133,10 +120,6 @@ and from ``DOUBT_NODES`` on the first of the latter."""
 
 NAMED_NODES = 8
 """Nodes that a doubt names."""
-
-SHARP_AT_ONCE = 60
-"""With more labels, the sharpest error bound is computed only where a cheaper one leaves a node in doubt, and a set is
-solved from its parent's tableau without copying it."""
 
 UNCHANGED = np.iinfo(np.int64).max
 """Radius of a node that no visited set changes."""
@@ -266,9 +249,9 @@ def _score(task: Any, w: Any, found: Any) -> float:
         # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
         return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.tally[MOVES] + m + 4) + task.slack)
     _train(task, w, found)
-    tau, proof = bound(task.machine, w.svm, w.y, m <= SHARP_AT_ONCE)
+    tau, proof = bound(task.machine, w.svm, w.y, m <= MANY_LABELS)
     combine(task.scores, w.svm.v[Z], w.p)
-    if m > SHARP_AT_ONCE:
+    if m > MANY_LABELS:
         doubtful = False
         for t in range(w.p.shape[0]):
             doubtful = doubtful or not abs(w.p[t]) > tau
@@ -325,29 +308,17 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
         found.counters[DOUBTS] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _score_from_parent(task: Any, w: Any, found: Any, i: int) -> float:
-    """The same for the parent's labels with label ``i`` flipped; infinite where its tableau cannot be shared.
-
-    Only the rows of the tableau that the path asks for are computed, so that the work is linear in the number of labels
-    but for one product with the kernel.
-    """
-    s = borrow(w.parent, w.svm)
-    relabel(task.machine, s, w.y, i)
-    tau = np.inf
-    if s.v[FLAGS, 0] == 0.0:
-        for j in range(w.y.shape[0]):
-            s.v[Z, j] = s.v[G, j] if s.state[j] == FREE else s.v[X, j]
-        tau, proof = bound(task.machine, s, w.y, False)
-        combine(task.scores, s.v[Z], w.p)
+    """Scores of the parent's labels with label ``i`` flipped; infinite where some node stays in doubt."""
+    tau, proof = solve_child(task.machine, w.parent, w.svm, w.y, i)
+    if tau < np.inf:
+        combine(task.scores, w.svm.v[Z], w.p)
         for t in range(w.p.shape[0]):
             if not abs(w.p[t]) > tau:
-                tau = np.inf
-        if tau < np.inf:
-            found.counters[SOLVED] += 1
-            found.counters[GLOBAL_PROOFS - 1 + proof] += 1
-    w.svm.marks[-1] = 0
-    w.svm.marks[-2] = 0
+                return np.inf
+        found.counters[SOLVED] += 1
+        found.counters[GLOBAL_PROOFS - 1 + proof] += 1
     return tau
 
 
@@ -433,7 +404,7 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
         first = parents[row, size - 1] + 1 if size > 0 else 0
         for k in range(first, task.affordable.shape[0]):
             position = task.affordable[k]
-            if not task.linear and task.y.shape[0] > SHARP_AT_ONCE:
+            if not task.linear and task.y.shape[0] > MANY_LABELS:
                 _visit_child(task, w, found, position)
                 if stop[0] != 0:
                     return False
