@@ -18,7 +18,17 @@ from labelcert.arrays import Float, Index, Signs
 from labelcert.problem import Problem
 from labelcert.svm.error_bound import bound
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
-from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Machine, Scratch, new_scratch, relabel, settle
+from labelcert.svm.pivoting import (
+    FLAGS,
+    UNIT_ROUNDOFF,
+    Machine,
+    Scratch,
+    copy_of,
+    new_scratch,
+    overwrite,
+    relabel,
+    settle,
+)
 
 UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
@@ -162,7 +172,7 @@ class HingeScorer(Scorer):
         settle(self.machine, s, y)
         tau, _ = bound(self.machine, s, y)
         if len(self._trained) < self.problem.n_classes:
-            self._trained.append((y.copy(), Scratch(*(array.copy() for array in s))))
+            self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy())
 
     def _start(self, s: Scratch, y: Float) -> None:
@@ -170,8 +180,7 @@ class HingeScorer(Scorer):
         for before, solved in self._trained:
             differ = np.flatnonzero(before != y)
             if differ.size <= FEW_FLIPS and solved.v[FLAGS, 0] == 0.0:
-                for mine, theirs in zip(s, solved, strict=True):
-                    np.copyto(mine, theirs)
+                overwrite(s, solved)
                 here = before.copy()
                 for i in differ.tolist():
                     relabel(self.machine, s, here, i)

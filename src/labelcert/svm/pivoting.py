@@ -115,6 +115,19 @@ class Scratch(NamedTuple):
         self.v[FLAGS, :1] = COLD_TABLEAU
 
 
+def copy_of(s: Scratch) -> Scratch:
+    """The same in memory of its own."""
+    fresh = new_scratch(s.state.size)
+    overwrite(fresh, s)
+    return fresh
+
+
+def overwrite(s: Scratch, other: Scratch) -> None:
+    """Put everything of another one in its place."""
+    s.T[:], s.state[:], s.change[:], s.v[:] = other.T, other.state, other.change, other.v
+    s.rows[:], s.marks[:] = other.rows, other.marks
+
+
 def new_scratch(m: int) -> Scratch:
     """Working memory for problems with ``m`` labels."""
     scratch = Scratch(

@@ -37,8 +37,8 @@ THERE, NOW = 0, 1
 """Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
 
 SHARED_FROM = 250
-"""With more labels, a set is solved from its parent's tableau without copying it. With fewer, the sharper error bound of
-a tableau of its own is worth more."""
+"""With more labels, a set is solved from its parent's tableau without copying it. With fewer, the sharper error bound
+of a tableau of its own is worth more."""
 
 _STORED = 4.0 * 2.0**-24
 _FAINT = 1e-35
