@@ -84,6 +84,28 @@ def test_several_engines_have_ways_of_their_own() -> None:
     assert verify(searched, K, y, rows).complete
 
 
+def test_a_kernel_that_is_none_is_rejected() -> None:
+    K, y, rows = gaussian(6, 4)
+    for C, loss in ((2.0, "hinge"), (1e-3, "hinge"), (1.0, "square")):
+        cert = certify(K, y, rows, C, loss=loss)
+        indefinite = K.copy()
+        indefinite[0, 1] = indefinite[1, 0] = 5.0
+        statement = replace(Statement.of(cert, K, y, rows), K_train=indefinite)
+        claimed = replace(cert, run=replace(cert.run, problem_sha256=statement.digest()))
+        claimed = replace(claimed, checksum=claimed.computed_checksum())
+        found = verify(claimed, indefinite, y, rows)
+        assert not found.accepted
+        assert found.wrong[0].what == "kernel"
+
+
+def test_many_labels_are_not_checked() -> None:
+    K, y, rows = gaussian(300, 2)
+    found = verify(certify(K, y, rows, 1e-4, max_flips=1), K, y, rows)
+    assert found.accepted
+    assert not found.complete
+    assert "more than 256 labels" in str(found)
+
+
 def test_a_share_is_reported_as_such() -> None:
     K, y, rows = gaussian(9, 6, seed=43)
     cert = certify(K, y, rows, 2.0)

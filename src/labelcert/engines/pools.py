@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 import queue
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -182,3 +184,30 @@ def _arrays(value: object) -> Iterator[npt.NDArray[np.generic]]:
     elif isinstance(value, tuple):
         for part in value:
             yield from _arrays(part)
+
+
+def seconds_per_step(walk: Callable[[Signs], int], moment: float = 0.3) -> float:
+    """How long one step of some work takes, measured for a moment; the start, which takes longer, is left out.
+
+    Parameters
+    ----------
+    walk : callable
+        Takes a flag that tells it to stop; returns how many steps it made, at least one.
+    moment : float
+        Seconds.
+    """
+
+    def timed(seconds: float) -> tuple[int, float]:
+        flag = np.zeros(1, dtype=np.int8)
+        timer = threading.Timer(seconds, flag.fill, [1])
+        flag[0] = seconds == 0.0
+        timer.start()
+        started = time.perf_counter()
+        steps = walk(flag)
+        spent = time.perf_counter() - started
+        timer.cancel()
+        return steps, spent
+
+    timed(0.0)  # compiles
+    (few, short), (many, long) = timed(0.0), timed(moment)
+    return max(long - short, 1e-3 * long) / (many - few) if many > few else long / max(1, many)

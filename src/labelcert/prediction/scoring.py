@@ -18,10 +18,23 @@ from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.problem import Problem
 from labelcert.svm.error_bound import bound
 from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
-from labelcert.svm.pivoting import UNIT_ROUNDOFF, Machine, Scratch, new_scratch, settle
+from labelcert.svm.pivoting import (
+    FLAGS,
+    UNIT_ROUNDOFF,
+    Machine,
+    Scratch,
+    copy_of,
+    new_scratch,
+    overwrite,
+    relabel,
+    settle,
+)
 
 UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
+
+FEW_FLIPS = 16
+"""A training that differs from a clean one by at most so many labels starts from it."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
@@ -146,6 +159,7 @@ class HingeScorer(Scorer):
         )
         self._threads = threading.local()
         self._exact: ExactSVM | None = None
+        self._trained: list[tuple[Float, Scratch]] = []
 
     @property
     def _scratch(self) -> Scratch:
@@ -157,11 +171,25 @@ class HingeScorer(Scorer):
     def train(self, y: Float) -> Training:
         """Retrain in float64."""
         s = self._scratch
-        s.chill()
         y = y.copy()  # always writable: compiled code knows read-only arrays as another type
+        self._start(s, y)
         settle(self.machine, s, y)
         tau, _ = bound(self.machine, s, y)
+        if len(self._trained) < self.problem.n_classes:
+            self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy())
+
+    def _start(self, s: Scratch, y: Float) -> None:
+        """Start from one of the first trainings, the clean ones, if few labels differ; else from nothing."""
+        for before, solved in self._trained:
+            differ = np.flatnonzero(before != y)
+            if differ.size <= FEW_FLIPS and solved.v[FLAGS, 0] == 0.0:
+                overwrite(s, solved)
+                here = before.copy()
+                for i in differ.tolist():
+                    relabel(self.machine, s, here, i)
+                return
+        s.chill()
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Retrain in rational arithmetic, from the states that float64 found."""
@@ -343,7 +371,7 @@ def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
     if floor <= 0.0:
         return 0.0  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
     A = Q + ridge * np.eye(m)
-    X = np.linalg.lstsq(A, rows.T, rcond=None)[0]
+    X = _any_solution(A, rows.T)
     AX = A @ X
     u = 4.0 * UNIT_ROUNDOFF * (m + 4)
     absolute = np.abs(A) @ np.abs(X)
@@ -351,6 +379,18 @@ def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
     quadratic = 2 * np.sum(rows.T * X, axis=0) - np.sum(X * AX, axis=0)
     rounding = u * (2 * np.sum(np.abs(rows.T * X), axis=0) + np.sum(np.abs(X) * absolute, axis=0))
     return 1.01 * float(np.max(quadratic + rounding + residual**2 / (0.999 * floor)))
+
+
+def _any_solution(A: Float, right: Float) -> Float:
+    """Solves a system, nearly; a small solution of a nearly singular one, where that is affordable."""
+    if A.shape[0] > 200:
+        try:
+            solved = scipy.linalg.cho_solve(scipy.linalg.cho_factor(A, lower=True), right)
+            if np.isfinite(solved).all():
+                return np.asarray(solved, dtype=np.float64)
+        except np.linalg.LinAlgError:
+            pass
+    return np.asarray(np.linalg.lstsq(A, right, rcond=None)[0], dtype=np.float64)
 
 
 def _sign(value: Any) -> int:

@@ -105,12 +105,13 @@ def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) 
 
 
 @njit(cache=True, nogil=True)
-def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:  # noqa: C901
+def bound(machine: Any, s: Any, y: Float, sharp: bool = True) -> tuple[float, int]:  # noqa: C901
     """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``, and how it was proved.
 
     1 or 2: the active set is proved optimal, with the global or a local bound on the inverse, and ``τ`` is the
     error of one linear solve. 3: the duality gap of the solution (clipped to the box) bounds it. Every test is
-    written so that a NaN fails it; where nothing is proved, ``τ`` is infinite.
+    written so that a NaN fails it; where nothing is proved, ``τ`` is infinite. The local bound takes cubic work; it is
+    tried only for a ``sharp`` result.
     """
     m = machine.Q.shape[0]
     C = machine.C
@@ -126,7 +127,7 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:  # noqa: C901
     err = _margins(machine, s)
     residual = _residual(s, y, err)
     for _ in range(2):
-        if residual <= 4.0 * math.sqrt(m) * err:
+        if residual <= 4.0 * math.sqrt(m) * err or s.marks[-1] != 0:  # noted pivots: there is no tableau to refine with
             break
         for i in range(m):
             s.v[STEP, i] = y[i] - s.v[F, i] if s.state[i] == FREE else 0.0
@@ -154,7 +155,7 @@ def bound(machine: Any, s: Any, y: Float) -> tuple[float, int]:  # noqa: C901
             proved = 1.01 * (delta + rounding)
             if proved <= GOOD_BOUND * math.sqrt(norm2):
                 return proved, 1
-    inverse = _inverse_norm(machine, s) if usable else np.inf
+    inverse = _inverse_norm(machine, s) if usable and sharp else np.inf
     if inverse < np.inf:
         delta = 1.01 * residual * inverse
         if _strictly_optimal(machine, s, y, err, delta):

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from labelcert.arrays import Float, Signs
+from labelcert.arrays import Float, Int, Signs
 
 ZERO, FREE, CAP = 0, 1, 2
 UNIT_ROUNDOFF = 2.0**-53
@@ -91,12 +91,18 @@ class Scratch(NamedTuple):
         FREE, ``f`` elsewhere). ``Z`` and ``F``: the solution and its margins. ``LOW`` and ``HIGH``: the range in which
         ``y g`` may move in each state. ``STEP``, ``IMAGE``, ``ROW``: scratch. ``FLAGS``: its first entry is
         ``COLD_TABLEAU`` where nothing above can be relied on but ``state``.
+    rows : (L, m) array
+    marks : (L + 2,) array
+        Pivots that are noted instead of carried out: their labels in ``marks``, and the tableau's row of each at that
+        time. The last two entries: how many there are, and whether pivots are noted at all.
     """
 
     T: Float
     state: Signs
     change: Signs
     v: Float
+    rows: Float
+    marks: Int
 
     @property
     def z(self) -> Float:
@@ -109,14 +115,35 @@ class Scratch(NamedTuple):
         self.v[FLAGS, :1] = COLD_TABLEAU
 
 
+def copy_of(s: Scratch) -> Scratch:
+    """The same in memory of its own."""
+    fresh = new_scratch(s.state.size)
+    overwrite(fresh, s)
+    return fresh
+
+
+def overwrite(s: Scratch, other: Scratch) -> None:
+    """Put everything of another one in its place."""
+    s.T[:], s.state[:], s.change[:], s.v[:] = other.T, other.state, other.change, other.v
+    s.rows[:], s.marks[:] = other.rows, other.marks
+
+
 def new_scratch(m: int) -> Scratch:
     """Working memory for problems with ``m`` labels."""
     scratch = Scratch(
-        T=np.zeros((m, m)), state=np.full(m, CAP, dtype=np.int8), change=np.zeros(m, dtype=np.int8), v=np.zeros((10, m))
+        T=np.zeros((m, m)),
+        state=np.full(m, CAP, dtype=np.int8),
+        change=np.zeros(m, dtype=np.int8),
+        v=np.zeros((10, m)),
+        rows=np.zeros((MOST_NOTED, m)),
+        marks=np.zeros(MOST_NOTED + 2, dtype=np.int64),
     )
     scratch.chill()
     return scratch
 
+
+MOST_NOTED = 48
+"""So many pivots are noted at the most before a solve starts over with a tableau of its own."""
 
 REORDER = {"reassoc", "contract"}
 """Sums may be reordered and fused: every error bound here holds for any order, and fusing only helps."""
@@ -150,6 +177,45 @@ def _pivot(T: Float, k: int, row: Float) -> None:
     for j in range(m):
         T[k, j] = -inverse * row[j]
     T[k, k] = inverse
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
+def row_of(s: Any, r: int, out: Float) -> None:
+    """Row ``r`` of the tableau, after the pivots that are noted."""
+    m = s.T.shape[0]
+    for j in range(m):
+        out[j] = s.T[r, j]
+    for p in range(s.marks[-2]):
+        k = s.marks[p]
+        inverse = 1.0 / s.rows[p, k]
+        a = -inverse if r == k else out[k] * inverse
+        if r == k:
+            for j in range(m):
+                out[j] = a * s.rows[p, j]
+            out[k] = inverse
+        else:
+            for j in range(m):
+                out[j] -= a * s.rows[p, j]
+            out[k] = a
+
+
+@njit(inline="always")
+def _exchange(s: Any, k: int, smallest: float) -> bool:
+    """Pivot on label ``k``, or note it; False where its diagonal entry is too small, or there is no room."""
+    if s.marks[-1] == 0:
+        if not s.T[k, k] > smallest:
+            return False
+        _pivot(s.T, k, s.v[ROW])
+        return True
+    p = s.marks[-2]
+    if p == s.rows.shape[0]:
+        return False
+    row_of(s, k, s.rows[p])
+    if not s.rows[p, k] > smallest:
+        return False
+    s.marks[p] = k
+    s.marks[-2] = p + 1
+    return True
 
 
 @njit(inline="always")
@@ -186,9 +252,8 @@ DRIVEN, ABSENT = 3, 4
 @njit(inline="always")
 def _leave_free(s: Any, j: int, state: int, z: float, y: float, C: float) -> bool:
     """Take label ``j`` out of FREE, at value ``z``; its margin is 1."""
-    if not s.T[j, j] > 0.0:
+    if not _exchange(s, j, 0.0):
         return False
-    _pivot(s.T, j, s.v[ROW])
     _assign(s, j, state, C)
     s.v[X, j] = z
     s.v[G, j] = y
@@ -198,9 +263,8 @@ def _leave_free(s: Any, j: int, state: int, z: float, y: float, C: float) -> boo
 @njit(inline="always")
 def _enter_free(s: Any, j: int, y: float, smallest: float, C: float) -> bool:
     """Let label ``j`` move, from where it is; its margin is 1."""
-    if not s.T[j, j] > smallest:
+    if not _exchange(s, j, smallest):
         return False
-    _pivot(s.T, j, s.v[ROW])
     _assign(s, j, FREE, C)
     s.v[G, j] = s.v[X, j]
     s.v[X, j] = y
@@ -210,9 +274,10 @@ def _enter_free(s: Any, j: int, y: float, smallest: float, C: float) -> bool:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER, forceinline=True)
 def _rates(s: Any, y: Float, i: int, way: float) -> None:
     """Rates ``dg/d|z_i|`` in ``s.v[STEP]``, and in ``s.v[IMAGE]`` how far each label can go before its state ends."""
+    row_of(s, i, s.v[ROW])
     for j in range(y.shape[0]):
         # Column i of the tableau is its row i, but for the sign of the FREE entries.
-        rate = s.T[i, j] * (-way if s.state[j] == FREE else way)
+        rate = s.v[ROW, j] * (-way if s.state[j] == FREE else way)
         s.v[STEP, j] = rate
         dv = y[j] * rate
         v = y[j] * s.v[G, j]

@@ -1,13 +1,18 @@
-"""What compiled walks over labellings share: copying a tableau, and scoring all nodes at once."""
+"""What compiled walks over labellings share: copying or sharing a tableau, and scoring all nodes at once."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float
-from labelcert.svm.pivoting import REORDER
+from labelcert.svm.error_bound import bound
+from labelcert.svm.pivoting import FLAGS, FREE, REORDER, G, Scratch, X, Z, relabel
+
+MANY_LABELS = 60
+"""With more labels, a set is solved from its parent's tableau without copying it (:func:`solve_child`)."""
 
 
 @njit(inline="always")
@@ -21,6 +26,32 @@ def copy_scratch(source: Any, target: Any) -> None:
     for row in range(source.v.shape[0]):
         for j in range(m):
             target.v[row, j] = source.v[row, j]
+
+
+@njit(cache=True, nogil=True)
+def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
+    """Flip label ``i`` of a solved parent, whose tableau is shared: error bound and proof, as from ``bound``.
+
+    Pivots are noted, and only the rows of the tableau that the path asks for are computed. So the work is linear in the
+    number of labels, but for one product with the kernel. The bound is infinite where that does not work. The solution
+    is in ``own``, the labels in ``y``.
+    """
+    for j in range(y.shape[0]):
+        own.state[j] = parent.state[j]
+        for row in range(parent.v.shape[0]):
+            own.v[row, j] = parent.v[row, j]
+    own.marks[-2] = 0
+    own.marks[-1] = 1
+    s = Scratch(parent.T, own.state, own.change, own.v, own.rows, own.marks)
+    relabel(machine, s, y, i)
+    tau, proof = np.inf, 3
+    if s.v[FLAGS, 0] == 0.0:
+        for j in range(y.shape[0]):
+            s.v[Z, j] = s.v[G, j] if s.state[j] == FREE else s.v[X, j]
+        tau, proof = bound(machine, s, y, False)
+    own.marks[-1] = 0
+    own.marks[-2] = 0
+    return tau, proof
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)

@@ -21,6 +21,8 @@ from labelcert.verification.statement import Statement
 LARGEST_EXACT = 256
 """Most labels for which linear systems are solved exactly."""
 
+TOO_MANY_LABELS = f"more than {LARGEST_EXACT} labels: exact elimination would take too long"
+
 SHARE_BITS = 60
 """Dual variables are rounded to multiples of ``C · 2**-60``."""
 
@@ -122,7 +124,7 @@ class Hinge(Machine):
         self._scale = Fraction(1, 1 << (self._e_C + self._e_R + SHARE_BITS))
         self.problems, self.unchecked = [], []
         if statement.m > LARGEST_EXACT:
-            self.unchecked.append(f"more than {LARGEST_EXACT} labels: exact elimination would take too long")
+            self.unchecked.append(TOO_MANY_LABELS)
             return
         elimination = Elimination(self._Q, self._R.T)
         if not elimination.semidefinite:
@@ -184,6 +186,10 @@ class Linear(Machine):
         cap, e_C = whole(statement.C)
         self._doubt: Whole | int = 0
         self._exact: tuple[Whole, int] | None = None
+        if statement.m > LARGEST_EXACT:
+            self.unchecked.append(TOO_MANY_LABELS)
+        elif not Elimination(whole(statement.K_train)[0], np.zeros((statement.m, 0), dtype=object)).semidefinite:
+            self.problems.append("K_train is not positive semidefinite")
         if statement.loss == "hinge":
             self._W = R * int(cap)
             self._scale = Fraction(1, 1 << (e_R + e_C))
@@ -236,10 +242,6 @@ class Linear(Machine):
         self._system = A, R.T, by + e_Q + e_C - e_R  # the last one: from the solution's units to those of scores
         self._doubt = np.array([root(statement.m) * v for v in norms], dtype=object)
         self._scale = 2 * Fraction(statement.C) / (1 << by)
-        if statement.m > LARGEST_EXACT:
-            self.unchecked.append(f"more than {LARGEST_EXACT} labels: exact elimination would take too long")
-        elif not Elimination(Q, np.zeros((statement.m, 0), dtype=object)).semidefinite:
-            self.problems.append("K_train is not positive semidefinite")
 
 
 def approximate_shares(K: Float, Y: Float) -> Float:

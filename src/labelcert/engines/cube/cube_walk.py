@@ -21,7 +21,7 @@ from labelcert.arrays import Float, Int, Words
 from labelcert.engines.bitsets import words_for
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
-from labelcert.svm.walking import combine, copy_scratch
+from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch, solve_child
 
 SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS = range(7)
 N_COUNTERS = 7
@@ -249,9 +249,16 @@ def _score(task: Any, w: Any, found: Any) -> float:
         # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
         return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.tally[MOVES] + m + 4) + task.slack)
     _train(task, w, found)
-    tau, proof = bound(task.machine, w.svm, w.y)
-    found.counters[GLOBAL_PROOFS - 1 + proof] += 1
+    tau, proof = bound(task.machine, w.svm, w.y, m <= MANY_LABELS)
     combine(task.scores, w.svm.v[Z], w.p)
+    if m > MANY_LABELS:
+        doubtful = False
+        for t in range(w.p.shape[0]):
+            doubtful = doubtful or not abs(w.p[t]) > tau
+        if doubtful:
+            tau, proof = bound(task.machine, w.svm, w.y, True)
+            combine(task.scores, w.svm.v[Z], w.p)
+    found.counters[GLOBAL_PROOFS - 1 + proof] += 1
     return tau
 
 
@@ -299,6 +306,37 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
         for k in range(bits.shape[0]):
             found.doubt_set[d, k] = bits[k]
         found.counters[DOUBTS] += 1
+
+
+@njit(inline="always")
+def _score_from_parent(task: Any, w: Any, found: Any, i: int) -> float:
+    """Scores of the parent's labels with label ``i`` flipped; infinite where some node stays in doubt."""
+    tau, proof = solve_child(task.machine, w.parent, w.svm, w.y, i)
+    if tau < np.inf:
+        combine(task.scores, w.svm.v[Z], w.p)
+        for t in range(w.p.shape[0]):
+            if not abs(w.p[t]) > tau:
+                return np.inf
+        found.counters[SOLVED] += 1
+        found.counters[GLOBAL_PROOFS - 1 + proof] += 1
+    return tau
+
+
+@njit(inline="always")
+def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
+    """Visit the parent's set with one position more, from the parent's tableau, and go back."""
+    i = task.labels[position]
+    _count(task, w, position)
+    if _within(task, w):
+        tau = _score_from_parent(task, w, found, i)
+        if not tau < np.inf:
+            w.y[i] = task.y[i]
+            copy_scratch(w.parent, w.svm)
+            relabel(task.machine, w.svm, w.y, i)
+            tau = _score(task, w, found)
+        _record(w.p, 1.0, tau, w.tally[COST], w.bits, found)
+    _count(task, w, position)
+    w.y[i] = task.y[i]
 
 
 @njit(inline="always")
@@ -366,6 +404,11 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
         first = parents[row, size - 1] + 1 if size > 0 else 0
         for k in range(first, task.affordable.shape[0]):
             position = task.affordable[k]
+            if not task.linear and task.y.shape[0] > MANY_LABELS:
+                _visit_child(task, w, found, position)
+                if stop[0] != 0:
+                    return False
+                continue
             _flip(task, w, position)
             _visit(task, w, found)
             if task.linear:
@@ -377,6 +420,8 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
                 copy_scratch(w.parent, w.svm)
             if stop[0] != 0:
                 return False
+        if not task.linear:
+            copy_scratch(w.parent, w.svm)
     return True
 
 

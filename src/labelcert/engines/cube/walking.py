@@ -12,9 +12,9 @@ from labelcert.arrays import Signs
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.cube.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
-from labelcert.engines.cube.cube_walk import DOUBTS, Found, Walk, Walker, new_walker
+from labelcert.engines.cube.cube_walk import DOUBTS, SOLVED, Found, Walk, Walker, new_walker
 from labelcert.engines.cube.ledger import Ledger
-from labelcert.engines.pools import in_order
+from labelcert.engines.pools import in_order, seconds_per_step
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import HingeScorer, LinearScorer
 from labelcert.problem import Adversary
@@ -22,7 +22,6 @@ from labelcert.svm.training import no_machine
 
 _CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
-_LONG_ENOUGH = 0.02
 _MAX_DOUBTS_HELD = 200_000
 
 
@@ -132,33 +131,25 @@ def count_stops(question: Question, budget: int) -> float:
 
 
 def seconds_per_stop(task: Walk) -> float:
-    """Measured on labellings of a typical size (compiled first): a few, or more where they are fast."""
+    """Measured on as many labellings of a typical size as a moment allows (compiled first)."""
     nu = int(task.affordable.size)
     if nu == 0:
         return 0.0
-    size = min(nu, max(2, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2))
+    size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2))
     generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False)
-    walker, flag = new_walker(generous), np.zeros(1, dtype=np.int8)
-    _sample(nu, size, 1).walk(generous, walker, flag)
-    # Parents with many extensions let the walk's own overhead count little.
-    for extensions in (2, 16, max(1, nu // 2)):
-        chunk = _sample(nu, size, extensions)
-        started = time.perf_counter()
-        chunk.walk(generous, walker, flag)
-        seconds = time.perf_counter() - started
-        if seconds > _LONG_ENOUGH:
-            break
-    return seconds / chunk.stops
-
-
-def _sample(nu: int, size: int, extensions: int) -> LevelChunk:
-    """Some sets of a size, each extended by about so many later labels."""
+    # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
     rng = np.random.default_rng(0)
-    last = max(size - 2, nu - 1 - extensions)
-    if size < 2 or last >= nu - 1:  # a single label, or all of them
-        return LevelChunk(min_cost=0, stops=nu, parents=np.zeros((1, 0), dtype=np.int64))
-    parents = [np.append(np.sort(rng.permutation(last)[: size - 2]), last) for _ in range(_SAMPLE_PARENTS)]
-    return LevelChunk(min_cost=0, stops=_SAMPLE_PARENTS * (nu - 1 - last), parents=np.array(parents, dtype=np.int64))
+    early = min(nu - 1, max(size - 1, nu // 2))
+    parents = np.array([np.sort(rng.permutation(early)[: size - 1]) for _ in range(_SAMPLE_PARENTS)])
+    last = parents[:, -1] if size > 1 else np.full(_SAMPLE_PARENTS, -1)
+    chunk = LevelChunk(min_cost=0, stops=int((nu - 1 - last).sum()), parents=parents.astype(np.int64))
+    walker = new_walker(generous)
+
+    def walk(flag: Signs) -> int:
+        found, finished = chunk.walk(generous, walker, flag)
+        return chunk.stops if finished else int(found.counters[SOLVED])
+
+    return seconds_per_step(walk)
 
 
 def choose_chunks(question: Question, task: Walk, control: Control) -> tuple[Walk, Iterator[Chunk]]:

@@ -6,7 +6,6 @@ Whenever a sweep stops, everything cheaper than the first size it did not finish
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from labelcert.arrays import Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import Findings, Question, running_best, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.pools import Local, in_order
+from labelcert.engines.pools import Local, in_order, seconds_per_step
 from labelcert.engines.tables import relabelling_walk as walks
 from labelcert.engines.tables.forest import Forest
 from labelcert.engines.tables.options import Options, all_options, pair_options
@@ -475,15 +474,6 @@ def seconds_per_stop(forest: Forest) -> float:
     stops = forest.starts[2] - forest.starts[1] if forest.levels else 0
     if stops == 0:
         return 0.0
-    task, flag = forest.task, np.zeros(1, dtype=np.int8)
+    task = forest.task
     worker = task.new_worker()
-    for moment in (0.0, 0.1):
-        flag[0] = 0
-        timer = threading.Timer(moment, flag.fill, [1])
-        timer.start()
-        started = time.perf_counter()
-        found = task.walk((0, forest.starts[1], stops), worker, flag)
-        seconds = time.perf_counter() - started
-        timer.cancel()
-        timer.join()
-    return seconds / max(1, int(found.counters[0]))
+    return seconds_per_step(lambda flag: int(task.walk((0, forest.starts[1], stops), worker, flag).counters[0]))

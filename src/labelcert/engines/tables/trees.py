@@ -19,7 +19,7 @@ from numba import njit
 from labelcert.arrays import Float, Float32, Int
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
-from labelcert.svm.walking import combine, copy_scratch
+from labelcert.svm.walking import combine, copy_scratch, solve_child
 
 LEAF = np.int64(-(2**62))
 """``base`` of a set without children."""
@@ -35,6 +35,10 @@ CLASS, MOVES, SIZE = range(3)
 
 THERE, NOW = 0, 1
 """Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
+
+SHARED_FROM = 250
+"""With more labels, a set is solved from its parent's tableau without copying it. With fewer, the sharper error bound
+of a tableau of its own is worth more."""
 
 _STORED = 4.0 * 2.0**-24
 _FAINT = 1e-35
@@ -243,16 +247,41 @@ def storage_error(error: float, largest: float) -> float:
     return 1.0001 * (1.001 * error + _STORED * largest + _FAINT)
 
 
-@njit(cache=True, nogil=True)
-def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int) -> None:
-    """Scores of the current labels and their error bound, in float32."""
-    m, n = fill.scores.shape
+@njit(inline="always")
+def _score(fill: Any, w: Any) -> float:
+    """Scores of the current labels in ``w.p``; returns their error bound."""
+    m = fill.scores.shape[0]
     if fill.linear:
         # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
-        error = 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
-    else:
-        error, _ = bound(fill.machine, w.svm, w.y)
+        return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
+    _train(fill, w)
+    error, _ = bound(fill.machine, w.svm, w.y)
+    combine(fill.scores, w.svm.v[Z], w.p)
+    return error
+
+
+@njit(inline="always")
+def _score_child(fill: Any, w: Any, i: int) -> float:
+    """The same for the parent's labels with one more toggled, without copying a tableau where that is good enough."""
+    error, _ = solve_child(fill.machine, w.parent, w.svm, w.y, i)
+    largest = 0.0
+    if error < np.inf:
         combine(fill.scores, w.svm.v[Z], w.p)
+        for t in range(w.p.shape[0]):
+            largest = max(largest, abs(w.p[t]))
+    if error <= 2.0 * _STORED * largest:
+        w.counters[TRAININGS] += 1
+        return error
+    w.y[i] = -w.y[i]
+    copy_scratch(w.parent, w.svm)
+    relabel(fill.machine, w.svm, w.y, i)
+    return _score(fill, w)
+
+
+@njit(cache=True, nogil=True)
+def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int, error: float) -> None:
+    """The scores in ``w.p`` and their error bound, in float32."""
+    n = w.p.shape[0]
     largest = 0.0
     for t in range(n):
         v = w.p[t] * fill.shrink
@@ -314,20 +343,24 @@ def fill_children(  # noqa: C901
                 for t in range(w.p.shape[0]):
                     P[row - offset, t] = 0.0
                 continue
-            _toggle(fill, rules, w, c, k)
-            if not fill.linear:
-                _train(fill, w)
-            _store(fill, w, P, tau, row - offset)
             i = rules.labels[c, k]
+            if not fill.linear and w.y.shape[0] > SHARED_FROM:
+                error = _score_child(fill, w, i)
+            else:
+                _toggle(fill, rules, w, c, k)
+                error = _score(fill, w)
+            _store(fill, w, P, tau, row - offset, error)
             w.y[i] = -w.y[i]
             if fill.linear:
                 w.here[MOVES] = moves
                 for t in range(w.p.shape[0]):
                     w.p[t] = w.p_parent[t]
-            else:
+            elif w.y.shape[0] <= SHARED_FROM:
                 copy_scratch(w.parent, w.svm)
             if stop[0] != 0:
                 return False
+        if not fill.linear and w.y.shape[0] > SHARED_FROM:
+            copy_scratch(w.parent, w.svm)
     return True
 
 
