@@ -5,7 +5,7 @@ Data flows one way: graph → kernel → problem → engine → certificate → 
 
 from labelcert._version import __version__
 from labelcert.certificate import Certificate, load
-from labelcert.certification import certify
+from labelcert.certification import certify, certify_partition
 from labelcert.errors import (
     CertificateFileError,
     DataUnavailable,
@@ -59,6 +59,7 @@ __all__ = [
     "WorkTooLarge",
     "__version__",
     "certify",
+    "certify_partition",
     "datasets",
     "graph_from_files",
     "load",

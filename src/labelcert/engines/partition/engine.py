@@ -1,0 +1,238 @@
+"""Certificates of ensembles: a table of every part, a knapsack over parts, attacks that are tried on the ensemble."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Bool, Int
+from labelcert.certificate import Stop
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, within_reach
+from labelcert.engines.control import Control
+from labelcert.engines.linear.spending import first_row
+from labelcert.engines.partition.class_tables import class_table, class_work
+from labelcert.engines.partition.combining import combine, largest_sum
+from labelcert.engines.partition.ensemble import Ensemble, Votes, sum_error
+from labelcert.engines.partition.parts import Part
+from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
+from labelcert.errors import WorkTooLarge
+from labelcert.prediction import Sign
+from labelcert.problem import Problem, Relabelling
+
+CELLS = 2.5e7
+"""Cells of all knapsack tables that are held at a time."""
+
+STATES = 2000
+"""Most states of a part, and cells of the totals over states, that shared groups are followed with."""
+
+ATTEMPTS = 4
+"""Attacks of growing cost that are tried on a node."""
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """How an ensemble is certified.
+
+    Attributes
+    ----------
+    part_flips : int or None
+        Largest cost of an attack on one part to look at; None for all.
+    """
+
+    part_flips: int | None = None
+
+    @staticmethod
+    def name(predictor: Ensemble) -> str:
+        """As certificates call it."""
+        return "partition (votes)" if isinstance(predictor, Votes) else "partition (mean scores)"
+
+    def run(self, question: Question, control: Control) -> Findings:
+        """Radii from tables of all parts; the curve from the attacks that were found on the way."""
+        started = time.perf_counter()
+        ensemble = question.predictor
+        assert isinstance(ensemble, Ensemble)
+        known = Findings.nothing(question)
+        statistics: dict[str, Any] = {**_sizes(ensemble), "part_flips": self.part_flips}
+        if question.nodes.size:
+            shared, relaxed = shared_groups(question.problem, ensemble.parts)
+            asked = Asked(question, isinstance(ensemble, Votes), shared, self.part_flips)
+            self._check_work(asked, control)
+            tables = list(_tables(asked, control))
+            lower = np.maximum(known.radius_lower, self._lower(asked, tables))
+            attacks = self._attack(asked, tables, control)
+            statistics.update(_added([table.statistics for table in tables]), groups_relaxed=relaxed)
+            curve_upper = np.minimum(known.curve_upper, within_reach(lower, question.budget))
+            known = replace(
+                known,
+                radius_lower=lower,
+                radius_upper=attacks.radius,
+                radius_changes=attacks.radius_changes,
+                curve_lower=attacks.curve,
+                curve_upper=curve_upper,
+                curve_changes=attacks.curve_changes,
+            )
+        statistics["seconds"] = time.perf_counter() - started
+        return replace(known, statistics=statistics)
+
+    def _check_work(self, asked: Asked, control: Control) -> None:
+        """Refuse what would take too long, with what would fit."""
+        if control.time_limit is not None:
+            return
+        ensemble = asked.question.predictor
+        assert isinstance(ensemble, Ensemble)
+        work = two_class_work if isinstance(ensemble.parts[0].predictor, Sign) else class_work
+        seconds = work(asked, ensemble.parts) / control.workers
+        deepest = seconds.size - 1
+        if seconds[deepest] <= WORK_LIMIT_SECONDS:
+            return
+        fits = int(np.flatnonzero(seconds <= WORK_LIMIT_SECONDS)[-1])
+        raise WorkTooLarge(
+            f"the work is too large: all labellings of {len(ensemble.parts)} parts of up to "
+            f"{max(part.problem.m for part in ensemble.parts)} labels, with up to {deepest} changes in each, would "
+            f"take about {seconds[deepest]:.3g} seconds. Smaller parts are faster (give a larger parts=). "
+            f"part_flips={fits} would fit: it looks at attacks of that size on each part, and assumes the worst of "
+            "larger ones. time_limit=SECONDS gives what can be proved in that time"
+        )
+
+    def _lower(self, asked: Asked, tables: list[Table]) -> Int:
+        """(n,) least cost at which nothing proves that a prediction survives; one more than the budget for none."""
+        parts = []
+        for some in _node_blocks(asked, tables):
+            cut = [(table.states, table.floor[..., some]) for table in tables]
+            totals = combine(cut, _limits(asked), choices=False)
+            error = sum_error(largest_sum(cut), len(cut))
+            parts.append(first_row((~(totals.by_cost() > error)).any(axis=1)))
+        return np.concatenate(parts).astype(np.int64)
+
+    def _attack(self, asked: Asked, tables: list[Table], control: Control) -> Attacks:
+        """The cheapest attacks, from the tables, tried on the ensemble."""
+        question, ensemble = asked.question, asked.question.predictor
+        assert isinstance(ensemble, Ensemble)
+        attacks = Attacks(question)
+        tried: set[Relabelling] = set()
+        states = [table.states for table in tables]
+        for some in _node_blocks(asked, tables):
+            cut = [(table.states, table.attack[..., some]) for table in tables]
+            totals = combine(cut, _limits(asked), choices=True)
+            error = sum_error(largest_sum(cut), len(cut))
+            best = totals.by_cost()
+            hopeful = (best <= error).any(axis=1)
+            for column, t in enumerate(some.tolist()):
+                for cost in _attempts(hopeful[:, column]):
+                    if control.closed() or attacks.radius[t] <= cost:
+                        break
+                    r = int(best[cost, :, column].argmin())
+                    change = self._change(ensemble, tables, totals.rows(states, cost, r, column), r, t)
+                    if change not in tried and question.problem.adversary.admits(change, question.budget):
+                        tried.add(change)
+                        attacks.enter(change)
+        return attacks
+
+    @staticmethod
+    def _change(ensemble: Ensemble, tables: list[Table], rows: list[int], r: int, t: int) -> Relabelling:
+        """The attack that some rows of all tables stand for."""
+        moves: dict[int, int] = {}
+        for part, table, s in zip(ensemble.parts, tables, rows, strict=True):
+            own = table.change(s, r, t)
+            moves.update(zip(part.positions[own.positions].tolist(), own.targets.tolist(), strict=True))
+        return Relabelling.of(moves)
+
+
+def shared_groups(problem: Problem, parts: Sequence[Part]) -> tuple[Int, int]:
+    """Groups whose budgets several parts share, where they can be followed; and how many cannot.
+
+    A budget that pays for the whole group restricts nobody. Where a budget cannot be followed, every part is given
+    all of it: what is proved then stays true, and attacks are checked against the threat.
+    """
+    a = problem.adversary
+    binding = [
+        g
+        for g in np.flatnonzero(a.group_totals > np.minimum(a.group_caps, problem.max_flips)).tolist()
+        if sum(bool(np.any(a.groups[part.positions] == g)) for part in parts) > 1
+    ]
+    if not binding:
+        return np.zeros(0, dtype=np.int64), 0
+    spans = [problem.max_flips + 1, *(int(min(a.group_caps[g], problem.max_flips)) + 1 for g in binding)]
+    if math.prod(spans) > STATES:
+        return np.zeros(0, dtype=np.int64), len(binding)
+    return np.array(binding, dtype=np.int64), 0
+
+
+def black_box_radii(votes: Votes) -> Int:
+    """(n,) radii of an ensemble that votes, from the numbers of votes alone: each changed label may buy a vote.
+
+    This is the bound of partition aggregation. A node without a prediction has radius 0. One more than the largest
+    budget says that no attack within it does it.
+    """
+    problem = votes.problem
+    nodes = np.flatnonzero(votes.predicted >= 0)
+    radii = np.zeros(problem.n_test, dtype=np.int64)
+    if nodes.size == 0:
+        return radii
+    own = votes.predicted[nodes]
+    costs = [problem.adversary.costs[part.positions] for part in votes.parts]
+    cheapest = np.array([int(own_costs.min()) if own_costs.size else -1 for own_costs in costs])
+    rivals: Bool = own[None, :] != np.arange(problem.n_classes)[:, None]
+    tables = black_box_tables(votes.clean_votes(nodes, own), cheapest, rivals)
+    totals = combine(tables, np.array([problem.max_flips]), choices=False)
+    radii[nodes] = first_row((totals.by_cost() <= 0).any(axis=1))
+    return radii
+
+
+def _tables(asked: Asked, control: Control) -> Iterator[Table]:
+    """The tables of all parts; with a time limit, each gets its share of what is left."""
+    ensemble = asked.question.predictor
+    assert isinstance(ensemble, Ensemble)
+    count = len(ensemble.parts)
+    for k, part in enumerate(ensemble.parts):
+        control.note(f"part {k + 1} of {count}")
+        child = Control(
+            workers=control.workers,
+            collective=False,
+            parent=control,
+            report=lambda done, total, k=k: control.report(k + done / max(total, 1e-9), count),  # type: ignore[misc]
+        )
+        if control.deadline is not None:
+            child.time_limit = max(1e-3, (control.deadline - time.monotonic()) / (count - k))
+            child.start_clock()
+        make = two_class_table if isinstance(part.predictor, Sign) else class_table
+        yield make(part, asked, child)
+        if control.stop is Stop.FINISHED:
+            control.stop = child.stop
+
+
+def _limits(asked: Asked) -> Int:
+    """(1 + G,) largest cost, and largest cost inside each shared group, of an attack on the ensemble."""
+    problem = asked.question.problem
+    caps = problem.adversary.group_caps[asked.shared]
+    return np.concatenate([[problem.max_flips], np.minimum(caps, problem.max_flips)]).astype(np.int64)
+
+
+def _node_blocks(asked: Asked, tables: list[Table]) -> Iterator[Int]:
+    """Nodes in blocks whose knapsacks fit into memory."""
+    n = asked.question.nodes.size
+    cells = float(np.prod(_limits(asked) + 1.0)) * tables[0].floor.shape[1] * len(tables)
+    size = max(1, int(CELLS / cells))
+    for first in range(0, n, size):
+        yield np.arange(first, min(n, first + size))
+
+
+def _attempts(hopeful: Bool) -> list[int]:
+    """Costs to try: the cheapest ones that may do it, and the largest."""
+    costs = np.flatnonzero(hopeful)
+    return sorted({*costs[: ATTEMPTS - 1].tolist(), *costs[-1:].tolist()})
+
+
+def _sizes(ensemble: Ensemble) -> dict[str, Any]:
+    sizes = [part.problem.m for part in ensemble.parts]
+    return {"parts": len(sizes), "smallest_part": min(sizes), "largest_part": max(sizes), "trainings": 0}
+
+
+def _added(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Numbers of all parts, added up."""
+    return {key: sum(record[key] for record in records) for key in records[0] if key != "seconds"}
