@@ -28,6 +28,7 @@ from labelcert.models import (
     GCNSkipPC,
     GraphSAGE,
     Linear,
+    Partition,
     model_from_name,
     select,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "LabelcertError",
     "Linear",
     "MissingExtra",
+    "Partition",
     "Split",
     "Threat",
     "Verification",

@@ -103,8 +103,7 @@ def certify_partition(
     if part_flips is not None:
         _whole("part_flips", part_flips, 0, None)
     known = names or Names()
-    called = [str(i) for i in range(problem.m)] if known.labels is None else known.labels.tolist()
-    part_of = assign(called, int(parts), int(seed))
+    part_of = assign(known.keys(problem.m), int(parts), int(seed))
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
         return _answer(problem, part_of, combine, Partition(part_flips), control, known)

@@ -128,9 +128,11 @@ def _final(future: Any, attempt: int) -> bool:
 
 def labellings(cell: Cell) -> float:
     """The largest number of labellings that an enumeration for this cell visits."""
-    m = int(cell.about["labels"])
-    sets = sum(math.comb(m, size) for size in range(cell.max_flips + 1))
-    return float(min(sets, 2 ** (m - 1) if 2 * cell.max_flips >= m else 2**m))
+    parts = 1 if cell.parts is None else int(cell.parts["parts"])
+    m = -(-int(cell.about["labels"]) // parts)
+    flips = min(m, cell.max_flips)
+    sets = sum(math.comb(m, size) for size in range(flips + 1))
+    return float(parts * min(sets, 2 ** (m - 1) if 2 * flips >= m else 2**m))
 
 
 def _part(job: Job, split_above: float, *, large: bool) -> Job | None:

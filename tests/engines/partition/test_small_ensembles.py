@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import fmpq
+from tests.helpers.problems import blobs, gaussian, hand_made
 
 from labelcert import Certificate, Threat, certify_partition
 from labelcert.engines.partition.parts import assign
@@ -15,7 +16,6 @@ from labelcert.problem import Problem
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.brute_force import trainer
 from labelcert.selfcheck.cases import label_costs, relabellings
-from tests.helpers.problems import blobs, gaussian, hand_made
 
 COMBINATIONS = ("votes", "mean")
 

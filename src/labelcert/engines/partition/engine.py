@@ -22,13 +22,16 @@ from labelcert.engines.partition.parts import Part
 from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
 from labelcert.errors import WorkTooLarge
 from labelcert.prediction import Sign
-from labelcert.problem import Problem, Relabelling
+from labelcert.problem import NOTHING, Problem, Relabelling
 
 CELLS = 2.5e7
 """Cells of all knapsack tables that are held at a time."""
 
 STATES = 2000
 """Most states of a part, and cells of the totals over states, that shared groups are followed with."""
+
+UNIONS, STEPS = 30, 12
+"""Attacks on nodes that are joined to a growing one, and how often it grows: for the curve's lower end."""
 
 ATTEMPTS = 4
 """Attacks of growing cost that are tried on a node."""
@@ -65,6 +68,8 @@ class Partition:
             tables = list(_tables(asked, control))
             lower = np.maximum(known.radius_lower, self._lower(asked, tables))
             attacks = self._attack(asked, tables, control)
+            if control.collective:
+                grow(question, attacks, control)
             statistics.update(_added([table.statistics for table in tables]), groups_relaxed=relaxed)
             curve_upper = np.minimum(known.curve_upper, within_reach(lower, question.budget))
             known = replace(
@@ -141,6 +146,26 @@ class Partition:
             own = table.change(s, r, t)
             moves.update(zip(part.positions[own.positions].tolist(), own.targets.tolist(), strict=True))
         return Relabelling.of(moves)
+
+
+def grow(question: Question, attacks: Attacks, control: Control) -> None:
+    """Join attacks on single nodes, always the one with which most nodes change: strong attacks for the curve."""
+    a = question.problem.adversary
+    pool = list(dict.fromkeys(change for change in attacks.radius_changes if change is not None and len(change)))
+    pool = pool[:: max(1, len(pool) // UNIONS)]
+    grown = NOTHING
+    for _ in range(STEPS):
+        best, most = None, (-1, 0)
+        for change in pool:
+            union = Relabelling.of({**change.moves, **grown.moves})
+            if len(union) == len(grown) or not a.admits(union, question.budget) or control.over():
+                continue
+            count, _ = attacks.enter(union)
+            if (count, -a.cost(union)) > most:
+                best, most = union, (count, -a.cost(union))
+        if best is None:
+            return
+        grown = best
 
 
 def shared_groups(problem: Problem, parts: Sequence[Part]) -> tuple[Int, int]:
