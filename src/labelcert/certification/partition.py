@@ -90,7 +90,7 @@ def certify_partition(
     >>> K = np.outer(points, points)
     >>> cert = certify_partition(K, points > 0, np.outer([-3.0, 1.5], points), C=1.0, parts=3, combine="votes")
     >>> cert.predictions.tolist(), cert.radius_lower.tolist()
-    ([False, True], [4, 4])
+    ([False, True], [2, 2])
     """
     control = Control(
         workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit), collective=bool(collective)

@@ -25,7 +25,7 @@ def assign(names: Sequence[str], parts: int, seed: int) -> Int:
     Examples
     --------
     >>> assign(["a", "b", "c", "d"], 2, seed=0).tolist()
-    [0, 1, 1, 0]
+    [1, 0, 0, 1]
     """
     keys = [hashlib.sha256(f"{seed}\x1f{name}".encode()).digest() for name in names]
     order = sorted(range(len(names)), key=lambda i: (keys[i], i))
