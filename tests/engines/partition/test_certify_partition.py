@@ -109,7 +109,7 @@ def test_groups_too_large_to_follow_give_intervals(combine: str, arrays: Any, mo
         "workers": 1,
     }
     full = certify_partition(*arrays, 1.0, **options)
-    monkeypatch.setattr(engine, "STATES", 1)
+    monkeypatch.setattr(engine, "GROUP_SECONDS", 0.0)
     part = certify_partition(*arrays, 1.0, **options)
     assert part.run.stages[0].statistics["groups_relaxed"] == 2
     assert np.all(part.radius_lower <= full.radius_lower)

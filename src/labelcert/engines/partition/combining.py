@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 
-Choices = list[npt.NDArray[np.int16]]
+Choices = list[npt.NDArray[np.int32]]
 
 
 class Totals(NamedTuple):
@@ -63,7 +63,7 @@ def combine(tables: Sequence[tuple[Int, Float]], spans: Int, *, choices: bool) -
     taken: Choices = []
     for states, values in tables:
         new = np.full(wide, np.inf)
-        chosen = np.zeros(wide, dtype=np.int16)
+        chosen = np.zeros(wide, dtype=np.int32)
         for s in useful(states, values):
             if np.any(states[s] > spans):
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +21,16 @@ from labelcert.engines.partition.parts import Part
 from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
 from labelcert.errors import WorkTooLarge
 from labelcert.prediction import Sign
-from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.problem import NOTHING, Relabelling
 
 CELLS = 2.5e7
 """Cells of all knapsack tables that are held at a time."""
 
-STATES = 2000
-"""Most states of a part, and cells of the totals over states, that shared groups are followed with."""
+KNAPSACK_SECONDS = 3e-9
+"""Rough time of one cell of the totals, for one state of one part."""
+
+GROUP_SECONDS = 300.0
+"""Longest estimated knapsack with which the budgets of shared groups are followed."""
 
 UNIONS, STEPS = 30, 12
 """Attacks on nodes that are joined to a growing one, and how often it grows: for the curve's lower end."""
@@ -62,7 +64,7 @@ class Partition:
         known = Findings.nothing(question)
         statistics: dict[str, Any] = {**_sizes(ensemble), "part_flips": self.part_flips}
         if question.nodes.size:
-            shared, relaxed = shared_groups(question.problem, ensemble.parts)
+            shared, relaxed = shared_groups(question, ensemble.parts)
             asked = Asked(question, isinstance(ensemble, Votes), shared, self.part_flips)
             self._check_work(asked, control)
             tables = list(_tables(asked, control))
@@ -86,10 +88,17 @@ class Partition:
 
     def _check_work(self, asked: Asked, control: Control) -> None:
         """Refuse what would take too long, with what would fit."""
-        if control.time_limit is not None:
-            return
         ensemble = asked.question.predictor
         assert isinstance(ensemble, Ensemble)
+        knapsack = _knapsack_seconds(asked.question, ensemble.parts, asked.shared)
+        if knapsack > WORK_LIMIT_SECONDS:
+            raise WorkTooLarge(
+                f"the work is too large: a knapsack over {len(ensemble.parts)} parts for budgets up to "
+                f"{asked.question.budget} and {asked.question.nodes.size} nodes would take about {knapsack:.3g} "
+                "seconds; divide the costs by a common unit, or give a smaller max_flips"
+            )
+        if control.time_limit is not None:
+            return
         work = two_class_work if isinstance(ensemble.parts[0].predictor, Sign) else class_work
         seconds = work(asked, ensemble.parts) / control.workers
         deepest = seconds.size - 1
@@ -168,24 +177,37 @@ def grow(question: Question, attacks: Attacks, control: Control) -> None:
         grown = best
 
 
-def shared_groups(problem: Problem, parts: Sequence[Part]) -> tuple[Int, int]:
-    """Groups whose budgets several parts share, where they can be followed; and how many cannot.
+def shared_groups(question: Question, parts: Sequence[Part]) -> tuple[Int, int]:
+    """Groups whose budgets several parts share, as many as can be followed; and how many others there are.
 
     A budget that pays for the whole group restricts nobody. Where a budget cannot be followed, every part is given
     all of it: what is proved then stays true, and attacks are checked against the threat.
     """
-    a = problem.adversary
+    a = question.problem.adversary
     binding = [
         g
-        for g in np.flatnonzero(a.group_totals > np.minimum(a.group_caps, problem.max_flips)).tolist()
+        for g in np.flatnonzero(a.group_caps < np.minimum(a.group_totals, question.budget)).tolist()
         if sum(bool(np.any(a.groups[part.positions] == g)) for part in parts) > 1
     ]
-    if not binding:
-        return np.zeros(0, dtype=np.int64), 0
-    spans = [problem.max_flips + 1, *(int(min(a.group_caps[g], problem.max_flips)) + 1 for g in binding)]
-    if math.prod(spans) > STATES:
-        return np.zeros(0, dtype=np.int64), len(binding)
-    return np.array(binding, dtype=np.int64), 0
+    followed: list[int] = []
+    for g in binding:
+        more = np.array([*followed, g], dtype=np.int64)
+        if _knapsack_seconds(question, parts, more) <= GROUP_SECONDS:
+            followed.append(g)
+    return np.array(followed, dtype=np.int64), len(binding) - len(followed)
+
+
+def _knapsack_seconds(question: Question, parts: Sequence[Part], shared: Int) -> float:
+    """Rough time of the knapsacks over all parts, if these groups are followed."""
+    a = question.problem.adversary
+    rivals = 1 if question.problem.n_classes == 2 else question.problem.n_classes
+    cells = float(np.prod(np.append(a.group_caps[shared], question.budget) + 1.0)) * rivals * question.nodes.size
+    states = 0.0
+    for part in parts:
+        own = part.problem.adversary
+        spans = np.minimum(own.group_caps, own.group_totals)[shared]
+        states += float(np.prod(np.append(spans, part.problem.max_flips) + 1.0))
+    return 2 * cells * states * KNAPSACK_SECONDS
 
 
 def black_box_radii(votes: Votes) -> Int:

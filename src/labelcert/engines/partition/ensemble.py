@@ -42,6 +42,11 @@ class Ensemble(Predictor):
             self.predicted[wins] = self.shown[wins] = c
             lost &= np.delete(reached, c, axis=0).any(axis=0)
         self.predicted[lost] = TIED
+        # Where float64 has another winner, their difference is noise: what is shown must not contradict the prediction.
+        winner = strength.argmax(axis=0)
+        wrong = np.flatnonzero((self.predicted >= 0) & (winner != self.predicted))
+        high, low = strength[winner[wrong], wrong], strength[self.predicted[wrong], wrong]
+        strength[winner[wrong], wrong], strength[self.predicted[wrong], wrong] = low, high
         if K == 2:
             self.shown[lost] = 1
             sides = (strength[1] - strength[0]) / 2
