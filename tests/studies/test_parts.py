@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.certificates import same, same_witnesses
+from tests.helpers.problems import gaussian
 
-from labelcert import Partition
+from labelcert import Partition, certify_partition
 from labelcert.errors import InvalidInput
 from labelcert.models import model_from_name
 from labelcert.studies import Plan, Store, expand, parse_study, run_plan
@@ -108,6 +110,17 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     assert killer.killed
     assert (outcome.computed, outcome.failed) == (2, 0)
     assert results(here) == results(there)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_one_certificate_on_a_cluster(cluster: Any) -> None:
+    arrays = gaussian(28, 5)
+    here = certify_partition(*arrays, 1.0, parts=2, workers=1)
+    with Killer(cluster.scheduler_address) as killer:
+        there = certify_partition(*arrays, 1.0, parts=2, scheduler=cluster.scheduler_address)
+    assert killer.killed
+    same(here, there)
+    same_witnesses(here, there)
 
 
 class Killer:

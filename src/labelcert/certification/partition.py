@@ -13,6 +13,7 @@ import numpy.typing as npt
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, StageRecord
 from labelcert.certification.from_arrays import record
+from labelcert.certification.places import walked_by
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
@@ -40,6 +41,7 @@ def certify_partition(
     part_flips: int | None = None,
     time_limit: float | None = None,
     workers: int | None = None,
+    scheduler: str | None = None,
     progress: bool = False,
     loss: str = "hinge",
     collective: bool = True,
@@ -68,6 +70,9 @@ def certify_partition(
         Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
     time_limit, workers, progress, loss, names
         As in :func:`labelcert.certify`.
+    scheduler : str, optional
+        ``"processes"`` walks the labellings of parts on ``workers`` local processes instead of threads, the address of
+        a Dask scheduler on its workers. Where one dies, its work is done again, and the answers are the same.
     collective : bool
         Whether the collective curve counts as asked for. It is an interval: see the documentation.
 
@@ -106,7 +111,8 @@ def certify_partition(
     part_of = assign(known.keys(problem.m), int(parts), int(seed))
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
-        return _answer(problem, part_of, combine, Partition(part_flips), control, known)
+        with walked_by(scheduler, control.workers):
+            return _answer(problem, part_of, combine, Partition(part_flips), control, known)
 
 
 def _answer(

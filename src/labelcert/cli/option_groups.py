@@ -100,6 +100,11 @@ MODEL_OPTIONS = options(
         help="How the parts' models decide: mean scores, or votes.",
     ),
     click.option("--part-flips", type=int, help="Largest attack on one part that is looked at. [default: all]"),
+    click.option(
+        "--scheduler",
+        metavar="processes|ADDRESS",
+        help="Where the parts are computed: local processes, or a Dask cluster. [default: threads]",
+    ),
 )
 
 NODE_OPTIONS = options(
