@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -52,9 +53,11 @@ def test_processes_that_keep_dying_end_the_run(monkeypatch: pytest.MonkeyPatch) 
     pool = ProcessChunks(1, 1)
     batch = module._Batch(pool, (3,))
     with pytest.raises(module.BrokenProcessPool):
-        for _ in range(10):
-            try:
-                batch.result(timeout=60)
-            except TimeoutError:
-                continue
+        wait_for(batch)
     pool.close()
+
+
+def wait_for(batch: Any) -> None:
+    for _ in range(10):
+        with contextlib.suppress(TimeoutError):
+            batch.result(timeout=60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from labelcert.engines.partition.parts import assign
 from labelcert.problem import Problem
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.brute_force import trainer
-from labelcert.selfcheck.cases import label_costs, relabellings
+from labelcert.selfcheck.cases import label_costs, random_case, random_classes_case, relabellings
 
 COMBINATIONS = ("votes", "mean")
 
@@ -36,9 +36,17 @@ class Truth:
         return int(self.hits[self.costs <= b].sum(axis=1).max())
 
 
-def brute_force(case: Case, parts: int, combine: str, seed: int = 0) -> Truth:
+def brute_force(case: Case, parts: int, combine: str, seed: int = 0, kernel: Any = None) -> Truth:
     """By definition: every relabelling, every part trained on its own labels."""
-    problem = case.build()
+    problem = Problem.unsettled(
+        case.K_train if kernel is None else kernel,
+        case.labels,
+        case.K_test,
+        case.C,
+        threat=case.threat,
+        max_flips=case.max_flips,
+        loss=case.loss,
+    )
     labels, classes = case.labels.tolist(), sorted(set(case.labels.tolist()))
     part_of = assign([str(i) for i in range(len(labels))], parts, seed)
     learners = [Learner(problem, np.flatnonzero(part_of == k), classes) for k in np.unique(part_of)]
@@ -205,3 +213,38 @@ def test_a_limit_inside_parts_gives_sound_intervals(combine: str, case: Case) ->
             radius = truth.radius(t, cert.never)
             assert cert.radius_lower[t] <= radius <= cert.radius_upper[t]
             assert cert.radius_lower[t] >= min(radius, limit + 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nasty_problems_give_sound_intervals(seed: int) -> None:
+    rng = np.random.default_rng([7, seed])
+    case = (random_case if seed % 3 else random_classes_case)(rng, largest=6)
+    parts, combine = int(rng.integers(1, case.labels.size + 1)), COMBINATIONS[seed % 2]
+    budget = min(3, case.build().max_flips) if seed % 3 == 0 else case.max_flips
+    sound(replace(case, max_flips=budget), parts, combine)
+
+
+def sound(case: Case, parts: int, combine: str) -> bool:
+    """No interval excludes the truth; whether all radii are exact."""
+    cert = certify_partition(
+        case.K_train,
+        case.labels,
+        case.K_test,
+        case.C,
+        parts=parts,
+        combine=combine,
+        threat=case.threat,
+        max_flips=case.max_flips,
+        loss=case.loss,
+        workers=1,
+    )
+    truth = brute_force(case, parts, combine, kernel=cert.K_train)
+    for t, c in enumerate(truth.predicted):
+        radius = truth.radius(t, cert.never)
+        assert min(cert.radius_lower[t], cert.max_flips + 1) <= radius <= cert.radius_upper[t]
+        if cert.radius_lower[t] > 0:
+            assert c is not None
+            assert cert.predictions[t] == cert.classes[c]
+    for b in range(cert.max_flips + 1):
+        assert cert.collective_lower[b] <= truth.curve(b) <= cert.collective_upper[b]
+    return bool(np.all((cert.radius_lower == cert.radius_upper) | (cert.radius_lower > cert.max_flips)))
