@@ -87,7 +87,8 @@ def _cells(cert: Certificate, truth: np.ndarray, budgets: list[int]) -> tuple[st
 
 def _counted(cert: Certificate, truth: np.ndarray, budgets: list[int]) -> tuple[str, ...]:
     """What the numbers of votes say, without looking into the parts."""
-    radius = np.array(cert.run.stages[0].statistics["black_box_radius"])
+    radius = cert.black_box_radius
+    assert radius is not None
     correct = cert.correct(truth)
     return (*(f"{100 * np.mean(correct & (radius > b)):.1f}" for b in budgets), "", "")
 

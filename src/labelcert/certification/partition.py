@@ -79,8 +79,8 @@ def certify_partition(
     Returns
     -------
     Certificate
-        Its run record has the number and sizes of parts, the part of each label (``part_of``), and the radii that
-        follow from counting votes alone (``black_box_radius``).
+        Its run record has the number and sizes of parts and the part of each label (``part_of``). The radii that
+        follow from counting votes alone are in ``black_box_radius``.
 
     Raises
     ------

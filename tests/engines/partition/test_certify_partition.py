@@ -22,7 +22,8 @@ COMBINATIONS = ("votes", "mean")
 
 
 def black_box(cert: Certificate) -> list[int]:
-    return list(cert.run.stages[0].statistics["black_box_radius"])
+    assert cert.black_box_radius is not None
+    return cert.black_box_radius.tolist()
 
 
 def test_parts_are_even_stable_and_blind_to_labels() -> None:
@@ -152,7 +153,8 @@ def test_saving_and_loading(tmp_path: Path) -> None:
     same_witnesses(cert, again)
     assert black_box(again) == black_box(cert)
     assert again.engine == "partition (mean scores)"
-    assert len(again.to_frame()) == 4
+    assert again.to_frame()["black_box_radius"].tolist() == black_box(cert)
+    assert certify(*gaussian(8, 4), 1.0, workers=1).black_box_radius is None
     with pytest.raises(InvalidInput, match="parts of the labels"):
         verify(again)
 
