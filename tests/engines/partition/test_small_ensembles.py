@@ -222,9 +222,10 @@ def test_nasty_problems_give_sound_intervals(seed: int) -> None:
     parts, combine = int(rng.integers(1, case.labels.size + 1)), COMBINATIONS[seed % 2]
     budget = min(3, case.build().max_flips) if seed % 3 == 0 else case.max_flips
     sound(replace(case, max_flips=budget), parts, combine)
+    sound(replace(case, max_flips=budget), parts, combine, part_flips=1)
 
 
-def sound(case: Case, parts: int, combine: str) -> bool:
+def sound(case: Case, parts: int, combine: str, **options: Any) -> bool:
     """No interval excludes the truth; whether all radii are exact."""
     cert = certify_partition(
         case.K_train,
@@ -237,6 +238,7 @@ def sound(case: Case, parts: int, combine: str) -> bool:
         max_flips=case.max_flips,
         loss=case.loss,
         workers=1,
+        **options,
     )
     truth = brute_force(case, parts, combine, kernel=cert.K_train)
     for t, c in enumerate(truth.predicted):

@@ -158,8 +158,19 @@ class Partition:
 
 
 def grow(question: Question, attacks: Attacks, control: Control) -> None:
-    """Join attacks on single nodes, always the one with which most nodes change: strong attacks for the curve."""
-    a = question.problem.adversary
+    """Strong attacks for the curve.
+
+    Attacks on single nodes are joined, always the one with which most nodes change. For large budgets, parts are turned
+    as a whole: of two classes, that turns all their scores.
+    """
+    a, ensemble = question.problem.adversary, question.predictor
+    assert isinstance(ensemble, Ensemble)
+    turned = np.zeros(0, dtype=np.int64)
+    for part in sorted(ensemble.parts, key=lambda part: int(a.costs[part.positions].sum())):
+        turned = np.sort(np.concatenate([turned, part.positions]))
+        if control.over() or not a.affords(turned, question.budget):
+            break
+        attacks.enter(a.flipped(turned))
     pool = list(dict.fromkeys(change for change in attacks.radius_changes if change is not None and len(change)))
     pool = pool[:: max(1, len(pool) // UNIONS)]
     grown = NOTHING

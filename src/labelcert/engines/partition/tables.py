@@ -21,7 +21,7 @@ from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
 from labelcert.prediction import Sign
-from labelcert.prediction.scoring import LinearScorer
+from labelcert.prediction.scoring import HingeScorer, LinearScorer
 from labelcert.problem import NOTHING, Relabelling
 
 
@@ -173,19 +173,51 @@ def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistic
     return opened(table, part, asked, max(1, lowest.frontier), 2 * limit)
 
 
+def one_flip(part: Part, asked: Asked) -> Float:
+    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge where none is known.
+
+    For kernel ridge regression it is read off the linear map. For the SVM, flipping label i moves ``w`` into a ball
+    with centre ``w − ½ c φ_i`` and radius ``½ ‖c φ_i‖``, where ``|c| ≤ 2C`` (the SVM's solution is a proximal map). So the
+    score of node t moves by at most ``C (|k_ti| + √Q_ii ‖φ_t‖)``, where only the part of ``φ_t`` in the span of the
+    labels counts: its squared norm is ``k_t · Q⁻¹ k_t``.
+    """
+    scorer, nodes, movable = part.predictor.scorer, asked.question.nodes, part.problem.adversary.labels
+    scale = scorer.scale[nodes]
+    rows = np.abs(scorer.rows[nodes][:, movable])
+    if isinstance(scorer, LinearScorer):
+        return np.asarray(1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * scorer.slack) * scale)
+    assert isinstance(scorer, HingeScorer)
+    machine = scorer.machine
+    if machine.gap_ridge > 0.0:
+        return np.full(nodes.size, 1e150)
+    lengths = np.sqrt(np.diag(part.problem.K_train)[movable] * machine.gap_factor)
+    return np.asarray(1.01 * part.problem.C * (rows + lengths).max(axis=1, initial=0.0) * scale)
+
+
 def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) -> Table:
-    """With one more state where attacks on a part were not all looked at: from there, anything may happen."""
+    """With more states where attacks on a part were not all looked at.
+
+    Scores cannot move further with each label than :func:`one_flip`, nor beyond ``limit`` (n,). Votes can be anything.
+    """
     if asked.complete(part, frontier):
         return table
-    state = np.zeros((1, table.states.shape[1]), dtype=np.int64)
-    state[0, 0] = frontier
-    anything = np.broadcast_to(-limit, table.floor.shape[1:])[None]
-    anything = np.where(np.isposinf(table.floor[:1]), np.inf, anything)
+    last = part.problem.max_flips
+    unit = bool(np.all(part.problem.adversary.costs == 1)) and not asked.votes
+    costs = np.arange(frontier, last + 1) if unit else np.array([frontier])
+    floor = np.broadcast_to(-limit, (costs.size, *table.floor.shape[1:]))
+    if unit:
+        lowest = table.floor[table.states[:, 0] < frontier].min(axis=0)
+        # Two models move, or one whose score counts twice.
+        steps = (costs - frontier + 1)[:, None, None] * 2.02 * one_flip(part, asked)
+        floor = np.maximum(floor, lowest - steps)
+    states = np.zeros((costs.size, table.states.shape[1]), dtype=np.int64)
+    states[:, 0] = costs
+    floor = np.where(np.isposinf(table.floor[:1]), np.inf, floor)
     return replace(
         table,
-        states=np.concatenate([table.states, state]),
-        floor=np.concatenate([table.floor, anything]),
-        attack=np.concatenate([table.attack, np.full_like(anything, np.inf)]),
+        states=np.concatenate([table.states, states]),
+        floor=np.concatenate([table.floor, floor]),
+        attack=np.concatenate([table.attack, np.full_like(floor, np.inf)]),
     )
 
 
