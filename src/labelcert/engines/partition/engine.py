@@ -120,7 +120,7 @@ class Partition:
             cut = [(table.states, table.floor[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=False)
             error = sum_error(largest_sum(cut), len(cut))
-            parts.append(first_row((~(totals.by_cost() > error)).any(axis=1)))
+            parts.append(first_row(np.any(~(totals.by_cost() > error), axis=1)))
         return np.concatenate(parts).astype(np.int64)
 
     def _attack(self, asked: Asked, tables: list[Table], control: Control) -> Attacks:
@@ -135,7 +135,7 @@ class Partition:
             totals = combine(cut, _limits(asked), choices=True)
             error = sum_error(largest_sum(cut), len(cut))
             best = totals.by_cost()
-            hopeful = (best <= error).any(axis=1)
+            hopeful = np.any(best <= error, axis=1)
             for column, t in enumerate(some.tolist()):
                 for cost in _attempts(hopeful[:, column]):
                     if control.closed() or attacks.radius[t] <= cost:
@@ -238,7 +238,7 @@ def black_box_radii(votes: Votes) -> Int:
     rivals: Bool = own[None, :] != np.arange(problem.n_classes)[:, None]
     tables = black_box_tables(votes.clean_votes(nodes, own), cheapest, rivals)
     totals = combine(tables, np.array([problem.max_flips]), choices=False)
-    radii[nodes] = first_row((totals.by_cost() <= 0).any(axis=1))
+    radii[nodes] = first_row(np.any(totals.by_cost() <= 0, axis=1))
     return radii
 
 

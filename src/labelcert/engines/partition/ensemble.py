@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.arrays import Bool, Float, Index, Int, Values
 from labelcert.engines.partition.parts import Part
 from labelcert.prediction import OPEN, TIED, Predictor
 from labelcert.problem import Problem
@@ -55,7 +55,7 @@ class Ensemble(Predictor):
             self.decision = np.ascontiguousarray(strength.T)
 
     @abstractmethod
-    def _member(self, part: Part, codes: Int, nodes: Index) -> tuple[Float, Float] | tuple[Bool, Bool]:
+    def _member(self, part: Part, codes: Int, nodes: Index) -> tuple[Values, Values]:
         """What one part has to say about some nodes."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Ensemble(Predictor):
         own, columns = self.predicted[nodes], np.arange(nodes.size)
         reached, safe = self.rivals(codes, nodes, own)
         reached[own, columns], safe[own, columns] = False, True
-        return reached.any(axis=0), safe.all(axis=0)
+        return np.asarray(reached.any(axis=0)), np.asarray(safe.all(axis=0))
 
     def margins(self, codes: Int, nodes: Index) -> Float:
         """Strength of the predicted class minus that of its strongest rival."""
@@ -94,7 +94,7 @@ class Ensemble(Predictor):
         strength[own] = -np.inf
         return int(strength.argmax())
 
-    def _said(self, codes: Int, nodes: Index) -> tuple[Float, Float] | tuple[Bool, Bool]:
+    def _said(self, codes: Int, nodes: Index) -> tuple[Values, Values]:
         """(k, K, n) what all parts have to say; only parts whose labels changed are trained."""
         said = []
         for part, clean in zip(self.parts, self._clean, strict=True):

@@ -174,10 +174,10 @@ def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistic
 
 
 def one_flip(part: Part, asked: Asked) -> Float:
-    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge where none is known.
+    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none.
 
     For kernel ridge regression it is read off the linear map. For the SVM, flipping label i moves ``w`` into a ball
-    with centre ``w − ½ c φ_i`` and radius ``½ ‖c φ_i‖``, where ``|c| ≤ 2C`` (the SVM's solution is a proximal map). So the
+    with centre ``w − ½ c φ_i`` and radius ``½ ‖c φ_i‖``, where ``|c| ≤ 2C`` (the solution is a proximal map). So the
     score of node t moves by at most ``C (|k_ti| + √Q_ii ‖φ_t‖)``, where only the part of ``φ_t`` in the span of the
     labels counts: its squared norm is ``k_t · Q⁻¹ k_t``.
     """
