@@ -43,6 +43,14 @@ class Low(NamedTuple):
     options: Small
 
 
+def new_low(rows: int, classes: int, nodes: int, longest: int) -> Low:
+    """Nothing visited yet, for relabellings of up to ``longest`` labels."""
+    return Low(
+        value=np.full((rows, classes, nodes), np.inf),
+        options=np.full((rows, classes, nodes, max(1, longest)), -1, dtype=np.int16),
+    )
+
+
 @njit(inline="always")
 def _enter(low: Any, row: int, r: int, t: int, value: float, at: Int) -> None:
     if not value >= low.value[row, r, t]:
@@ -95,15 +103,18 @@ def walk_lowest(
     caps: Int,
     strides: Int,
     size: int,
+    first: int,
+    last: int,
     budget: int,
     own: Int,
     votes: bool,
     low: Any,
     stop: Any,
 ) -> bool:
-    """All relabellings of one size; a relabelling belongs into the row of its cost and of what it spends in groups.
+    """All relabellings of one size whose first option is one of ``first..last``.
 
-    Returns whether it was finished; ``stop[0] != 0`` ends it early.
+    A relabelling belongs into the row of its cost and of what it spends in groups. Returns whether it was finished;
+    ``stop[0] != 0`` ends it early.
     """
     n_options = options.shape[0]
     K = low.value.shape[1]
@@ -114,11 +125,11 @@ def walk_lowest(
     for c in range(K):
         ids[0, c] = c
     d = 0
-    at[0] = -1
+    at[0] = first - 1
     while d >= 0:
         at[d] += 1
         o = at[d]
-        if o >= n_options:
+        if o >= (last if d == 0 else n_options):
             d -= 1
             continue
         cost = spent[d] + options[o, COST]
