@@ -1,4 +1,4 @@
-"""Cora-MLb with hundreds of labels: ensembles on parts of them, by votes and by mean scores.
+"""Cora-MLb (or another graph) with hundreds of labels: ensembles on parts of them, by votes and by mean scores.
 
 Run with ``python -m benchmarks.partition --data-dir FOLDER``. The number of votes alone (the black-box bound of
 partition aggregation) stands beside both.
@@ -23,6 +23,7 @@ FLIPS = (0, 5, 10, 15, 20, 30)
 
 @click.command()
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with local copies of the datasets.")
+@click.option("--dataset", default="cora-ml-b", show_default=True)
 @click.option("--labels", "m", default=600, show_default=True, help="Labelled nodes.")
 @click.option("--nodes", default=200, show_default=True, help="Test nodes.")
 @click.option("--parts", multiple=True, type=int, default=(30, 50, 100), show_default=True)
@@ -34,6 +35,7 @@ FLIPS = (0, 5, 10, 15, 20, 30)
 @click.option("--workers", type=int, help="Threads. [default: all cores]")
 def main(
     data_dir: Path | None,
+    dataset: str,
     m: int,
     nodes: int,
     parts: tuple[int, ...],
@@ -45,8 +47,9 @@ def main(
     workers: int | None,
 ) -> None:
     """One row per ensemble: certified accuracy at some budgets, and seconds."""
-    graph = load_dataset("cora-ml-b", data_dir=data_dir)
-    split = published_split(graph, seed=seed, per_class=-(-m // 4))
+    graph = load_dataset(dataset, data_dir=data_dir)
+    # As many nodes again are for validation.
+    split = published_split(graph, seed=seed, per_class=-(-m // (2 * len(graph.class_names))))
     labeled = split.labeled[:m]
     rng = np.random.default_rng(seed)
     test = np.sort(rng.permutation(np.setdiff1d(split.pool, labeled))[:nodes])
@@ -68,7 +71,7 @@ def main(
                 rows.append((str(count), "votes, counted alone", *_counted(cert, truth, budgets), ""))
     print_table(
         listing(
-            f"Cora-MLb, {name}, C = {model.C:g}, {m} labels, {test.size} nodes: certified accuracy in %",
+            f"{dataset}, {name}, C = {model.C:g}, {m} labels, {test.size} nodes: certified accuracy in %",
             ("parts", "combined by", *(f"{b} flips" for b in budgets), "exact radii", "collective at 10", "seconds"),
             rows,
         )
