@@ -13,7 +13,7 @@ from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, Threat, certify, certify_partition, load, verify
 from labelcert.engines.freezing import Names
-from labelcert.engines.partition import engine
+from labelcert.engines.partition import engine, tables
 from labelcert.engines.partition.parts import assign
 from labelcert.engines.pools import chunks_walked_by
 from labelcert.errors import InvalidInput, WorkTooLarge
@@ -130,6 +130,18 @@ def test_blocks_and_pools_change_nothing(combine: str, arrays: Any, monkeypatch:
     assert pool.batches
     same(here, there)
     same_witnesses(here, there)
+
+
+def test_votes_look_at_few_flips_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = gaussian(16, 8, seed=3)
+    once = certify_partition(*arrays, 1.0, parts=2, combine="votes", workers=1)
+    monkeypatch.setattr(tables, "FIRST_DEPTHS", (1, 2, 3))
+    monkeypatch.setattr(tables, "SPARES", 0)
+    step_by_step = certify_partition(*arrays, 1.0, parts=2, combine="votes", workers=1)
+    assert np.array_equal(once.radius_lower, step_by_step.radius_lower)
+    assert np.array_equal(once.radius_upper, step_by_step.radius_upper)
+    trainings = [cert.run.stages[0].statistics["trainings"] for cert in (once, step_by_step)]
+    assert trainings[0] != trainings[1]
 
 
 def test_a_time_limit_gives_intervals() -> None:

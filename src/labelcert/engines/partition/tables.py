@@ -24,6 +24,12 @@ from labelcert.prediction import Sign
 from labelcert.prediction.scoring import HingeScorer, LinearScorer
 from labelcert.problem import NOTHING, Relabelling
 
+FIRST_DEPTHS = (4, 6, 7)
+"""Numbers of flips that are looked at before all of them, where only radii are asked for."""
+
+SPARES = 3
+"""They must have so many times fewer labellings than there are in all."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -121,14 +127,34 @@ def most(part: Part, asked: Asked) -> Float:
 def two_class_table(part: Part, asked: Asked, control: Control) -> Table:
     """Every admissible labelling of the part, visited once."""
     question = asked.within(part)
+    if asked.votes and not asked.shared.size:
+        return _from_radii(part, asked, question, _radii(question, control))
     strides, spans = row_states(asked, question)
-    lowest = None
-    if not asked.votes or asked.shared.size:
-        lowest = Lowest(question, strides, int(np.prod(spans + 1)))
+    lowest = Lowest(question, strides, int(np.prod(spans + 1)))
     found = CubeMethod().run(question, control, lowest)
-    if lowest is None:
-        return _from_radii(part, asked, question, found)
     return _from_scores(part, asked, spans, lowest, found.statistics)
+
+
+def _radii(question: Question, control: Control) -> Findings:
+    """Radii of all nodes. Most are small: few flips are looked at first, and more for the nodes that are left."""
+    n, budget = question.nodes.size, question.budget
+    lower, upper = np.zeros(n, dtype=np.int64), np.full(n, question.problem.adversary.never, dtype=np.int64)
+    changes: list[Relabelling | None] = [None] * n
+    statistics: dict[str, Any] = {}
+    left = np.arange(n)
+    total = count_stops(question, budget)
+    for depth in (*(d for d in FIRST_DEPTHS if d < budget and SPARES * count_stops(question, d) < total), budget):
+        asked = replace(question, problem=replace(question.problem, max_flips=depth), nodes=question.nodes[left])
+        found = CubeMethod().run(asked, control)
+        lower[left] = np.maximum(lower[left], found.radius_lower)
+        for k in np.flatnonzero(found.radius_upper < upper[left]):
+            upper[left[k]], changes[left[k]] = found.radius_upper[k], found.radius_changes[k]
+        statistics = {key: statistics.get(key, 0) + value for key, value in found.statistics.items()}
+        left = left[upper[left] > lower[left]]
+        if left.size == 0 or control.over():
+            break
+    known = Findings.nothing(question)
+    return replace(known, radius_lower=lower, radius_upper=upper, radius_changes=changes, statistics=statistics)
 
 
 def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -> Table:
