@@ -147,7 +147,7 @@ def _radii(question: Question, control: Control) -> Findings:
         asked = replace(question, problem=replace(question.problem, max_flips=depth), nodes=question.nodes[left])
         found = CubeMethod().run(asked, control)
         lower[left] = np.maximum(lower[left], found.radius_lower)
-        for k in np.flatnonzero(found.radius_upper < upper[left]):
+        for k in np.flatnonzero(found.radius_upper < upper[left]).tolist():
             upper[left[k]], changes[left[k]] = found.radius_upper[k], found.radius_changes[k]
         statistics = {key: statistics.get(key, 0) + value for key, value in found.statistics.items()}
         left = left[upper[left] > lower[left]]
