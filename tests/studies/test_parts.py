@@ -85,11 +85,9 @@ def test_work_is_counted_part_by_part(plan: Plan) -> None:
     assert labellings(two) > labellings(three)
 
 
-distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'labelcert[dask]'")
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'labelcert[dask]'")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as cluster:
@@ -140,7 +138,9 @@ class Killer:
         self._thread.join()
 
     def _wait(self) -> None:
-        with distributed.Client(self._address, set_as_default=False) as client:
+        from distributed import Client
+
+        with Client(self._address, set_as_default=False) as client:
             processes = client.run(os.getpid)
             while not self._over.is_set() and not self.killed:
                 busy = [worker for worker, tasks in client.processing().items() if tasks and worker in processes]
