@@ -269,9 +269,32 @@ def _score(task: Any, w: Any, found: Any) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: Any) -> None:
-    """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt."""
+def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any) -> None:
+    """Enter ``sign·p − τ`` into a row of lowest scores; a score that is no number counts as minus infinity."""
     n = p.shape[0]
+    low = found.low[row]
+    lower = 0
+    for t in range(n):
+        lower += not sign * p[t] - tau >= low[t]
+    if lower == 0:
+        return
+    for t in range(n):
+        v = sign * p[t] - tau
+        if not v >= low[t]:
+            low[t] = v if v == v else -np.inf
+            for k in range(bits.shape[0]):
+                found.low_set[row, t, k] = bits[k]
+
+
+@njit(cache=True, nogil=True)
+def _record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, found: Any) -> None:
+    """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt.
+
+    ``row`` is where its scores belong among the lowest ones, if there is such a table.
+    """
+    n = p.shape[0]
+    if found.low.shape[0] > 0:
+        _lower(p, sign, tau, row, bits, found)
     changed = 0
     doubtful = 0
     closer = 0
@@ -314,22 +337,22 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
         found.counters[DOUBTS] += 1
 
 
-@njit(cache=True, nogil=True)
-def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any) -> None:
-    """Enter ``sign·p − τ`` into a row of lowest scores; a score that is no number counts as minus infinity."""
-    n = p.shape[0]
-    low = found.low[row]
-    lower = 0
-    for t in range(n):
-        lower += not sign * p[t] - tau >= low[t]
-    if lower == 0:
-        return
-    for t in range(n):
-        v = sign * p[t] - tau
-        if not v >= low[t]:
-            low[t] = v if v == v else -np.inf
-            for k in range(bits.shape[0]):
-                found.low_set[row, t, k] = bits[k]
+@njit(inline="always")
+def _row(task: Any, w: Any) -> int:
+    """Where the current set belongs in the table of lowest scores."""
+    row = w.tally[COST]
+    for g in range(task.strides.shape[0]):
+        row += task.strides[g] * w.group_used[g]
+    return row
+
+
+@njit(inline="always")
+def _mirror_row(task: Any, w: Any) -> int:
+    """The same for the complement of the current set."""
+    row = task.total - w.tally[COST]
+    for g in range(task.strides.shape[0]):
+        row += task.strides[g] * (task.group_totals[g] - w.group_used[g])
+    return row
 
 
 @njit(inline="always")
@@ -341,24 +364,14 @@ def _visit(task: Any, w: Any, found: Any) -> None:
         return
     tau = _score(task, w, found)
     if here:
-        _record(w.p, 1.0, tau, w.tally[COST], w.bits, found)
-        if task.rows > 0:
-            row = w.tally[COST]
-            for g in range(task.strides.shape[0]):
-                row += task.strides[g] * w.group_used[g]
-            _lower(w.p, 1.0, tau, row, w.bits, found)
+        _record(w.p, 1.0, tau, w.tally[COST], _row(task, w), w.bits, found)
     if there:
         for k in range(w.bits.shape[0]):
             w.mirror_bits[k] = ~w.bits[k]
         spare = 64 * w.bits.shape[0] - task.labels.shape[0]
         if spare > 0:
             w.mirror_bits[-1] &= (~np.uint64(0)) >> np.uint64(spare)
-        _record(w.p, -1.0, tau, task.total - w.tally[COST], w.mirror_bits, found)
-        if task.rows > 0:
-            row = task.total - w.tally[COST]
-            for g in range(task.strides.shape[0]):
-                row += task.strides[g] * (task.group_totals[g] - w.group_used[g])
-            _lower(w.p, -1.0, tau, row, w.mirror_bits, found)
+        _record(w.p, -1.0, tau, task.total - w.tally[COST], _mirror_row(task, w), w.mirror_bits, found)
 
 
 @njit(inline="always")
