@@ -23,6 +23,7 @@ from labelcert.engines.partition.ensemble import COMBINATIONS, Votes
 from labelcert.engines.partition.parts import Part, assign, cut
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
+from labelcert.problem.budget import flips_for_fraction
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -38,6 +39,7 @@ def certify_partition(
     combine: str = "mean",
     threat: Threat | None = None,
     max_flips: int | None = None,
+    max_fraction: float | None = None,
     part_flips: int | None = None,
     time_limit: float | None = None,
     workers: int | None = None,
@@ -66,6 +68,8 @@ def certify_partition(
         votes counts as a change. A part whose highest score is shared votes as the adversary likes.
     threat, max_flips : optional
         As in :func:`labelcert.certify`, for all labels together.
+    max_fraction : float, optional
+        The largest budget as a fraction of the labels (of their total cost, with costs).
     part_flips : int, optional
         Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
     time_limit, workers, progress, loss, names
@@ -102,6 +106,11 @@ def certify_partition(
     )
     if combine not in COMBINATIONS:
         raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {combine!r}")
+    if max_fraction is not None:
+        if max_flips is not None:
+            raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
+        costs = None if threat is None else threat.costs
+        max_flips = flips_for_fraction(max_fraction, np.size(labels) if costs is None else int(np.sum(costs)))
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     _whole("parts", parts, 1, problem.m)
     _whole("seed", seed, None, None)

@@ -181,12 +181,18 @@ def test_saving_and_loading(tmp_path: Path) -> None:
         ({"parts": 2, "seed": "a"}, "seed must be a whole number"),
         ({"parts": 2, "part_flips": -1}, "part_flips must be at least 0"),
         ({"parts": 2, "max_flips": 9}, "max_flips must be between 0 and 6"),
+        ({"parts": 2, "max_flips": 2, "max_fraction": 0.5}, "not both"),
         ({"parts": 2, "loss": "log"}, "loss must be one of"),
     ],
 )
 def test_bad_input(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         certify_partition(*gaussian(6, 2), 1.0, **options)
+
+
+def test_a_budget_as_a_fraction() -> None:
+    cert = certify_partition(*gaussian(6, 2), 1.0, parts=2, max_fraction=0.5, workers=1)
+    assert cert.max_flips == 3
 
 
 def test_an_indefinite_part_is_refused() -> None:
