@@ -518,3 +518,23 @@ def test_citeseer_on_the_nodes_of_the_paper(call: Call, dataset_folder: Path) ->
     assert (result["options"]["C"], cert["test"], cert["n_test"], cert["n_labels"]) == (1e-4, "multi-class", 50, 120)
     assert [row["accuracy_lower"] for row in cert["budgets"]] == [0.7, 0.14]
     assert cert["exact"]
+
+
+def test_parts(call: Call, tmp_path: Path) -> None:
+    asked = ("certify", "karate", "--model", "sgc", "--C", "0.5", "--parts", "3", "--combine", "votes", "--no-pictures")
+    code, shown, _ = call(*asked, "--out", "o")
+    assert code == 0
+    assert "engine partition (votes)" in shown
+    saved = labelcert.load(tmp_path / "o" / "sgc-3-parts-votes-all.cert")
+    graph = karate()
+    split = labelcert.published_split(graph, seed=0)
+    ensemble = labelcert.Partition(labelcert.SGC(C=0.5, normalization="row"), parts=3, combine="votes")
+    cert = ensemble.certify(graph, split.labeled, split.pool)
+    assert np.array_equal(saved.radius_lower, cert.radius_lower)
+    code, printed, _ = call(*asked, "--part-flips", "1", "--max-flips", "3", "--json")
+    assert code == 0
+    [certificate] = json.loads(printed)["results"][0]["certificates"]
+    assert certificate["settings"]["stages"][0]["statistics"]["part_flips"] == 1
+    assert call(*asked, "--engine", "milp")[0] == 2
+    assert call("certify", "karate", "--part-flips", "1")[0] == 2
+    assert call("certify", "karate", "--parts", "9")[0] == 2

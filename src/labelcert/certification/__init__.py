@@ -2,5 +2,6 @@
 
 from labelcert.certification.from_arrays import answer, certify, versions
 from labelcert.certification.from_graph import GraphCertifier, KernelModel
+from labelcert.certification.partition import certify_partition
 
-__all__ = ["GraphCertifier", "KernelModel", "answer", "certify", "versions"]
+__all__ = ["GraphCertifier", "KernelModel", "answer", "certify", "certify_partition", "versions"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numba
@@ -18,7 +19,7 @@ from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
-from labelcert.engines.planning import Plan, plan
+from labelcert.engines.planning import plan
 from labelcert.engines.search.solvers import check_solver
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
@@ -165,16 +166,33 @@ def answer(
         checked = check(question, findings)
     if control.trust_solver:
         checked = replace(checked, findings=checked.findings.trusting())
-    run = _record(control, engine, planned, ran, time.perf_counter() - started)
+    run = record(
+        question.problem,
+        control,
+        engine,
+        ran,
+        time.perf_counter() - started,
+        finds_attacks=planned.finds_attacks,
+        budget_note=planned.budget_note,
+    )
     return freeze(question, checked, run, names or Names())
 
 
-def _record(control: Control, asked: str, planned: Plan, ran: list[StageRecord], seconds: float) -> RunRecord:
-    problem = planned.question.problem
+def record(
+    problem: Problem,
+    control: Control,
+    asked: str,
+    ran: Sequence[StageRecord],
+    seconds: float,
+    *,
+    finds_attacks: bool = True,
+    budget_note: str = "",
+) -> RunRecord:
+    """All about a run that is worth keeping."""
     return RunRecord(
         engine_asked=asked,
         stages=tuple(ran),
-        finds_attacks=planned.finds_attacks,
+        finds_attacks=finds_attacks,
         stopped=control.stop,
         loss=problem.loss,
         C=problem.C,
@@ -188,7 +206,7 @@ def _record(control: Control, asked: str, planned: Plan, ran: list[StageRecord],
         workers=control.workers,
         problem_sha256=problem.digest(),
         seconds=seconds,
-        budget_note=planned.budget_note,
+        budget_note=budget_note,
         versions=versions(),
     )
 

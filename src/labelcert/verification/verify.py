@@ -140,6 +140,11 @@ def verify(
     """
     if share is not None and not 0.0 < share <= 1.0:
         raise InvalidInput(f"share must be above 0 and at most 1, got {share!r}")
+    if cert.run.engine_asked == "partition":
+        raise InvalidInput(
+            "the certificate is about an ensemble on parts of the labels, which verify does not know; "
+            "it checks certificates of single models"
+        )
     statement = Statement.of(cert, K_train, labels, K_test)
     out = Verification()
     out.require(
