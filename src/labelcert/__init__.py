@@ -5,7 +5,7 @@ Data flows one way: graph → kernel → problem → engine → certificate → 
 
 from labelcert._version import __version__
 from labelcert.certificate import Certificate, load
-from labelcert.certification import certify, certify_linear
+from labelcert.certification import certify, certify_linear, certify_partition
 from labelcert.errors import (
     CertificateFileError,
     DataUnavailable,
@@ -28,6 +28,7 @@ from labelcert.models import (
     GCNSkipPC,
     GraphSAGE,
     Linear,
+    Partition,
     model_from_name,
     select,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "LabelcertError",
     "Linear",
     "MissingExtra",
+    "Partition",
     "Split",
     "Threat",
     "Verification",
@@ -60,6 +62,7 @@ __all__ = [
     "__version__",
     "certify",
     "certify_linear",
+    "certify_partition",
     "datasets",
     "graph_from_files",
     "load",

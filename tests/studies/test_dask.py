@@ -55,6 +55,6 @@ def test_the_cluster_s_results_are_the_local_ones(
 
 
 def test_no_scheduler_at_that_address(tmp_path: Path, small_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labelcert.studies.dask_backend.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("labelcert.certification.places.CONNECT_SECONDS", 1)
     with Store(tmp_path, write=True) as store, pytest.raises(DataUnavailable, match="cannot be reached"):
         run_plan(small_plan, store, scheduler="tcp://127.0.0.1:9")

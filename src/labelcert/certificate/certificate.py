@@ -196,6 +196,17 @@ class Certificate:
         return self.run.engine
 
     @property
+    def black_box_radius(self) -> Int | None:
+        """(n,) radii of an ensemble on parts of the labels that follow from counting votes alone; None without parts.
+
+        They are about votes, also where mean scores are certified.
+        """
+        for stage in self.run.stages:
+            if "black_box_radius" in stage.statistics:
+                return np.array(stage.statistics["black_box_radius"], dtype=np.int64)
+        return None
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The run record in plain JSON values: engine, why it stopped, seconds, kernel shift, and so on."""
         return self.run.plain()
@@ -414,6 +425,7 @@ class Certificate:
         import pandas as pd
 
         becomes = [None if k < 0 else self.classes[k].item() for k in self.new_classes]
+        counted = self.black_box_radius
         return pd.DataFrame(
             {
                 "prediction": self.predictions,
@@ -423,6 +435,7 @@ class Certificate:
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "radius_claimed": self.radius_claimed,
+                **({} if counted is None else {"black_box_radius": counted}),
                 "exact": self.radius_lower == self.radius_upper,
                 "proved_by": self.radius_proved_by,
                 "witness": [self.witness(t) for t in range(self.n_test)],

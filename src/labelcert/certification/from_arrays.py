@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numba
@@ -165,25 +166,32 @@ def answer(
         checked = check(question, findings)
     if control.trust_solver:
         checked = replace(checked, findings=checked.findings.trusting())
-    seconds = time.perf_counter() - started
-    asked = question.problem
-    run = record(asked, control, engine, ran, seconds, asked.digest(), planned.finds_attacks, planned.budget_note)
+    run = record(
+        question.problem,
+        control,
+        engine,
+        ran,
+        time.perf_counter() - started,
+        finds_attacks=planned.finds_attacks,
+        budget_note=planned.budget_note,
+    )
     return freeze(question, checked, run, names or Names())
 
 
 def record(
     problem: Problem,
     control: Control,
-    engine_asked: str,
-    ran: list[StageRecord],
+    asked: str,
+    ran: Sequence[StageRecord],
     seconds: float,
-    sha256: str,
+    *,
     finds_attacks: bool = True,
     budget_note: str = "",
+    sha256: str | None = None,
 ) -> RunRecord:
-    """What a certificate says about the run behind it."""
+    """All about a run that is worth keeping."""
     return RunRecord(
-        engine_asked=engine_asked,
+        engine_asked=asked,
         stages=tuple(ran),
         finds_attacks=finds_attacks,
         stopped=control.stop,
@@ -197,7 +205,7 @@ def record(
         solver=control.solver,
         trust_solver=control.trust_solver,
         workers=control.workers,
-        problem_sha256=sha256,
+        problem_sha256=problem.digest() if sha256 is None else sha256,
         seconds=seconds,
         budget_note=budget_note,
         versions=versions(),

@@ -112,7 +112,7 @@ class GraphCertifier:
 
     def _names(self, nodes: Int) -> Names:
         if not isinstance(self._graph, Graph):
-            return Names()
+            return Names(label_keys=self.labeled.astype(np.str_))
         return Names(
             test=np.array(self._graph.names(nodes)),
             labels=np.array(self._graph.names(self.labeled)),

@@ -143,7 +143,7 @@ def _certified(problem: Problem, rows: Rows, control: Control, names: Names, not
     stages = [StageRecord(ClosedForm.name, problem.max_flips, statistics)]
     sha256 = problem.finish_digest(harvest.digest)
     seconds = time.perf_counter() - started
-    run = record(problem, control, ClosedForm.name, stages, seconds, sha256, budget_note=note)
+    run = record(problem, control, ClosedForm.name, stages, seconds, budget_note=note, sha256=sha256)
     return freeze(question, checked, run, names)
 
 

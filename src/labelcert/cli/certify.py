@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -23,8 +24,16 @@ from labelcert.cli.option_groups import (
 )
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import models
-from labelcert.pipeline import Certified, certify_targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.models import Partition, models
+from labelcert.pipeline import (
+    Certified,
+    Choice,
+    certify_targets,
+    choose_model,
+    choose_split,
+    choose_targets,
+    model_options,
+)
 from labelcert.progress import progress_report
 
 BESIDE = {"karate": {"gcn": "sgc"}}
@@ -41,7 +50,9 @@ Examples:
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
       Your own graph: nodes without a label are tested.
   labelcert certify karate --trusted 2,15 --allow "Officer->Mr. Hi" --json
-      An adversary that cannot touch two labels, and recruits for Mr. Hi only."""
+      An adversary that cannot touch two labels, and recruits for Mr. Hi only.
+  labelcert certify cora-ml-b --per-class 150 --test collective --parts 30
+      600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
 
 @click.command("certify", epilog=EXAMPLES, context_settings={"max_content_width": 110})
@@ -59,6 +70,7 @@ def certify_command(**given: Any) -> None:
     """
     if given["max_flips"] is not None and given["max_fraction"] is not None:
         raise InvalidInput("give the largest budget as --max-flips or as --max-fraction, not both")
+    _check_parts(given)
     if given["limit"] < 0 or given["attack"] < 0:
         raise InvalidInput("--nodes and --attack must not be negative")
     quiet = given["quiet"]
@@ -113,7 +125,7 @@ def certify_command(**given: Any) -> None:
                 **own,
             )
         results += certify_targets(
-            choice,
+            _ensemble(choice, given),
             graph,
             split.labeled,
             targets,
@@ -121,15 +133,8 @@ def certify_command(**given: Any) -> None:
             threat=threat,
             max_flips=given["max_flips"],
             max_fraction=given["max_fraction"],
-            engine=given["engine"],
-            time_limit=given["time_limit"],
-            node_time_limit=given["node_time_limit"],
-            solver=given["solver"],
-            trust_solver=given["trust_solver"],
-            collective=given["collective"],
-            workers=given["workers"],
-            loss=given["loss"],
             progress=progress,
+            **_work(given),
         )
         if _interrupted(results):
             break
@@ -137,6 +142,32 @@ def certify_command(**given: Any) -> None:
     if _interrupted(results):
         click.echo("interrupted: what was proved until then is shown", err=True)
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _ensemble(choice: Choice, given: dict[str, Any]) -> Choice:
+    """The model itself, or an ensemble of it."""
+    if given["parts"] is None:
+        return choice
+    ensemble = Partition(choice.model, parts=given["parts"], seed=given["seed"], combine=given["combine"])
+    return replace(choice, ensemble=ensemble)
+
+
+def _work(given: dict[str, Any]) -> dict[str, Any]:
+    """How certificates are computed."""
+    common = ("time_limit", "collective", "workers", "loss")
+    of_engines = ("engine", "node_time_limit", "solver", "trust_solver")
+    if given["parts"] is None:
+        return {name: given[name] for name in (*common, *of_engines)}
+    return {name: given[name] for name in (*common, "part_flips", "scheduler")}
+
+
+def _check_parts(given: dict[str, Any]) -> None:
+    """Refuse options that say nothing with, or without, parts."""
+    for name in ("part_flips", "scheduler"):
+        if given["parts"] is None and given[name] is not None:
+            raise InvalidInput(f"--{name.replace('_', '-')} is about parts: give their number as --parts")
+    if given["parts"] is not None and given["engine"] != "auto":
+        raise InvalidInput(f"--parts has an engine of its own; leave out --engine {given['engine']}")
 
 
 def _models(given: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:

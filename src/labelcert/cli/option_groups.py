@@ -12,6 +12,7 @@ from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
+from labelcert.models.partition import COMBINATIONS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.selection import RULES
 from labelcert.problem import LOSSES
@@ -89,10 +90,24 @@ MODEL_OPTIONS = options(
     click.option("--bias", is_flag=True, default=None, help="Add a constant to the linear kernel."),
     click.option("--edge-weight", type=float, help="Weight of all edges before self-loops are added."),
     click.option("--variant", type=click.Choice(VARIANTS), help="Exact kernels, or those of the published code."),
+    click.option("--parts", type=int, help="Train an ensemble: one model for each of so many parts of the labels."),
+    click.option(
+        "--combine",
+        type=click.Choice(COMBINATIONS),
+        default="mean",
+        show_default=True,
+        help="How the parts' models decide: mean scores, or votes.",
+    ),
+    click.option("--part-flips", type=int, help="Largest attack on one part that is looked at. [default: all]"),
+    click.option(
+        "--scheduler",
+        metavar="processes|ADDRESS",
+        help="Where the parts are computed: local processes, or a Dask cluster. [default: threads]",
+    ),
 )
 
 NODE_OPTIONS = options(
-    click.option("--seed", default=0, show_default=True, help="Of random graphs, splits and cross-validation."),
+    click.option("--seed", default=0, show_default=True, help="Of random graphs, splits, cross-validation and parts."),
     click.option(
         "--per-class", type=int, help="Training nodes per class of the paper's split (as many for validation)."
     ),

@@ -26,11 +26,21 @@ class Names:
     test, labels : (n,) and (m,) arrays of str, or None
     class_list : array of str, or None
         All class names of the graph, in the order of its class codes.
+    label_keys : (m,) array of str, or None
+        What tells labelled points apart where they have no names.
     """
 
     test: Text | None = None
     labels: Text | None = None
     class_list: Text | None = None
+    label_keys: Text | None = None
+
+    def keys(self, m: int) -> list[str]:
+        """One string for each of m labelled points: its name, its key, or its index."""
+        for known in (self.labels, self.label_keys):
+            if known is not None:
+                return [str(name) for name in known]
+        return [str(i) for i in range(m)]
 
 
 def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -> Certificate:

@@ -3,6 +3,7 @@
 from labelcert.models.base import GraphLike, Model
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
 from labelcert.models.pagerank import APPNP, PPNP
+from labelcert.models.partition import Partition
 from labelcert.models.plain_kernels import MLP, RBF, Linear
 from labelcert.models.registry import ModelInfo, model_from_name, models
 from labelcert.models.selection import C_GRID, Candidate, Selection, select
@@ -24,6 +25,7 @@ __all__ = [
     "Linear",
     "Model",
     "ModelInfo",
+    "Partition",
     "Selection",
     "model_from_name",
     "models",

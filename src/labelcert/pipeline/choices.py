@@ -22,7 +22,7 @@ from labelcert.graphs import (
     published_split,
 )
 from labelcert.graphs.datasets import DATASETS, MULTI_CLASS, DatasetInfo
-from labelcert.models import Model, model_from_name, models, select
+from labelcert.models import Model, Partition, model_from_name, models, select
 from labelcert.models.selection import RULES, Rule
 from labelcert.pipeline.paper_settings import paper_rule, paper_setting
 from labelcert.problem.validation import check_labels
@@ -69,11 +69,14 @@ class Choice:
     model : Model
     source : str
         "given", "paper", "default" (of this package for the dataset) or "cross-validation".
+    ensemble : Partition or None
+        The ensemble that it is trained as, on parts of the labels.
     """
 
     name: str
     model: Model
     source: str
+    ensemble: Partition | None = None
 
     @property
     def label(self) -> str:
@@ -90,7 +93,7 @@ class Choice:
             for name, value in asdict(self.model).items()
             if name != "C" and value != getattr(defaults, name)
         ]
-        return " ".join([self.name, *changed])
+        return " ".join([self.name, *changed, *([] if self.ensemble is None else [self.ensemble.label])])
 
     @property
     def slug(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int, Text
 from labelcert.certificate import Certificate, Stop
-from labelcert.certification import GraphCertifier
+from labelcert.certification import GraphCertifier, certify
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.pipeline.choices import Choice, Targets
 from labelcert.problem import Threat
@@ -148,7 +148,7 @@ def certify_targets(
         Whether test nodes join after training, each set on its own.
     threat : Threat, optional
     **options
-        Of `labelcert.certify`.
+        Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
 
     Examples
     --------
@@ -162,9 +162,10 @@ def certify_targets(
     [0, 14, 14]
     """
     certifier = GraphCertifier(choice.model, graph, labeled, [t.nodes for t in targets], inductive=inductive)
+    using = certify if choice.ensemble is None else choice.ensemble.using()
     results: list[Certified] = []
     for wanted in targets:
-        certificate = certifier.certify(wanted.nodes, threat=threat, **options)
+        certificate = certifier.certify(wanted.nodes, using=using, threat=threat, **options)
         results.append(Certified(graph, choice, labeled, wanted, inductive, certificate))
         if certificate.run.stopped is Stop.INTERRUPTED:
             break

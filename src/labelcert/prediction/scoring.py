@@ -9,6 +9,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,20 @@ class Scorer(ABC):
         if t not in self._integers:
             self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
         return self._integers[t]
+
+    def exact_score(self, training: Training, t: int) -> Fraction | None:
+        """The score of node ``t`` (not of its scaled row) as a rational number; None where that is out of reach."""
+        found = self.exact_solution(training)
+        if found is None:
+            return None
+        row, shift = to_integers(self.problem.K_test[t : t + 1])
+        product = sum(k * v for k, v in zip(row[0], found[0], strict=True))
+        return Fraction(int(product), int(found[1]) << shift) * self._unit
+
+    @property
+    def _unit(self) -> Fraction:
+        """What multiplies the products of :meth:`exact_solution` to make them scores."""
+        return Fraction(1)
 
     def _exact_products(self, Z: list[Any], nodes: Index) -> Signs:
         """Signs of the products of some test rows with exact numbers."""
@@ -281,6 +296,11 @@ class LinearScorer(Scorer):
         for k, row in enumerate(rows):
             sums[k] = np.bincount(codes, weights=row, minlength=n_classes)
         return np.asarray((2.0 * sums - rows.sum(axis=1)[:, None]).T), 4.0 * self._tau
+
+    @property
+    def _unit(self) -> Fraction:
+        """The cap, or the scale of the exact linear system."""
+        return Fraction(self.problem.C) if self._sums else Fraction(self._exact_ridge().scale)
 
     def exact_row(self, t: int) -> list[Any] | None:
         """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""

@@ -84,6 +84,22 @@ class Problem:
         >>> problem.codes, problem.max_flips
         (array([0, 1]), 2)
         """
+        given = cls.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+        return given.settled()
+
+    @classmethod
+    def unsettled(
+        cls,
+        K_train: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        K_test: npt.ArrayLike,
+        C: float,
+        *,
+        threat: Threat | None = None,
+        max_flips: int | None = None,
+        loss: str = "hinge",
+    ) -> Problem:
+        """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
         if loss not in LOSSES:
             raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
         values, classes, codes = validation.check_labels(labels)
@@ -92,7 +108,7 @@ class Problem:
         constant = validation.check_cap(C)
         threat, adversary = _resolved(threat, values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
-        given = cls(
+        return cls(
             K_train=Q,
             K_test=rows,
             labels=values,
@@ -106,12 +122,45 @@ class Problem:
             shift=0.0,
             min_eig=0.0,
         )
+
+    def settled(self) -> Problem:
+        """With a kernel that is positive semidefinite, and scores that are well defined: see `settle_kernel`."""
         # Ridge scores, and those of an SVM whose labels are all at their caps, do not ask where the test rows lie.
-        anywhere: Callable[[], bool] = (lambda: True) if loss == "square" else partial(given.always_at_cap, strict=True)
-        Q, shift, min_eig = validation.settle_kernel(Q, rows, anywhere)
-        for array in (Q, rows, values, classes, codes):
+        anywhere: Callable[[], bool] = (
+            (lambda: True) if self.loss == "square" else partial(self.always_at_cap, strict=True)
+        )
+        Q, shift, min_eig = validation.settle_kernel(self.K_train, self.K_test, anywhere)
+        for array in (Q, self.K_test, self.labels, self.classes, self.codes):
             array.setflags(write=False)
-        return replace(given, K_train=Q, shift=shift, min_eig=min_eig)
+        return replace(self, K_train=Q, shift=shift, min_eig=min_eig)
+
+    def restricted(self, index: Int) -> Problem:
+        """The problem of some labels alone: their kernel, and what the adversary may do to them.
+
+        All classes stay, also those that none of these labels has. Group budgets stay as they are.
+
+        Parameters
+        ----------
+        index : array
+            Indices of labels, ascending.
+        """
+        a = self.adversary
+        part = a.only(np.flatnonzero(np.isin(a.labels, index)).astype(np.int64))
+        adversary = replace(
+            part,
+            m=int(index.size),
+            labels=np.searchsorted(index, part.labels).astype(np.int64),
+            never=int(part.costs.sum()) + 1,
+        )
+        return replace(
+            self,
+            K_train=np.ascontiguousarray(self.K_train[np.ix_(index, index)]),
+            K_test=np.ascontiguousarray(self.K_test[:, index]),
+            labels=self.labels[index],
+            codes=self.codes[index],
+            adversary=adversary,
+            max_flips=min(self.max_flips, adversary.full_budget),
+        )
 
     @classmethod
     def linear(

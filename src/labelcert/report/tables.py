@@ -71,7 +71,9 @@ def budget_table(
     """
     table = Table(title=title, title_justify="left")
     units = ("flips", "of labels") if cert.run.unit == "flips" else ("cost", "of total")
-    for heading in (*units, "each alone", "all at once", "changed"):
+    counted = cert.black_box_radius
+    votes = () if counted is None else ("counting votes",)
+    for heading in (*units, "each alone", *votes, "all at once", "changed"):
         table.add_column(heading, justify="right")
     table.add_column("by flipping")
     total = cert.never - 1
@@ -85,6 +87,7 @@ def budget_table(
             str(b),
             f"{b / total:.0%}",
             _percent(cert.certified_ratio(flips=b), cert.certified_ratio(flips=b, bound="upper")),
+            *([] if counted is None else [f"{np.mean(counted > b):.1%}"]),
             _percent(
                 cert.certified_ratio(flips=b, collective=True),
                 cert.certified_ratio(flips=b, collective=True, bound="upper"),

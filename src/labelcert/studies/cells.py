@@ -47,6 +47,8 @@ class Cell:
     test : (n,) array of node indices
     about : mapping
         Description in plain values, for the record.
+    parts : mapping or None
+        Options of `labelcert.certify_partition`, if the model is trained as an ensemble on parts of the labels.
     """
 
     key: str
@@ -57,6 +59,7 @@ class Cell:
     engine: str
     time_limit: float | None
     about: Mapping[str, Any]
+    parts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +293,13 @@ class _Builder:
             "engine": certificate.engine,
             "time_limit": study.time_limit,
         }
+        parts = None
+        if spec.parts is not None:
+            parts = _parts(spec, certificate, m, seed)
+            decides["parts"] = parts
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
-        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about)
+        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about, parts)
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
@@ -339,6 +346,16 @@ class _Builder:
         key = content_hash(about)
         self._unavailable[key] = (about, reason)
         self._place(spot, key, 0)
+
+
+def _parts(spec: ModelSpec, certificate: CertificateSpec, m: int, seed: int) -> dict[str, Any]:
+    """Options of an ensemble."""
+    assert spec.parts is not None
+    if certificate.engine != "auto":
+        raise InvalidInput(f"a model with parts has an engine of its own; leave out engine = {certificate.engine!r}")
+    if spec.parts > m:
+        raise InvalidInput(f"parts must be at most the number of labels, {m}, got {spec.parts}")
+    return {"parts": spec.parts, "combine": spec.combine, "seed": seed}
 
 
 def content_hash(value: Any) -> str:

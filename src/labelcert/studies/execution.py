@@ -10,7 +10,7 @@ from typing import Any
 
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, Stop
-from labelcert.certification import GraphCertifier, certify, versions
+from labelcert.certification import GraphCertifier, certify, certify_partition, versions
 from labelcert.errors import LabelcertError
 from labelcert.models import model_from_name
 from labelcert.pipeline import choose_model
@@ -45,14 +45,11 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
         started = time.perf_counter()
         try:
             C = _regularisation(job, cell)
+            how: dict[str, Any] = {"using": using, "engine": cell.engine}
+            if cell.parts is not None:
+                how = {"using": certify_partition, **cell.parts}
             certificate = certifier.certify(
-                cell.test,
-                C=C,
-                using=using,
-                max_flips=cell.max_flips,
-                engine=cell.engine,
-                time_limit=cell.time_limit,
-                workers=workers,
+                cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
             )
             result = summary(certificate, job, cell)
         except Exception as error:

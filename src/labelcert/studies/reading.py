@@ -19,7 +19,7 @@ from labelcert.graphs import dataset_info
 from labelcert.models import model_from_name, models
 from labelcert.studies.schema import COLUMNS, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
 
-MODEL_KEYS = ("name", "label", "C", "max_flips")
+MODEL_KEYS = ("name", "label", "C", "max_flips", "parts", "combine")
 """Keys that every model has, beside its own options."""
 
 
@@ -150,7 +150,8 @@ def _model(spec: ModelSpec, at: str) -> ModelSpec:
     except InvalidInput as error:
         raise InvalidInput(f"{at}: {error}") from None
     given = {key: spec.options[key] for key in known if key in spec.options}
-    label = spec.label or " ".join([spec.name, *(f"{key}={value}" for key, value in given.items())])
+    ensemble = [] if spec.parts is None else [f"{spec.parts} parts {spec.combine}"]
+    label = spec.label or " ".join([spec.name, *(f"{key}={value}" for key, value in given.items()), *ensemble])
     return replace(spec, options=given, label=label)
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from labelcert.models.base import Variant
+from labelcert.models.partition import Combination
 from labelcert.models.selection import Rule
 
 CROSS_VALIDATE: Literal["cross-validate"] = "cross-validate"
@@ -99,7 +100,10 @@ class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """One model of a study: its name, its heading in tables, fixed options, C, and the largest budget to certify."""
+    """One model of a study: its name, its heading in tables, fixed options, C, and the largest budget to certify.
+
+    With ``parts``, it is trained as an ensemble on so many parts of the labels, and ``combine`` says how these decide.
+    """
 
     name: ModelName
     label: str = ""
@@ -107,6 +111,8 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     C: Regularization | Literal["cross-validate"] | None = None
     max_flips: Whole | None = None
     skip: bool = False
+    parts: Positive | None = None
+    combine: Combination = "mean"
 
     def on(self, dataset: DatasetSpec) -> ModelSpec:
         """The model with the dataset's options for it."""

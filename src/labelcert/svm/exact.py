@@ -264,12 +264,19 @@ def _exchange(M: npt.NDArray[np.object_], q: npt.NDArray[np.object_], block: lis
 
 
 class ExactRidge:
-    """Kernel ridge regression without rounding: ``z = (Q + I/(2C))⁻¹ y`` up to a positive factor."""
+    """Kernel ridge regression without rounding: ``z = (Q + I/(2C))⁻¹ y`` up to a positive factor.
+
+    Attributes
+    ----------
+    scale : int
+        That factor: what multiplies ``Z / D`` to make it ``z``.
+    """
 
     def __init__(self, Q: Float, C: float) -> None:
         rows, shift = to_integers(Q)
         ratio = Fraction(C)
         scale, shift_one = 2 * ratio.numerator, ratio.denominator << shift
+        self.scale = scale << shift
         m = Q.shape[0]
         self._matrix = fmpz_mat(
             [[scale * rows[i][j] + (shift_one if i == j else 0) for j in range(m)] for i in range(m)]

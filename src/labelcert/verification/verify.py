@@ -142,6 +142,11 @@ def verify(
         raise InvalidInput(f"share must be above 0 and at most 1, got {share!r}")
     if cert.run.loss == "linear":
         raise InvalidInput("verify checks certificates of kernel machines; this one is of certify_linear")
+    if cert.run.engine_asked == "partition":
+        raise InvalidInput(
+            "the certificate is about an ensemble on parts of the labels, which verify does not know; "
+            "it checks certificates of single models"
+        )
     statement = Statement.of(cert, K_train, labels, K_test)
     out = Verification()
     out.require(

@@ -57,6 +57,10 @@ class Walk(NamedTuple):
         Cost of flipping all ν labels.
     mirror : bool
         Visit the complement of each set too, whose scores are the negatives (all labels flippable).
+    rows : int
+        Rows of the table of lowest scores; 0 where nobody asks for it.
+    strides : (G,) array
+        A set belongs into the row of its cost, plus so much for each unit spent in a group.
     """
 
     machine: Any
@@ -73,6 +77,8 @@ class Walk(NamedTuple):
     budget: int
     total: int
     mirror: bool
+    rows: int
+    strides: Int
 
 
 class Found(NamedTuple):
@@ -88,6 +94,9 @@ class Found(NamedTuple):
         Undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W).
     counters : (7,) array
         See the names ``SOLVED`` and following.
+    low : (R, n) array
+        Lower bound on the score of each node over the sets of each row; infinite where none was visited.
+        ``low_set`` (R, n, W) is a set that comes closest to it.
     """
 
     radius: Int
@@ -97,6 +106,8 @@ class Found(NamedTuple):
     doubt: Int
     doubt_set: Words
     counters: Int
+    low: Float
+    low_set: Words
 
 
 class Walker(NamedTuple):
@@ -155,6 +166,8 @@ def new_found(task: Walk, stops: int) -> Found:
         doubt=np.zeros((doubts, DOUBT_NODES + NAMED_NODES), dtype=np.int64),
         doubt_set=np.empty((doubts, words), dtype=np.uint64),
         counters=np.zeros(N_COUNTERS, dtype=np.int64),
+        low=np.full((task.rows, n), np.inf),
+        low_set=np.zeros((task.rows, n, words), dtype=np.uint64),
     )
 
 
@@ -263,9 +276,32 @@ def _score(task: Any, w: Any, found: Any) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: Any) -> None:
-    """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt."""
+def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any) -> None:
+    """Enter ``sign·p − τ`` into a row of lowest scores; a score that is no number counts as minus infinity."""
     n = p.shape[0]
+    low = found.low[row]
+    lower = 0
+    for t in range(n):
+        lower += not sign * p[t] - tau >= low[t]
+    if lower == 0:
+        return
+    for t in range(n):
+        v = sign * p[t] - tau
+        if not v >= low[t]:
+            low[t] = v if v == v else -np.inf
+            for k in range(bits.shape[0]):
+                found.low_set[row, t, k] = bits[k]
+
+
+@njit(cache=True, nogil=True)
+def _record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, found: Any) -> None:
+    """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt.
+
+    ``row`` is where its scores belong among the lowest ones, if there is such a table.
+    """
+    n = p.shape[0]
+    if found.low.shape[0] > 0:
+        _lower(p, sign, tau, row, bits, found)
     changed = 0
     doubtful = 0
     closer = 0
@@ -309,6 +345,24 @@ def _record(p: Float, sign: float, tau: float, cost: int, bits: Words, found: An
 
 
 @njit(inline="always")
+def _row(task: Any, w: Any) -> int:
+    """Where the current set belongs in the table of lowest scores."""
+    row = w.tally[COST]
+    for g in range(task.strides.shape[0]):
+        row += task.strides[g] * w.group_used[g]
+    return row
+
+
+@njit(inline="always")
+def _mirror_row(task: Any, w: Any) -> int:
+    """The same for the complement of the current set."""
+    row = task.total - w.tally[COST]
+    for g in range(task.strides.shape[0]):
+        row += task.strides[g] * (task.group_totals[g] - w.group_used[g])
+    return row
+
+
+@njit(inline="always")
 def _score_from_parent(task: Any, w: Any, found: Any, i: int) -> float:
     """Scores of the parent's labels with label ``i`` flipped; infinite where some node stays in doubt."""
     tau, proof = solve_child(task.machine, w.parent, w.svm, w.y, i)
@@ -334,7 +388,7 @@ def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
             copy_scratch(w.parent, w.svm)
             relabel(task.machine, w.svm, w.y, i)
             tau = _score(task, w, found)
-        _record(w.p, 1.0, tau, w.tally[COST], w.bits, found)
+        _record(w.p, 1.0, tau, w.tally[COST], _row(task, w), w.bits, found)
     _count(task, w, position)
     w.y[i] = task.y[i]
 
@@ -348,14 +402,14 @@ def _visit(task: Any, w: Any, found: Any) -> None:
         return
     tau = _score(task, w, found)
     if here:
-        _record(w.p, 1.0, tau, w.tally[COST], w.bits, found)
+        _record(w.p, 1.0, tau, w.tally[COST], _row(task, w), w.bits, found)
     if there:
         for k in range(w.bits.shape[0]):
             w.mirror_bits[k] = ~w.bits[k]
         spare = 64 * w.bits.shape[0] - task.labels.shape[0]
         if spare > 0:
             w.mirror_bits[-1] &= (~np.uint64(0)) >> np.uint64(spare)
-        _record(w.p, -1.0, tau, task.total - w.tally[COST], w.mirror_bits, found)
+        _record(w.p, -1.0, tau, task.total - w.tally[COST], _mirror_row(task, w), w.mirror_bits, found)
 
 
 @njit(inline="always")

@@ -14,6 +14,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.cube.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
 from labelcert.engines.cube.cube_walk import DOUBTS, SOLVED, Found, Walk, Walker, new_walker
 from labelcert.engines.cube.ledger import Ledger
+from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.pools import in_order, seconds_per_step
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import HingeScorer, LinearScorer
@@ -50,15 +51,19 @@ class CubeMethod:
         """The largest budget that fits into so many seconds."""
         return _reach(question, seconds_per_stop(make_walk(question)) / control.workers, seconds)
 
-    def run(self, question: Question, control: Control) -> Findings:
-        """Walk, merge, decide the doubts."""
+    def run(self, question: Question, control: Control, lowest: Lowest | None = None) -> Findings:
+        """Walk, merge, decide the doubts; ``lowest`` collects the lowest scores, where somebody asks for them."""
         task = make_walk(question)
+        if lowest is not None:
+            task = task._replace(rows=lowest.rows, strides=lowest.strides)
         ledger = Ledger(question, task)
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
         total, done = count_stops(question, question.budget), 0.0
         for chunk, (found, finished) in in_order(CubeTask(task), chunks, control):
             ledger.merge(found, chunk, finished)
+            if lowest is not None:
+                lowest.merge(found, chunk, finished)
             if ledger.doubts_held > _MAX_DOUBTS_HELD:
                 ledger.settle_doubts(control)
             done += chunk.stops
@@ -66,6 +71,8 @@ class CubeMethod:
         rest = next(chunks, None)
         if rest is not None:
             ledger.unvisited(rest.min_cost)
+            if lowest is not None:
+                lowest.unvisited(rest.min_cost)
         ledger.settle_doubts(control)
         return ledger.findings(time.perf_counter() - started)
 
@@ -115,6 +122,8 @@ def make_walk(question: Question) -> Walk:
         budget=question.budget,
         total=int(a.costs.sum()),
         mirror=mirrors(a, question.budget),
+        rows=0,
+        strides=np.zeros(a.group_caps.size, dtype=np.int64),
     )
 
 

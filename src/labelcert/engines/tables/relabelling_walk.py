@@ -55,7 +55,7 @@ class Table(NamedTuple):
 
 
 @njit(inline="always")
-def _over_cap(options: Any, caps: Any, at: Any, depth: int, o: int) -> bool:
+def over_cap(options: Any, caps: Any, at: Any, depth: int, o: int) -> bool:
     """Whether option ``o`` after the first ``depth`` ones exceeds its group's budget."""
     g = options[o, GROUP]
     if g < 0:
@@ -95,7 +95,7 @@ def walk_pairs(  # noqa: C901
             d -= 1
             continue
         cost = spent[d] + options[o, COST]
-        if cost > budget or _over_cap(options, caps, at, d, o):
+        if cost > budget or over_cap(options, caps, at, d, o):
             continue
         x = ids[d, 0]
         if options[o, PLACE_FROM] >= 0:
@@ -322,7 +322,7 @@ def walk_all(  # noqa: C901
             d -= 1
             continue
         cost = spent[d] + options[o, COST]
-        if cost > budget or _over_cap(options, caps, at, d, o):
+        if cost > budget or over_cap(options, caps, at, d, o):
             continue
         a, b = options[o, FROM], options[o, TO]
         x = table.base[ids[d, a]] + options[o, PLACE_FROM]

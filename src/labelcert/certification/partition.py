@@ -1,0 +1,174 @@
+"""``certify_partition``: certificates of an ensemble that is trained on parts of the labels."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Int
+from labelcert.certificate import Certificate, StageRecord
+from labelcert.certification.from_arrays import record
+from labelcert.certification.places import walked_by
+from labelcert.engines.base import Findings, Question
+from labelcert.engines.checking import check
+from labelcert.engines.control import Control
+from labelcert.engines.freezing import Names, freeze
+from labelcert.engines.partition.engine import Partition, black_box_radii
+from labelcert.engines.partition.ensemble import COMBINATIONS, Votes
+from labelcert.engines.partition.parts import Part, assign, cut
+from labelcert.errors import InvalidInput
+from labelcert.problem import Problem, Threat
+from labelcert.problem.budget import flips_for_fraction
+from labelcert.problem.validation import check_seconds, check_workers
+from labelcert.progress import progress_report
+
+
+def certify_partition(
+    K_train: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    K_test: npt.ArrayLike,
+    C: float,
+    *,
+    parts: int,
+    seed: int = 0,
+    combine: str = "mean",
+    threat: Threat | None = None,
+    max_flips: int | None = None,
+    max_fraction: float | None = None,
+    part_flips: int | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: bool = False,
+    loss: str = "hinge",
+    collective: bool = True,
+    names: Names | None = None,
+) -> Certificate:
+    """Certify an ensemble whose members are trained on parts of the labels, at every budget at once.
+
+    The labels are dealt out to parts by a hash of their names, which no label influences. Each part trains a model of
+    its own, on its own labels. An attack on one part touches no other, so that exact answers about the parts combine
+    to exact answers about the ensemble.
+
+    Parameters
+    ----------
+    K_train, labels, K_test, C
+        As in :func:`labelcert.certify`. Only the kernel inside the parts matters.
+    parts : int
+        Number of parts. Their sizes differ by one at the most.
+    seed : int
+        Of the hash.
+    combine : {"mean", "votes"}
+        The class with the highest mean score is predicted, or the one that most parts predict. A rival with as many
+        votes counts as a change. A part whose highest score is shared votes as the adversary likes.
+    threat, max_flips : optional
+        As in :func:`labelcert.certify`, for all labels together.
+    max_fraction : float, optional
+        The largest budget as a fraction of the labels (of their total cost, with costs).
+    part_flips : int, optional
+        Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
+    time_limit, workers, progress, loss, names
+        As in :func:`labelcert.certify`.
+    scheduler : str, optional
+        ``"processes"`` walks the labellings of parts on ``workers`` local processes instead of threads, the address of
+        a Dask scheduler on its workers. Where one dies, its work is done again, and the answers are the same.
+    collective : bool
+        Whether the collective curve counts as asked for. It is an interval: see the documentation.
+
+    Returns
+    -------
+    Certificate
+        Its run record has the number and sizes of parts and the part of each label (``part_of``). The radii that
+        follow from counting votes alone are in ``black_box_radius``.
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused; the message says why and what to do.
+    WorkTooLarge
+        The parts are too large; the message says what would fit.
+
+    Examples
+    --------
+    >>> points = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> K = np.outer(points, points)
+    >>> cert = certify_partition(K, points > 0, np.outer([-3.0, 1.5], points), C=1.0, parts=3, combine="votes")
+    >>> cert.predictions.tolist(), cert.radius_lower.tolist()
+    ([False, True], [2, 2])
+    """
+    control = Control(
+        workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit), collective=bool(collective)
+    )
+    if combine not in COMBINATIONS:
+        raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {combine!r}")
+    if max_fraction is not None:
+        if max_flips is not None:
+            raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
+        costs = None if threat is None else threat.costs
+        max_flips = flips_for_fraction(max_fraction, np.size(labels) if costs is None else int(np.sum(costs)))
+    problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    _whole("parts", parts, 1, problem.m)
+    _whole("seed", seed, None, None)
+    if part_flips is not None:
+        _whole("part_flips", part_flips, 0, None)
+    known = names or Names()
+    part_of = assign(known.keys(problem.m), int(parts), int(seed))
+    with progress_report("certifying", progress) as show:
+        control.report, control.note = show.report, show.note
+        with walked_by(scheduler, control.workers):
+            return _answer(problem, part_of, combine, Partition(part_flips), control, known)
+
+
+def _answer(
+    problem: Problem, part_of: Int, combine: str, engine: Partition, control: Control, names: Names
+) -> Certificate:
+    started = time.perf_counter()
+    with control.running():
+        parts = cut(problem, part_of)
+        problem = _shifted(problem, parts)
+        ensemble = COMBINATIONS[combine](problem, parts)
+        votes = ensemble if isinstance(ensemble, Votes) else Votes(problem, parts)
+        question = Question.ask(ensemble)
+        name = engine.name(ensemble)
+        control.start_clock()
+        findings = Findings.nothing(question).refined(engine.run(question, control), name)
+        checked = check(question, findings)
+    about: dict[str, Any] = {
+        **findings.statistics,
+        "combine": combine,
+        "part_of": part_of.tolist(),
+        "black_box_radius": black_box_radii(votes).tolist(),
+    }
+    stage = StageRecord(name, problem.max_flips, about)
+    run = record(problem, control, "partition", [stage], time.perf_counter() - started)
+    return freeze(question, checked, replace(run, problem_sha256=_digest(problem, part_of, combine)), names)
+
+
+def _shifted(problem: Problem, parts: list[Part]) -> Problem:
+    """The problem with the kernel that is certified: that of every part, bit for bit."""
+    K = problem.K_train.copy()
+    for part in parts:
+        K[np.ix_(part.index, part.index)] = part.problem.K_train
+    for array in (K, problem.K_test, problem.labels, problem.classes, problem.codes):
+        array.setflags(write=False)
+    return replace(problem, K_train=K, shift=max(part.problem.shift for part in parts))
+
+
+def _digest(problem: Problem, part_of: Int, combine: str) -> str:
+    """SHA-256 over everything that decides the answer."""
+    h = hashlib.sha256(problem.digest().encode())
+    h.update(np.ascontiguousarray(part_of, dtype="<i8").tobytes() + combine.encode())
+    return h.hexdigest()
+
+
+def _whole(name: str, value: Any, least: int | None, largest: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+    if (least is not None and value < least) or (largest is not None and value > largest):
+        limits = f"at least {least}" if largest is None else f"between {least} and {largest} (one label each)"
+        raise InvalidInput(f"{name} must be {limits}, got {value}")

@@ -1,0 +1,95 @@
+"""Where the chunks of a certificate are walked: on threads, on local processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from labelcert.certification.from_arrays import versions
+from labelcert.engines.cluster import ClusterChunks
+from labelcert.engines.pools import chunks_walked_by
+from labelcert.engines.processes import ProcessChunks
+from labelcert.errors import DataUnavailable, InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+PROCESSES = "processes"
+"""The scheduler that stands for processes on this machine."""
+
+BATCH = 8
+"""Chunks per task."""
+
+CONNECT_SECONDS = 20
+
+
+@contextmanager
+def walked_by(scheduler: str | None, workers: int) -> Iterator[None]:
+    """Every certificate inside is computed there.
+
+    If a process or a worker dies, its tasks run again elsewhere. The answers are the same, bit for bit.
+
+    Parameters
+    ----------
+    scheduler : str or None
+        None for threads of this process, ``"processes"``, or the address of a Dask scheduler.
+    workers : int
+        Number of processes.
+    """
+    if scheduler is None:
+        yield
+    elif scheduler == PROCESSES:
+        pool = ProcessChunks(workers, BATCH)
+        try:
+            with chunks_walked_by(pool):
+                yield
+        finally:
+            pool.close()
+    else:
+        with connected(scheduler) as client, chunks_walked_by(ClusterChunks(client, BATCH)):
+            yield
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """A client of a Dask scheduler whose workers have our versions."""
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtra("distributed", "dask", "running on a cluster") from None
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise DataUnavailable(
+            f"the Dask scheduler {address!r} cannot be reached ({error}); check the address, or run here by "
+            "leaving out --scheduler"
+        ) from None
+    with client:
+        _check_versions(client)
+        yield client
+
+
+def _check_versions(client: Client) -> None:
+    """Refuse workers with other versions: their last digits may differ, or they may not understand the jobs."""
+    here = versions()
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError:
+        raise DataUnavailable("the Dask scheduler has no workers; start some with `dask worker ADDRESS`") from None
+    try:
+        found = client.run(versions)
+    except Exception as error:
+        raise InvalidInput(
+            f"the workers of the cluster cannot run labelcert ({error}); install labelcert "
+            f"{here['labelcert']} on every worker"
+        ) from None
+    for worker, there in found.items():
+        differing = [
+            f"{k} {there.get(k)} instead of {version}" for k, version in here.items() if there.get(k) != version
+        ]
+        if differing:
+            raise InvalidInput(
+                f"the worker {worker} has {', '.join(differing)}; results would not be comparable. "
+                "Install the same versions on every worker"
+            )

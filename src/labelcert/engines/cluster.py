@@ -1,0 +1,59 @@
+"""Chunks of work on a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from labelcert.engines.pools import Task, read_only_arrays, walk_batch
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+ATTEMPTS = 5
+"""How often a task is started if its result keeps getting lost with a worker."""
+
+
+class ClusterChunks:
+    """Sends chunks of one certificate to the workers."""
+
+    def __init__(self, client: Client, batch: int) -> None:
+        self._client = client
+        self.batch = batch
+        self.ahead = max(4, 3 * sum(client.nthreads().values()))
+
+    def submit(self, task: Task, chunks: Sequence[Any]) -> _Batch:
+        """Start to walk a batch. The task travels with it, so no worker depends on another."""
+        return _Batch(self._client, (task, read_only_arrays(task), list(chunks)))
+
+
+class _Batch:
+    """A batch under way. It is started again if its result is lost with a worker."""
+
+    def __init__(self, client: Client, arguments: tuple[Any, ...]) -> None:
+        self._client = client
+        self._arguments = arguments
+        self._attempt = 0
+        self._start()
+
+    def result(self, timeout: float | None = None) -> list[Any]:
+        """Wait for the result; raises TimeoutError if it takes longer."""
+        try:
+            walked: list[Any] = self._future.result(timeout=timeout)
+        except TimeoutError:
+            raise
+        except Exception:
+            if is_final(self._future, self._attempt):
+                raise
+            self._start()
+            raise TimeoutError("started again") from None
+        return walked
+
+    def _start(self) -> None:
+        self._attempt += 1
+        self._future = self._client.submit(walk_batch, *self._arguments, pure=False)
+
+
+def is_final(future: Any, attempt: int) -> bool:
+    """Whether to give up: the task itself failed, or its result was lost with a worker too often."""
+    return future.status == "error" or attempt >= ATTEMPTS
