@@ -21,6 +21,7 @@ from labelcert.problem.validation import check_workers
 from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case
+from labelcert.selfcheck.kernels import TREACHEROUS
 
 SECONDS = 0.03
 """Limit of one search for one problem; what it leaves open is no contradiction."""
@@ -45,7 +46,7 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
         raise KeyboardInterrupt  # whoever pressed Ctrl-C means the whole check, not this certificate
     wrong = []
     for t in range(cert.n_test):
-        wrong += [f"node {t}: {line}" for line in _about_node(cert, truth, t, may_be_open)]
+        wrong += [f"node {t}: {line}" for line in _about_node(cert, truth, t, may_be_open, case.kind in TREACHEROUS)]
     for b, changed in enumerate(truth.curve):
         got = (int(cert.collective_lower[b]), int(cert.collective_upper[b]))
         must_be_exact = not may_be_open and cert.run.finds_attacks
@@ -60,7 +61,7 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
     return [f"{engine}, {case.kind}: {line}" for line in wrong]
 
 
-def _about_node(cert: Certificate, truth: Truth, t: int, may_be_open: bool) -> list[str]:
+def _about_node(cert: Certificate, truth: Truth, t: int, may_be_open: bool, may_be_loose: bool) -> list[str]:
     budget, never, classes = cert.max_flips, cert.never, cert.classes.tolist()
     radius, clean = truth.radius[t], truth.predicted[t]
     got = (int(cert.radius_lower[t]), int(cert.radius_upper[t]))
@@ -69,7 +70,9 @@ def _about_node(cert: Certificate, truth: Truth, t: int, may_be_open: bool) -> l
         wrong.append(f"prediction {cert.predictions[t]}, truth {classes[clean]}")
     if not cert.run.finds_attacks and clean is not None:
         high, low = truth.relaxed[t]
-        if not (low <= got[0] <= high and got[0] <= radius and got[1] == never):
+        # Where one node's numbers dwarf another's, the error bound that all share hides the latter: loose, not wrong.
+        tight = may_be_loose or low <= got[0]
+        if not (tight and got[0] <= high and got[0] <= radius and got[1] == never):
             wrong.append(f"relaxed radius {got}, truth {low} to {high} (exact: {radius})")
         return wrong
     expected = (radius, radius) if radius <= budget else (budget + 1, never)
