@@ -21,9 +21,8 @@ from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
 from labelcert.engines.planning import plan
 from labelcert.engines.search.solvers import check_solver
-from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
-from labelcert.problem.budget import flips_for_fraction
+from labelcert.problem.budget import largest_budget
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -126,11 +125,8 @@ def certify(
         node_time_limit=check_seconds("node_time_limit", node_time_limit),
         chooses_budget=max_flips is None and max_fraction is None and time_limit is None,
     )
-    if max_fraction is not None:
-        if max_flips is not None:
-            raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
-        costs = None if threat is None else threat.costs
-        max_flips = flips_for_fraction(max_fraction, np.size(labels) if costs is None else int(np.sum(costs)))
+    costs = None if threat is None else threat.costs
+    max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note

@@ -23,7 +23,7 @@ from labelcert.engines.partition.ensemble import COMBINATIONS, Votes
 from labelcert.engines.partition.parts import Part, assign, cut
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
-from labelcert.problem.budget import flips_for_fraction
+from labelcert.problem.budget import largest_budget
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -106,11 +106,8 @@ def certify_partition(
     )
     if combine not in COMBINATIONS:
         raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {combine!r}")
-    if max_fraction is not None:
-        if max_flips is not None:
-            raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
-        costs = None if threat is None else threat.costs
-        max_flips = flips_for_fraction(max_fraction, np.size(labels) if costs is None else int(np.sum(costs)))
+    costs = None if threat is None else threat.costs
+    max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     _whole("parts", parts, 1, problem.m)
     _whole("seed", seed, None, None)

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from labelcert.errors import InvalidInput
 
@@ -36,6 +37,15 @@ def flips_for_fraction(fraction: float | Fraction | Decimal, total: int) -> int:
             f"a budget fraction must be between 0 and 1, got {fraction!r}; give a number of flips as flips=..."
         )
     return math.floor(_meant(fraction) * total)
+
+
+def largest_budget(flips: int | None, fraction: float | None, costs: npt.ArrayLike) -> int | None:
+    """The largest budget as the user gave it: as a number of flips, as a fraction of the total cost, or not at all."""
+    if fraction is None:
+        return flips
+    if flips is not None:
+        raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
+    return flips_for_fraction(fraction, int(np.sum(costs)))
 
 
 def _meant(fraction: float | Fraction | Decimal) -> Fraction:
