@@ -125,7 +125,7 @@ def certify(
         node_time_limit=check_seconds("node_time_limit", node_time_limit),
         chooses_budget=max_flips is None and max_fraction is None and time_limit is None,
     )
-    costs = None if threat is None else threat.costs
+    costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     with progress_report("certifying", progress) as show:

@@ -106,7 +106,7 @@ def certify_partition(
     )
     if combine not in COMBINATIONS:
         raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {combine!r}")
-    costs = None if threat is None else threat.costs
+    costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     _whole("parts", parts, 1, problem.m)
