@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float
+from labelcert.compiling import compiled
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, FREE, IMAGE, STEP, UNIT_ROUNDOFF, ZERO, F, Z, multiply
 
 _TINY = 1e-290
@@ -23,7 +23,7 @@ GOOD_BOUND = 1e-10
 """Error bounds below this, relative to the solution, are not worth improving."""
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _margins(machine: Any, s: Any) -> float:
     """``f = Q z``; returns a bound on the rounding error of every ``f_i`` (and of ``y_i − f_i``)."""
     m = machine.Q.shape[0]
@@ -37,7 +37,7 @@ def _margins(machine: Any, s: Any) -> float:
     return 1.01 * UNIT_ROUNDOFF * ((m + 2) * machine.entry_max * norm1 + 4.0 * biggest) + m * _TINY
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _residual(s: Any, y: Float, err: float) -> float:
     """Upper bound on ``‖y_F − (Qz)_F‖₂`` over the FREE set."""
     total = 0.0
@@ -48,7 +48,7 @@ def _residual(s: Any, y: Float, err: float) -> float:
     return 1.01 * math.sqrt(total)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _inverse_norm(machine: Any, s: Any) -> float:
     """Proved upper bound on ``‖Q_FF⁻¹‖₂``, infinite where none is found.
 
@@ -81,7 +81,7 @@ def _inverse_norm(machine: Any, s: Any) -> float:
     return 1.01 * norm_x / (1.0 - theta)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) -> bool:
     """Whether the exact solution of the FREE system satisfies all optimality conditions.
 
@@ -104,7 +104,7 @@ def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) 
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bound(machine: Any, s: Any, y: Float, sharp: bool = True) -> tuple[float, int]:  # noqa: C901
     """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``, and how it was proved.
 

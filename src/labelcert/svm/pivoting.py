@@ -26,6 +26,7 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float, Int, Signs
+from labelcert.compiling import compiled
 
 ZERO, FREE, CAP = 0, 1, 2
 UNIT_ROUNDOFF = 2.0**-53
@@ -149,7 +150,7 @@ REORDER = {"reassoc", "contract"}
 """Sums may be reordered and fused: every error bound here holds for any order, and fusing only helps."""
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@compiled(fastmath=REORDER)
 def multiply(A: Float, x: Float, out: Float) -> None:
     """``out = A x``."""
     for i in range(A.shape[0]):
@@ -159,7 +160,7 @@ def multiply(A: Float, x: Float, out: Float) -> None:
         out[i] = acc
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
+@compiled(fastmath=REORDER, error_model="numpy")
 def _pivot(T: Float, k: int, row: Float) -> None:
     """Exchange ``z_k`` and ``f_k`` in the tableau (principal pivot on ``T_kk``).
 
@@ -179,7 +180,7 @@ def _pivot(T: Float, k: int, row: Float) -> None:
     T[k, k] = inverse
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
+@compiled(fastmath=REORDER, error_model="numpy")
 def row_of(s: Any, r: int, out: Float) -> None:
     """Row ``r`` of the tableau, after the pivots that are noted."""
     m = s.T.shape[0]
@@ -226,7 +227,7 @@ def _assign(s: Any, j: int, state: int, C: float) -> None:
     s.v[HIGH, j] = C if state == FREE else (1.0 if state == CAP else np.inf)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _rebuild(machine: Any, s: Any) -> None:
     """The tableau of the current FREE set, from scratch."""
     m = machine.Q.shape[0]
@@ -271,7 +272,7 @@ def _enter_free(s: Any, j: int, y: float, smallest: float, C: float) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER, forceinline=True)
+@compiled(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _rates(s: Any, y: Float, i: int, way: float) -> None:
     """Rates ``dg/d|z_i|`` in ``s.v[STEP]``, and in ``s.v[IMAGE]`` how far each label can go before its state ends."""
     row_of(s, i, s.v[ROW])
@@ -285,7 +286,7 @@ def _rates(s: Any, y: Float, i: int, way: float) -> None:
         s.v[IMAGE, j] = room / abs(dv) if dv != 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
     """Move ``z_i`` to ``target`` along the path of optima of all other labels, one event at a time.
 
@@ -338,7 +339,7 @@ def _insert(machine: Any, s: Any, y: Float, i: int) -> bool:
     return fine
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
     """Flip ``y_i`` and follow the optimum: take the point out, then put it back on the other side.
 
@@ -363,7 +364,7 @@ def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
         s.v[FLAGS, 0] = COLD_TABLEAU
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _grow(machine: Any, s: Any, y: Float) -> bool:
     """The optimum from nothing: one label after the other joins. Returns whether all went well.
 
@@ -389,7 +390,7 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def settle(machine: Any, s: Any, y: Float) -> int:  # noqa: C901
     """Make sure that the states are (numerically) optimal for labels ``y``; ``s.v[Z]`` is the solution.
 

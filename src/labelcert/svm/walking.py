@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float
+from labelcert.compiling import compiled
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import FLAGS, FREE, REORDER, G, Scratch, X, Z, relabel
 
@@ -28,7 +29,7 @@ def copy_scratch(source: Any, target: Any) -> None:
             target.v[row, j] = source.v[row, j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
     """Flip label ``i`` of a solved parent, whose tableau is shared: error bound and proof, as from ``bound``.
 
@@ -54,7 +55,7 @@ def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[
     return tau, proof
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@compiled(fastmath=REORDER)
 def combine(scores: Float, z: Float, p: Float) -> None:
     """``p = scores.T @ z``, four rows at a time so that ``p`` stays in the nearest cache."""
     m, n = scores.shape

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Int, Signs
-from labelcert.engines.cube.cube_walk import Found, Walk, Walker, new_found, walk
+from labelcert.engines.cube.cube_walk import Walker, walk
+from labelcert.engines.cube.recording import Found, Walk, new_found
 
 CUBE_BITS = 12
 LEVEL_STOPS = 4096

@@ -1,10 +1,8 @@
 """Compiled walks over label flips: every admissible labelling is visited, scored and recorded.
 
 A walk visits labellings one flip apart (Gray code over a cube of labels, or all one-flip extensions of a block
-of parent sets). At every stop the model is retrained from its neighbour's tableau (hinge loss) or updated by one
-vector (where scores are linear in the labels), all test nodes are scored, and what is *proved* goes into
-:class:`Found`. Scores too close to zero for the error bound are not guessed: the labelling is noted as a doubt
-and decided later in rational arithmetic.
+of parent sets). At every stop the model is retrained from its neighbour's tableau (hinge loss; where scores are linear
+in the labels there is nothing to train). The labelling is then scored and recorded, see :mod:`.recording`.
 
 Names: m labels, n test nodes, ν flippable labels, W = ⌈ν/64⌉ words of a set of flips, B the largest budget.
 """
@@ -18,96 +16,24 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float, Int, Words
+from labelcert.compiling import compiled
 from labelcert.engines.bitsets import words_for
+from labelcert.engines.cube.recording import (
+    BATCH,
+    GLOBAL_PROOFS,
+    ROUNDS,
+    SOLVED,
+    STUCK,
+    Batch,
+    Walk,
+    add,
+    flush,
+    new_batch,
+    record,
+)
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
 from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch, solve_child
-
-SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS = range(7)
-N_COUNTERS = 7
-
-
-class Walk(NamedTuple):
-    """What to walk over: constant during a run and shared by all workers.
-
-    Attributes
-    ----------
-    machine : Machine
-        The SVM (ignored where ``linear``).
-    scores : (m, n) array
-        Test rows, transposed, each scaled by a power of two to norm at most 1 and multiplied by the sign of
-        the clean prediction: a node is changed where its score is at most 0.
-    linear : bool
-        Scores are ``scores.T @ y``, with no training at all.
-    slack : float
-        Error of ``scores`` itself, in the sense of :func:`~labelcert.svm.error_bound.bound` times ``‖y‖₂``.
-    y : (m,) array
-        Clean labels, ±1.
-    labels : (ν,) array
-        Indices of the labels that may be flipped.
-    costs, groups : (ν,) arrays
-        Cost of each flip and its group (-1: none).
-    affordable : array
-        Positions that some admissible set contains (used by levels, not by cubes).
-    group_caps, group_totals : (G,) arrays
-        Budget of each group, and the cost of flipping all of it.
-    budget : int
-        Largest total cost B.
-    total : int
-        Cost of flipping all ν labels.
-    mirror : bool
-        Visit the complement of each set too, whose scores are the negatives (all labels flippable).
-    rows : int
-        Rows of the table of lowest scores; 0 where nobody asks for it.
-    strides : (G,) array
-        A set belongs into the row of its cost, plus so much for each unit spent in a group.
-    """
-
-    machine: Any
-    scores: Float
-    linear: bool
-    slack: float
-    y: Float
-    labels: Int
-    costs: Int
-    groups: Int
-    affordable: Int
-    group_caps: Int
-    group_totals: Int
-    budget: int
-    total: int
-    mirror: bool
-    rows: int
-    strides: Int
-
-
-class Found(NamedTuple):
-    """What one chunk proved.
-
-    Attributes
-    ----------
-    radius : (n,) array
-        Least cost of a set that provably changes each node; ``radius_set`` (n, W) is that set.
-    most : (B + 1,) array
-        Most nodes provably changed by one set of exactly that cost (-1: none visited); ``most_set`` (B + 1, W).
-    doubt : (·, D) array
-        Undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W).
-    counters : (7,) array
-        See the names ``SOLVED`` and following.
-    low : (R, n) array
-        Lower bound on the score of each node over the sets of each row; infinite where none was visited.
-        ``low_set`` (R, n, W) is a set that comes closest to it.
-    """
-
-    radius: Int
-    radius_set: Words
-    most: Int
-    most_set: Words
-    doubt: Int
-    doubt_set: Words
-    counters: Int
-    low: Float
-    low_set: Words
 
 
 class Walker(NamedTuple):
@@ -117,23 +43,10 @@ class Walker(NamedTuple):
     y: Float
     p: Float
     bits: Words
-    mirror_bits: Words
     group_used: Int
-    tally: Int
+    cost: Int
     parent: Scratch
-
-
-COST, MOVES = 0, 1
-
-DOUBT_COST, DOUBT_SURE, DOUBT_POSSIBLE, DOUBT_CLOSER, DOUBT_NODES = range(5)
-"""Columns of a doubt: cost, nodes surely changed, nodes in doubt, how many of these are not known to change as cheaply,
-and from ``DOUBT_NODES`` on the first of the latter."""
-
-NAMED_NODES = 8
-"""Nodes that a doubt names."""
-
-UNCHANGED = np.iinfo(np.int64).max
-"""Radius of a node that no visited set changes."""
+    batch: Batch
 
 
 def new_walker(task: Walk) -> Walker:
@@ -146,28 +59,10 @@ def new_walker(task: Walk) -> Walker:
         y=task.y.copy(),
         p=np.zeros(n),
         bits=np.zeros(words, dtype=np.uint64),
-        mirror_bits=np.zeros(words, dtype=np.uint64),
         group_used=np.zeros(task.group_caps.size, dtype=np.int64),
-        tally=np.zeros(2, dtype=np.int64),
+        cost=np.zeros(1, dtype=np.int64),
         parent=new_scratch(svm_size),
-    )
-
-
-def new_found(task: Walk, stops: int) -> Found:
-    """Empty results of a chunk with at most ``stops`` stops."""
-    n = task.scores.shape[1]
-    words = words_for(task.labels.size)
-    doubts = stops * (2 if task.mirror else 1)
-    return Found(
-        radius=np.full(n, UNCHANGED, dtype=np.int64),
-        radius_set=np.zeros((n, words), dtype=np.uint64),
-        most=np.full(task.budget + 1, -1, dtype=np.int64),
-        most_set=np.zeros((task.budget + 1, words), dtype=np.uint64),
-        doubt=np.zeros((doubts, DOUBT_NODES + NAMED_NODES), dtype=np.int64),
-        doubt_set=np.empty((doubts, words), dtype=np.uint64),
-        counters=np.zeros(N_COUNTERS, dtype=np.int64),
-        low=np.full((task.rows, n), np.inf),
-        low_set=np.zeros((task.rows, n, words), dtype=np.uint64),
+        batch=new_batch(task),
     )
 
 
@@ -177,45 +72,34 @@ def _count(task: Any, w: Any, position: int) -> None:
     word, bit = position >> 6, np.uint64(position & 63)
     w.bits[word] ^= np.uint64(1) << bit
     sign = 1 if (w.bits[word] >> bit) & np.uint64(1) else -1
-    w.tally[COST] += sign * task.costs[position]
+    w.cost[0] += sign * task.costs[position]
     if task.groups[position] >= 0:
         w.group_used[task.groups[position]] += sign * task.costs[position]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _flip(task: Any, w: Any, position: int) -> None:
     """Flip one label (by its position among the flippable ones); the model follows."""
     _count(task, w, position)
     i = task.labels[position]
-    if not task.linear:
+    if task.linear:
+        w.y[i] = -w.y[i]
+    else:
         relabel(task.machine, w.svm, w.y, i)
-        return
-    w.y[i] = -w.y[i]
-    w.tally[MOVES] += 1
-    step = 2.0 * w.y[i]
-    for t in range(w.p.shape[0]):
-        w.p[t] += step * task.scores[i, t]
 
 
 @njit(inline="always")
 def _reset(task: Any, w: Any) -> None:
-    """Back to the clean labels, with fresh scores."""
-    m, n = task.scores.shape
+    """Back to the clean labels."""
+    m = task.scores.shape[0]
     for i in range(m):
         w.y[i] = task.y[i]
     for k in range(w.bits.shape[0]):
         w.bits[k] = np.uint64(0)
     for g in range(w.group_used.shape[0]):
         w.group_used[g] = 0
-    w.tally[COST] = 0
-    w.tally[MOVES] = 0
-    if task.linear:
-        for t in range(n):
-            w.p[t] = 0.0
-        for i in range(m):
-            for t in range(n):
-                w.p[t] += w.y[i] * task.scores[i, t]
-    else:
+    w.cost[0] = 0
+    if not task.linear:
         w.svm.v[FLAGS, 0] = COLD_TABLEAU
         for i in range(m):
             w.svm.state[i] = CAP
@@ -224,7 +108,7 @@ def _reset(task: Any, w: Any) -> None:
 @njit(inline="always")
 def _within(task: Any, w: Any) -> bool:
     """Whether the current set respects the budget and every group's own."""
-    if w.tally[COST] > task.budget:
+    if w.cost[0] > task.budget:
         return False
     for g in range(task.group_caps.shape[0]):
         if w.group_used[g] > task.group_caps[g]:
@@ -235,7 +119,7 @@ def _within(task: Any, w: Any) -> bool:
 @njit(inline="always")
 def _mirror_within(task: Any, w: Any) -> bool:
     """The same for the complement of the current set."""
-    if not task.mirror or task.total - w.tally[COST] > task.budget:
+    if not task.mirror or task.total - w.cost[0] > task.budget:
         return False
     for g in range(task.group_caps.shape[0]):
         if task.group_totals[g] - w.group_used[g] > task.group_caps[g]:
@@ -255,125 +139,29 @@ def _train(task: Any, w: Any, found: Any) -> None:
 
 
 @njit(inline="always")
-def _score(task: Any, w: Any, found: Any) -> float:
-    """Scores of all test nodes under the current labels, in ``w.p``; returns their error bound ``τ``."""
-    m = task.scores.shape[0]
-    if task.linear:
-        # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
-        return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.tally[MOVES] + m + 4) + task.slack)
-    _train(task, w, found)
-    tau, proof = bound(task.machine, w.svm, w.y, m <= MANY_LABELS)
-    combine(task.scores, w.svm.v[Z], w.p)
-    if m > MANY_LABELS:
-        doubtful = False
-        for t in range(w.p.shape[0]):
-            doubtful = doubtful or not abs(w.p[t]) > tau
-        if doubtful:
-            tau, proof = bound(task.machine, w.svm, w.y, True)
-            combine(task.scores, w.svm.v[Z], w.p)
+def _bound(task: Any, w: Any, found: Any, sharp: bool) -> float:
+    """Error bound of the scores that the current training gives."""
+    tau, proof = bound(task.machine, w.svm, w.y, sharp)
     found.counters[GLOBAL_PROOFS - 1 + proof] += 1
     return tau
 
 
-@njit(cache=True, nogil=True)
-def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any) -> None:
-    """Enter ``sign·p − τ`` into a row of lowest scores; a score that is no number counts as minus infinity."""
-    n = p.shape[0]
-    low = found.low[row]
-    lower = 0
-    for t in range(n):
-        lower += not sign * p[t] - tau >= low[t]
-    if lower == 0:
-        return
-    for t in range(n):
-        v = sign * p[t] - tau
-        if not v >= low[t]:
-            low[t] = v if v == v else -np.inf
-            for k in range(bits.shape[0]):
-                found.low_set[row, t, k] = bits[k]
-
-
-@njit(cache=True, nogil=True)
-def _record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, found: Any) -> None:
-    """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt.
-
-    ``row`` is where its scores belong among the lowest ones, if there is such a table.
-    """
-    n = p.shape[0]
-    if found.low.shape[0] > 0:
-        _lower(p, sign, tau, row, bits, found)
-    changed = 0
-    doubtful = 0
-    closer = 0
-    closer_doubt = 0
-    for t in range(n):
-        v = sign * p[t]
-        near = cost < found.radius[t]
-        sure = v < -tau
-        unsure = not (sure or v > tau)
-        changed += sure
-        doubtful += unsure
-        closer += sure and near
-        closer_doubt += unsure and near
-    if closer > 0:
-        for t in range(n):
-            if sign * p[t] < -tau and cost < found.radius[t]:
-                found.radius[t] = cost
-                for k in range(bits.shape[0]):
-                    found.radius_set[t, k] = bits[k]
-    if changed > found.most[cost]:
-        found.most[cost] = changed
-        for k in range(bits.shape[0]):
-            found.most_set[cost, k] = bits[k]
-    if closer_doubt > 0 or (doubtful > 0 and changed + doubtful > found.most[cost]):
-        d = found.counters[DOUBTS]
-        found.doubt[d, DOUBT_COST] = cost
-        found.doubt[d, DOUBT_SURE] = changed
-        found.doubt[d, DOUBT_POSSIBLE] = doubtful
-        found.doubt[d, DOUBT_CLOSER] = closer_doubt
-        named = 0
-        t = 0
-        while named < min(closer_doubt, NAMED_NODES):
-            v = sign * p[t]
-            if cost < found.radius[t] and not (v < -tau or v > tau):
-                found.doubt[d, DOUBT_NODES + named] = t
-                named += 1
-            t += 1
-        for k in range(bits.shape[0]):
-            found.doubt_set[d, k] = bits[k]
-        found.counters[DOUBTS] += 1
-
-
 @njit(inline="always")
-def _row(task: Any, w: Any) -> int:
-    """Where the current set belongs in the table of lowest scores."""
-    row = w.tally[COST]
+def _row(task: Any, w: Any, mirrored: bool) -> int:
+    """Where the current set, or its complement, belongs in the table of lowest scores."""
+    row = task.total - w.cost[0] if mirrored else w.cost[0]
     for g in range(task.strides.shape[0]):
-        row += task.strides[g] * w.group_used[g]
+        row += task.strides[g] * (task.group_totals[g] - w.group_used[g] if mirrored else w.group_used[g])
     return row
 
 
 @njit(inline="always")
-def _mirror_row(task: Any, w: Any) -> int:
-    """The same for the complement of the current set."""
-    row = task.total - w.tally[COST]
-    for g in range(task.strides.shape[0]):
-        row += task.strides[g] * (task.group_totals[g] - w.group_used[g])
-    return row
-
-
-@njit(inline="always")
-def _score_from_parent(task: Any, w: Any, found: Any, i: int) -> float:
-    """Scores of the parent's labels with label ``i`` flipped; infinite where some node stays in doubt."""
-    tau, proof = solve_child(task.machine, w.parent, w.svm, w.y, i)
-    if tau < np.inf:
-        combine(task.scores, w.svm.v[Z], w.p)
-        for t in range(w.p.shape[0]):
-            if not abs(w.p[t]) > tau:
-                return np.inf
-        found.counters[SOLVED] += 1
-        found.counters[GLOBAL_PROOFS - 1 + proof] += 1
-    return tau
+def _sure(p: Float, tau: float) -> bool:
+    """Whether the sign of every score is proved."""
+    for t in range(p.shape[0]):
+        if not abs(p[t]) > tau:
+            return False
+    return True
 
 
 @njit(inline="always")
@@ -382,34 +170,53 @@ def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
     i = task.labels[position]
     _count(task, w, position)
     if _within(task, w):
-        tau = _score_from_parent(task, w, found, i)
-        if not tau < np.inf:
+        tau, proof = solve_child(task.machine, w.parent, w.svm, w.y, i)
+        combine(task.scores, w.svm.v[Z], w.p)
+        if tau < np.inf and _sure(w.p, tau):
+            found.counters[SOLVED] += 1
+            found.counters[GLOBAL_PROOFS - 1 + proof] += 1
+        else:
             w.y[i] = task.y[i]
             copy_scratch(w.parent, w.svm)
             relabel(task.machine, w.svm, w.y, i)
-            tau = _score(task, w, found)
-        _record(w.p, 1.0, tau, w.tally[COST], _row(task, w), w.bits, found)
+            _train(task, w, found)
+            tau = _bound(task, w, found, False)
+            combine(task.scores, w.svm.v[Z], w.p)
+            if not _sure(w.p, tau):
+                tau = _bound(task, w, found, True)
+                combine(task.scores, w.svm.v[Z], w.p)
+        record(w.p, 1.0, tau, w.cost[0], _row(task, w, False), w.bits, found)
     _count(task, w, position)
     w.y[i] = task.y[i]
 
 
 @njit(inline="always")
 def _visit(task: Any, w: Any, found: Any) -> None:
-    """Score and record the current set, and its complement where that is admissible."""
+    """Train on the current set, to be scored later, together with its complement where that is admissible."""
     here = _within(task, w)
     there = _mirror_within(task, w)
     if not (here or there):
         return
-    tau = _score(task, w, found)
-    if here:
-        _record(w.p, 1.0, tau, w.tally[COST], _row(task, w), w.bits, found)
-    if there:
-        for k in range(w.bits.shape[0]):
-            w.mirror_bits[k] = ~w.bits[k]
-        spare = 64 * w.bits.shape[0] - task.labels.shape[0]
-        if spare > 0:
-            w.mirror_bits[-1] &= (~np.uint64(0)) >> np.uint64(spare)
-        _record(w.p, -1.0, tau, task.total - w.tally[COST], _mirror_row(task, w), w.mirror_bits, found)
+    b = w.batch
+    cost = w.cost[0] if here else -1
+    mirror_cost = task.total - w.cost[0] if there else -1
+    b.row[b.size[0], 0] = _row(task, w, False)
+    b.row[b.size[0], 1] = _row(task, w, True)
+    if task.linear:
+        add(task, b, w.y, linear_error(task), cost, mirror_cost, w.bits)
+    else:
+        _train(task, w, found)
+        tau = _bound(task, w, found, True)
+        add(task, b, w.svm.v[Z], tau, cost, mirror_cost, w.bits)
+    if b.size[0] == BATCH:
+        flush(task, b, w.p, found)
+
+
+@njit(inline="always")
+def linear_error(task: Any) -> float:
+    """Error bound of ``scores.T @ y``: ``|p|`` never exceeds ``‖k‖₁ ≤ √m``."""
+    m = task.scores.shape[0]
+    return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (m + 4) + task.slack)
 
 
 @njit(inline="always")
@@ -479,7 +286,7 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, stop: Any) -> bool:
     """Walk a cube (``low ≥ 0``) or the extensions of a block of parents (``low < 0``), from the clean labels.
 
@@ -489,6 +296,8 @@ def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, sto
     _reset(task, w)
     if not task.linear:
         _train(task, w, found)
-    if low >= 0:
-        return _walk_cube(task, w, found, prefix, low, stop)
-    return _walk_level(task, w, found, parents, stop)
+    w.batch.size[0] = 0
+    cube = low >= 0
+    finished = _walk_cube(task, w, found, prefix, low, stop) if cube else _walk_level(task, w, found, parents, stop)
+    flush(task, w.batch, w.p, found)
+    return finished

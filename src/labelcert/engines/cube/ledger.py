@@ -10,9 +10,9 @@ from labelcert.arrays import Int, Words
 from labelcert.engines.base import Findings, Question, running_best, within_reach
 from labelcert.engines.bitsets import positions_of, words_for
 from labelcert.engines.control import Control
-from labelcert.engines.cube import cube_walk as walks
+from labelcert.engines.cube import recording as walks
 from labelcert.engines.cube.chunks import Chunk
-from labelcert.engines.cube.cube_walk import Found, Walk
+from labelcert.engines.cube.recording import Found, Walk
 from labelcert.problem import Relabelling
 
 
@@ -24,10 +24,10 @@ class Ledger:
         budget = question.budget
         self._question = question
         self._never = question.problem.adversary.never
-        self._radius = np.full(n, self._never, dtype=np.int64)
+        # The same arrays that walks start from.
+        self._radius, self._most = task.radius, task.most
         words = words_for(task.labels.size)
         self._radius_set = np.zeros((n, words), dtype=np.uint64)
-        self._most = np.full(budget + 1, -1, dtype=np.int64)
         self._most_set = np.zeros((budget + 1, words), dtype=np.uint64)
         self._doubts: list[Int] = []
         self._doubt_sets: list[Words] = []

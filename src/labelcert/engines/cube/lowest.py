@@ -8,7 +8,7 @@ from labelcert.arrays import Int
 from labelcert.engines.base import Question
 from labelcert.engines.bitsets import positions_of, words_for
 from labelcert.engines.cube.chunks import Chunk
-from labelcert.engines.cube.cube_walk import Found
+from labelcert.engines.cube.recording import Found
 from labelcert.problem import Relabelling
 
 

@@ -12,9 +12,10 @@ from labelcert.arrays import Signs
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.cube.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
-from labelcert.engines.cube.cube_walk import DOUBTS, SOLVED, Found, Walk, Walker, new_walker
+from labelcert.engines.cube.cube_walk import Walker, new_walker
 from labelcert.engines.cube.ledger import Ledger
 from labelcert.engines.cube.lowest import Lowest
+from labelcert.engines.cube.recording import DOUBTS, SOLVED, Found, Walk, in_tiles
 from labelcert.engines.pools import in_order, seconds_per_step
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import HingeScorer, LinearScorer
@@ -107,9 +108,11 @@ def make_walk(question: Question) -> Walk:
     a = problem.adversary
     assert isinstance(predictor, Sign)
     scorer = predictor.scorer
+    rows = predictor.signed_rows(question.nodes)
     return Walk(
         machine=scorer.machine if isinstance(scorer, HingeScorer) else no_machine(),
-        scores=predictor.signed_rows(question.nodes),
+        scores=rows,
+        short=in_tiles(rows),
         linear=predictor.linear,
         slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
         y=problem.y,
@@ -124,6 +127,8 @@ def make_walk(question: Question) -> Walk:
         mirror=mirrors(a, question.budget),
         rows=0,
         strides=np.zeros(a.group_caps.size, dtype=np.int64),
+        radius=np.full(question.nodes.size, a.never, dtype=np.int64),
+        most=np.full(question.budget + 1, -1, dtype=np.int64),
     )
 
 
@@ -145,7 +150,8 @@ def seconds_per_stop(task: Walk) -> float:
     if nu == 0:
         return 0.0
     size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2))
-    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False)
+    most = np.full(task.total + 1, -1, dtype=np.int64)
+    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most)
     # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
     rng = np.random.default_rng(0)
     early = min(nu - 1, max(size - 1, nu // 2))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Int
+from labelcert.compiling import compiled
 from labelcert.engines.base import Attacks, Question
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import margin_errors
@@ -216,7 +216,7 @@ def count_curve(question: Question, attacks: Attacks, curve_upper: Int, control:
     return spent
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doubts, visits, most):  # type: ignore[no-untyped-def]  # noqa: C901
     """Go on with the search for a number of visits; True when it is finished."""
     nu, n = drop.shape

@@ -17,6 +17,7 @@ from labelcert.engines.partition.parts import Part
 from labelcert.engines.partition.tables import Asked, Table, most, opened, row_states, states_of
 from labelcert.engines.pools import Local, in_order
 from labelcert.engines.tables.options import all_options
+from labelcert.engines.tables.relabelling_walk import new_path
 from labelcert.engines.tables.sizes import memory_slots, new_forest, seconds_per_training, toggled_sets
 from labelcert.problem import NOTHING, Relabelling
 
@@ -103,6 +104,7 @@ class _Sweep:
                 self.options.table,
                 self._a.group_caps,
                 self._strides,
+                new_path(size, low.value.shape[1]),
                 size,
                 *piece,
                 self._question.budget,

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float, Float32, Int
+from labelcert.compiling import compiled
 from labelcert.engines.tables.relabelling_walk import COST, FROM, GROUP, NEXT, PLACE_FROM, PLACE_TO, TO, over_cap
 
 Small = np.ndarray[Any, np.dtype[np.int16]]
@@ -59,7 +60,7 @@ def _enter(low: Any, row: int, r: int, t: int, value: float, at: Int) -> None:
             low.options[row, r, t, k] = at[k] if k < at.shape[0] else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def enter_scores(scores: Any, now: Int, own: Int, row: int, at: Int, low: Any) -> None:
     """Scores of the own class minus those of each rival, where the sets ``now`` are toggled, at the least."""
     K = now.shape[0]
@@ -72,7 +73,7 @@ def enter_scores(scores: Any, now: Int, own: Int, row: int, at: Int, low: Any) -
                 _enter(low, row, r, t, mine - rival, at)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def enter_votes(scores: Any, now: Int, own: Int, row: int, at: Int, low: Any) -> None:
     """Votes: -1 where the rival may have the highest score, 0 where another class may, 1 else."""
     K = now.shape[0]
@@ -96,12 +97,13 @@ def enter_votes(scores: Any, now: Int, own: Int, row: int, at: Int, low: Any) ->
                 _enter(low, row, r, t, value, at)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def walk_lowest(
     scores: Any,
     options: Int,
     caps: Int,
     strides: Int,
+    path: Any,
     size: int,
     first: int,
     last: int,
@@ -118,12 +120,7 @@ def walk_lowest(
     """
     n_options = options.shape[0]
     K = low.value.shape[1]
-    at = np.zeros(size, dtype=np.int64)
-    ids = np.zeros((size + 1, K), dtype=np.int64)
-    spent = np.zeros(size + 1, dtype=np.int64)
-    rows = np.zeros(size + 1, dtype=np.int64)
-    for c in range(K):
-        ids[0, c] = c
+    at, ids, spent, rows = path.at, path.ids, path.spent, path.rows
     d = 0
     at[0] = first - 1
     while d >= 0:

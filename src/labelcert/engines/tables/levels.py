@@ -20,7 +20,7 @@ from labelcert.engines.pools import Local, in_order, seconds_per_step
 from labelcert.engines.tables import relabelling_walk as walks
 from labelcert.engines.tables.forest import Forest
 from labelcert.engines.tables.options import Options, all_options, pair_options
-from labelcert.engines.tables.relabelling_walk import Table, new_board, walk_all, walk_pairs
+from labelcert.engines.tables.relabelling_walk import Table, new_board, new_path, walk_all, walk_pairs
 from labelcert.engines.tables.trees import subtree_extremes
 from labelcert.problem import NOTHING, Relabelling
 
@@ -312,6 +312,7 @@ class Sweep:
                     piece.options.table,
                     self._a.group_caps,
                     piece.plan,
+                    new_path(size, 2),
                     radius,
                     limit,
                     found,
@@ -370,6 +371,7 @@ class Sweep:
                     piece.options.table,
                     self._a.group_caps,
                     piece.plan,
+                    new_path(size, segments.size - 1),
                     segments,
                     bonus,
                     new_board(segments),

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float32, Int
+from labelcert.compiling import compiled
 
 NEXT, COST, GROUP, FROM, TO, PLACE_FROM, PLACE_TO = range(7)
 """Columns of options: the first option of the next label, price, group, and two classes with the toggle in each.
@@ -54,6 +55,35 @@ class Table(NamedTuple):
     high: Float32
 
 
+class Path(NamedTuple):
+    """Where a walk over relabellings of one size stands, choice by choice.
+
+    Attributes
+    ----------
+    at : (size,) array
+        Options chosen.
+    ids : (size + 1, K) array
+        Toggled sets of the classes, before and after each choice.
+    spent, rows : (size + 1,) arrays
+        The cost so far, and where it belongs in a table.
+    """
+
+    at: Int
+    ids: Int
+    spent: Int
+    rows: Int
+
+
+def new_path(size: int, classes: int) -> Path:
+    """At the beginning, where nothing is toggled."""
+    return Path(
+        at=np.zeros(size, dtype=np.int64),
+        ids=np.tile(np.arange(classes), (size + 1, 1)),
+        spent=np.zeros(size + 1, dtype=np.int64),
+        rows=np.zeros(size + 1, dtype=np.int64),
+    )
+
+
 @njit(inline="always")
 def over_cap(options: Any, caps: Any, at: Any, depth: int, o: int) -> bool:
     """Whether option ``o`` after the first ``depth`` ones exceeds its group's budget."""
@@ -67,9 +97,18 @@ def over_cap(options: Any, caps: Any, at: Any, depth: int, o: int) -> bool:
     return used > caps[g]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def walk_pairs(  # noqa: C901
-    table: Any, options: Int, caps: Int, plan: Int, radius: Int, limit: Int, found: Int, doubts: Int, stop: Any
+    table: Any,
+    options: Int,
+    caps: Int,
+    plan: Int,
+    path: Any,
+    radius: Int,
+    limit: Int,
+    found: Int,
+    doubts: Int,
+    stop: Any,
 ) -> int:
     """All relabellings of one size, as far as they matter to one predicted class and one rival.
 
@@ -80,9 +119,7 @@ def walk_pairs(  # noqa: C901
     size, begin, end = plan[SIZE], plan[BEGIN], plan[END]
     budget = plan[BUDGET]
     n_options = options.shape[0]
-    at = np.zeros(size, dtype=np.int64)
-    ids = np.zeros((size + 1, 2), dtype=np.int64)
-    spent = np.zeros(size + 1, dtype=np.int64)
+    at, ids, spent = path.at, path.ids, path.spent
     ids[0, 0] = plan[OWN]
     ids[0, 1] = plan[RIVAL]
     met = 0
@@ -155,6 +192,10 @@ class Board(NamedTuple):
         Lowest score of each node's own class.
     first, third : (K·K, n) arrays
         See :func:`_prepare`.
+    fresh : (K·K,) array
+        When each row of ``first`` and ``third`` was prepared.
+    now, counts : (K,) and (2,) arrays
+        Toggled sets of one relabelling, and how many nodes it changes surely and possibly.
     """
 
     own: Float32
@@ -163,6 +204,9 @@ class Board(NamedTuple):
     low: Float32
     first: Float32
     third: Float32
+    fresh: Int
+    now: Int
+    counts: Int
 
 
 def new_board(segments: Int) -> Board:
@@ -178,10 +222,13 @@ def new_board(segments: Int) -> Board:
         low=np.zeros(n, dtype=np.float32),
         first=np.zeros((K * K, n), dtype=np.float32),
         third=np.zeros((K * K, n), dtype=np.float32),
+        fresh=np.full(K * K, -1, dtype=np.int64),
+        now=np.zeros(K, dtype=np.int64),
+        counts=np.zeros(2, dtype=np.int64),
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _count_within(table: Any, now: Int, segments: Int, bonus: Float32, board: Any) -> int:
     """Nodes that a relabelling with sets ``now`` or one of its extensions may change."""
     K, n = board.own.shape
@@ -200,7 +247,7 @@ def _count_within(table: Any, now: Int, segments: Int, bonus: Float32, board: An
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _set_up(table: Any, now: Int, segments: Int, bonus: Float32, board: Any) -> None:
     """Highest scores of all rivals and lowest of each node's own class where the sets ``now`` are toggled."""
     K, n = board.own.shape
@@ -212,7 +259,7 @@ def _set_up(table: Any, now: Int, segments: Int, bonus: Float32, board: Any) -> 
             board.low[t] = row[t] - tau + bonus[t]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _prepare(board: Any, a: int, b: int, pair: int, bonus: Float32) -> None:
     """What the classes other than ``a`` and ``b`` say about each node, for moves between these two.
 
@@ -237,7 +284,7 @@ def _prepare(board: Any, a: int, b: int, pair: int, bonus: Float32) -> None:
             third[t] = -np.inf
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@compiled(forceinline=True)
 def _count_child(table: Any, x: int, z: int, board: Any, a: int, b: int, pair: int) -> int:
     """Nodes that one more move, which leads to set ``x`` of class ``a`` and ``z`` of ``b``, may change."""
     tx, tz = table.tau[x], table.tau[z]
@@ -252,7 +299,7 @@ def _count_child(table: Any, x: int, z: int, board: Any, a: int, b: int, pair: i
     return first.shape[0] - safe
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _count_surely(table: Any, now: Int, segments: Int, bonus: Float32, out: Int) -> None:
     """Nodes surely changed (``out[0]``) and possibly changed (``out[1]``) where the sets ``now`` are toggled."""
     K = now.shape[0]
@@ -275,12 +322,13 @@ def _count_surely(table: Any, now: Int, segments: Int, bonus: Float32, out: Int)
             out[1] += possible
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def walk_all(  # noqa: C901
     table: Any,
     options: Int,
     caps: Int,
     plan: Int,
+    path: Any,
     segments: Int,
     bonus: Float32,
     board: Any,
@@ -299,14 +347,8 @@ def walk_all(  # noqa: C901
     size, budget = plan[SIZE], plan[BUDGET]
     n_options = options.shape[0]
     K = segments.shape[0] - 1
-    at = np.zeros(size, dtype=np.int64)
-    ids = np.zeros((size + 1, K), dtype=np.int64)
-    spent = np.zeros(size + 1, dtype=np.int64)
-    fresh = np.full(K * K, -1, dtype=np.int64)
-    now = np.zeros(K, dtype=np.int64)
-    counts = np.zeros(2, dtype=np.int64)
-    for c in range(K):
-        ids[0, c] = c
+    at, ids, spent = path.at, path.ids, path.spent
+    fresh, now, counts = board.fresh, board.now, board.counts
     cheapest = budget + 1
     for o in range(n_options):
         cheapest = min(cheapest, options[o, COST])

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float, Float32, Int
+from labelcert.compiling import compiled
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
 from labelcert.svm.walking import combine, copy_scratch, solve_child
@@ -107,7 +108,7 @@ def _fits(rules: Any, tree: Any, s: int, k: int) -> bool:
     return used <= rules.group_caps[g]
 
 
-@njit(cache=True)
+@compiled()
 def count_children(rules: Any, tree: Any, start: int, end: int) -> int:
     """Slots that the children of sets ``start..end`` take."""
     total = 0
@@ -120,7 +121,7 @@ def count_children(rules: Any, tree: Any, start: int, end: int) -> int:
     return total
 
 
-@njit(cache=True)
+@compiled()
 def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> None:
     """Write the children of sets ``start..end`` from ``slot`` on."""
     for s in range(start, end):
@@ -241,7 +242,7 @@ def _start(fill: Any, w: Any, c: int) -> None:
         _train(fill, w)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def storage_error(error: float, largest: float) -> float:
     """Error bound of scores up to ``largest`` with an error of ``error``, once they and it are stored in float32."""
     return 1.0001 * (1.001 * error + _STORED * largest + _FAINT)
@@ -278,7 +279,7 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
     return _score(fill, w)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int, error: float) -> None:
     """The scores in ``w.p`` and their error bound, in float32."""
     n = w.p.shape[0]
@@ -296,7 +297,7 @@ def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int, error: float) 
         P[row, t] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def fill_children(  # noqa: C901
     fill: Any, rules: Any, tree: Any, w: Any, P: Float32, tau: Float32, offset: int, start: int, end: int, stop: Any
 ) -> bool:
@@ -364,7 +365,7 @@ def fill_children(  # noqa: C901
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def subtree_extremes(tree: Any, rules: Any, P: Float32, tau: Float32, filled: int, low: Float32, high: Float32) -> None:
     """Least and largest possible score of each set and all that descend from it, of ``filled`` slots.
 

@@ -1,0 +1,471 @@
+"""What walks over labellings find: which nodes each labelling changes, and how little that costs.
+
+A walk trains; here its labellings are scored. With few labels they are scored in batches, in single precision with a
+proved error; what that leaves open is scored in double precision. Scores too close to zero for the error bound are not
+guessed: the labelling is noted as a doubt and decided later in rational arithmetic.
+
+Names: m labels, n test nodes, ν flippable labels, W = ⌈ν/64⌉ words of a set of flips, B the largest budget.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from labelcert.arrays import Float, Float32, Int, Signs, Words
+from labelcert.compiling import compiled
+from labelcert.engines.bitsets import words_for
+from labelcert.svm.pivoting import REORDER
+from labelcert.svm.walking import combine
+
+SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS = range(7)
+N_COUNTERS = 7
+
+
+class Walk(NamedTuple):
+    """What to walk over: constant during a run and shared by all workers.
+
+    Attributes
+    ----------
+    machine : Machine
+        The SVM (ignored where ``linear``).
+    scores : (m, n) array
+        Test rows, transposed, each scaled by a power of two to norm at most 1 and multiplied by the sign of
+        the clean prediction: a node is changed where its score is at most 0.
+    short : (tiles, m · TILE) array
+        ``scores`` in single precision, see :func:`in_tiles`.
+    linear : bool
+        Scores are ``scores.T @ y``, with no training at all.
+    slack : float
+        Error of ``scores`` itself, in the sense of :func:`~labelcert.svm.error_bound.bound` times ``‖y‖₂``.
+    y : (m,) array
+        Clean labels, ±1.
+    labels : (ν,) array
+        Indices of the labels that may be flipped.
+    costs, groups : (ν,) arrays
+        Cost of each flip and its group (-1: none).
+    affordable : array
+        Positions that some admissible set contains (used by levels, not by cubes).
+    group_caps, group_totals : (G,) arrays
+        Budget of each group, and the cost of flipping all of it.
+    budget : int
+        Largest total cost B.
+    total : int
+        Cost of flipping all ν labels.
+    mirror : bool
+        Visit the complement of each set too, whose scores are the negatives (all labels flippable).
+    rows : int
+        Rows of the table of lowest scores; 0 where nobody asks for it.
+    strides : (G,) array
+        A set belongs into the row of its cost, plus so much for each unit spent in a group.
+    radius : (n,) array
+        What is known when a chunk begins: least cost at which each node is changed.
+    most : (B + 1,) array
+        The same for the most nodes changed at each cost (-1: nothing).
+    """
+
+    machine: Any
+    scores: Float
+    short: Float32
+    linear: bool
+    slack: float
+    y: Float
+    labels: Int
+    costs: Int
+    groups: Int
+    affordable: Int
+    group_caps: Int
+    group_totals: Int
+    budget: int
+    total: int
+    mirror: bool
+    rows: int
+    strides: Int
+    radius: Int
+    most: Int
+
+
+class Found(NamedTuple):
+    """What one chunk proved.
+
+    Attributes
+    ----------
+    radius : (n,) array
+        Least cost of a set that provably changes each node; ``radius_set`` (n, W) is that set, if it was found here.
+    most : (B + 1,) array
+        Most nodes provably changed by one set of that cost, where this is more than at any lower cost; ``most_set``
+        (B + 1, W) is that set, if it was found here.
+    best : (B + 1,) array
+        The running maximum of ``most``.
+    doubt : (·, D) array
+        Undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W).
+    counters : (7,) array
+        See the names ``SOLVED`` and following.
+    low : (R, n) array
+        Lower bound on the score of each node over the sets of each row; infinite where none was visited.
+        ``low_set`` (R, n, W) is a set that comes closest to it.
+    """
+
+    radius: Int
+    radius_set: Words
+    most: Int
+    most_set: Words
+    best: Int
+    doubt: Int
+    doubt_set: Words
+    counters: Int
+    low: Float
+    low_set: Words
+
+
+DOUBT_COST, DOUBT_SURE, DOUBT_POSSIBLE, DOUBT_CLOSER, DOUBT_NODES = range(5)
+"""Columns of a doubt: cost, nodes surely changed, nodes in doubt, how many of these are not known to change as cheaply,
+and from ``DOUBT_NODES`` on the first of the latter."""
+
+NAMED_NODES = 8
+"""Nodes that a doubt names."""
+
+
+def new_found(task: Walk, stops: int) -> Found:
+    """Empty results of a chunk with at most ``stops`` stops."""
+    n = task.scores.shape[1]
+    words = words_for(task.labels.size)
+    doubts = stops * (2 if task.mirror else 1)
+    return Found(
+        radius=task.radius.copy(),
+        radius_set=np.zeros((n, words), dtype=np.uint64),
+        most=task.most.copy(),
+        most_set=np.zeros((task.budget + 1, words), dtype=np.uint64),
+        best=np.maximum.accumulate(task.most),
+        doubt=np.zeros((doubts, DOUBT_NODES + NAMED_NODES), dtype=np.int64),
+        doubt_set=np.empty((doubts, words), dtype=np.uint64),
+        counters=np.zeros(N_COUNTERS, dtype=np.int64),
+        low=np.full((task.rows, n), np.inf),
+        low_set=np.zeros((task.rows, n, words), dtype=np.uint64),
+    )
+
+
+@compiled()
+def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any) -> None:
+    """Enter ``sign·p − τ`` into a row of lowest scores; a score that is no number counts as minus infinity."""
+    n = p.shape[0]
+    low = found.low[row]
+    lower = 0
+    for t in range(n):
+        lower += not sign * p[t] - tau >= low[t]
+    if lower == 0:
+        return
+    for t in range(n):
+        v = sign * p[t] - tau
+        if not v >= low[t]:
+            low[t] = v if v == v else -np.inf
+            for k in range(bits.shape[0]):
+                found.low_set[row, t, k] = bits[k]
+
+
+@njit(inline="always")
+def _closer(p: Any, sign: float, tau: float, first: int, width: int, cost: int, bits: Words, found: Any) -> None:
+    """Enter a set as the cheapest that changes the nodes from ``first`` on with ``sign·p < −τ``, where it is."""
+    for t in range(width):
+        if sign * p[t] < -tau and cost < found.radius[first + t]:
+            found.radius[first + t] = cost
+            for k in range(bits.shape[0]):
+                found.radius_set[first + t, k] = bits[k]
+
+
+@njit(inline="always")
+def _more(changed: int, cost: int, bits: Words, found: Any) -> None:
+    """Enter a set that changes so many nodes, if no set as cheap changes as many."""
+    if changed > found.best[cost]:
+        found.most[cost] = changed
+        for k in range(bits.shape[0]):
+            found.most_set[cost, k] = bits[k]
+        while cost < found.best.shape[0] and found.best[cost] < changed:
+            found.best[cost] = changed
+            cost += 1
+
+
+@compiled()
+def record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, found: Any) -> None:
+    """Enter one labelling: nodes with ``sign·p < −τ`` are changed, those within ``τ`` are in doubt.
+
+    ``row`` is where its scores belong among the lowest ones, if there is such a table.
+    """
+    n = p.shape[0]
+    if found.low.shape[0] > 0:
+        _lower(p, sign, tau, row, bits, found)
+    changed = 0
+    doubtful = 0
+    closer = 0
+    closer_doubt = 0
+    for t in range(n):
+        v = sign * p[t]
+        near = cost < found.radius[t]
+        sure = v < -tau
+        unsure = not (sure or v > tau)
+        changed += sure
+        doubtful += unsure
+        closer += sure and near
+        closer_doubt += unsure and near
+    if closer > 0:
+        _closer(p, sign, tau, 0, n, cost, bits, found)
+    _more(changed, cost, bits, found)
+    if closer_doubt > 0 or (doubtful > 0 and changed + doubtful > found.best[cost]):
+        d = found.counters[DOUBTS]
+        found.doubt[d, DOUBT_COST] = cost
+        found.doubt[d, DOUBT_SURE] = changed
+        found.doubt[d, DOUBT_POSSIBLE] = doubtful
+        found.doubt[d, DOUBT_CLOSER] = closer_doubt
+        named = 0
+        t = 0
+        while named < min(closer_doubt, NAMED_NODES):
+            v = sign * p[t]
+            if cost < found.radius[t] and not (v < -tau or v > tau):
+                found.doubt[d, DOUBT_NODES + named] = t
+                named += 1
+            t += 1
+        for k in range(bits.shape[0]):
+            found.doubt_set[d, k] = bits[k]
+        found.counters[DOUBTS] += 1
+
+
+# -- in batches --------------------------------------------------------------------------------------------------------
+
+BATCH = 64
+"""Labellings that are scored together."""
+
+TILE = 256
+"""Nodes that are scored together: their rows stay in the nearest cache."""
+
+_SHORT_ROUNDOFF = 2.0**-24
+_SHORT_TINY = 1e-36
+"""More than all underflows of one score in single precision."""
+
+SETTLED, PENDING, IN_DOUBT = range(3)
+
+
+class Batch(NamedTuple):
+    """Trained labellings that wait to be scored, each with its complement.
+
+    Attributes
+    ----------
+    z, tau : (S, m) and (S,) arrays
+        Solutions, and the error bounds of their scores.
+    short, short_tau : (S, m) and (S,) arrays
+        The same in single precision, scaled by a power of two.
+    cost : (S, 2) array
+        Cost of each set and of its complement; -1 where it is not admissible.
+    row : (S, 2) array
+        Where both belong in the table of lowest scores.
+    bits : (S, 2, W) array
+        The set and its complement.
+    changed : (S, 2) array
+        Nodes changed, among those scored so far.
+    state : (S,) array
+    size : (1,) array
+        How many labellings there are.
+    p : (TILE,) array
+        Scores in single precision.
+    deepest : (tiles + 1,) array
+        Largest radius known in each tile and the ones after it.
+    """
+
+    z: Float
+    tau: Float
+    short: Float32
+    short_tau: Float32
+    cost: Int
+    row: Int
+    bits: Words
+    changed: Int
+    state: Signs
+    size: Int
+    p: Float32
+    deepest: Int
+
+
+def in_tiles(rows: Float) -> Float32:
+    """(m, n) rows in single precision: each tile holds the entries of label 0, then those of label 1, and so on."""
+    m, n = rows.shape
+    tiles = -(-n // TILE)
+    short = _aligned(tiles * m * TILE).reshape(tiles, m, TILE)
+    for tile in range(tiles):
+        part = rows[:, tile * TILE : (tile + 1) * TILE]
+        short[tile, :, : part.shape[1]] = part
+    return short.reshape(tiles, m * TILE)
+
+
+def _aligned(size: int) -> Float32:
+    """Zeros that begin where a line of the cache does: a third faster."""
+    memory = np.zeros(4 * size + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + 4 * size].view(np.float32)
+
+
+def new_batch(task: Walk) -> Batch:
+    """An empty batch."""
+    m, n = task.scores.shape
+    return Batch(
+        z=np.zeros((BATCH, m)),
+        tau=np.zeros(BATCH),
+        short=np.zeros((BATCH, m), dtype=np.float32),
+        short_tau=np.zeros(BATCH, dtype=np.float32),
+        cost=np.zeros((BATCH, 2), dtype=np.int64),
+        row=np.zeros((BATCH, 2), dtype=np.int64),
+        bits=np.zeros((BATCH, 2, words_for(task.labels.size)), dtype=np.uint64),
+        changed=np.zeros((BATCH, 2), dtype=np.int64),
+        state=np.zeros(BATCH, dtype=np.int8),
+        size=np.zeros(1, dtype=np.int64),
+        p=_aligned(TILE),
+        deepest=np.zeros(-(-n // TILE) + 1, dtype=np.int64),
+    )
+
+
+@njit(inline="always")
+def add(task: Any, batch: Any, z: Float, tau: float, cost: int, mirror_cost: int, bits: Words) -> None:
+    """Put a labelling at the end of a batch that has room."""
+    s = batch.size[0]
+    batch.size[0] += 1
+    m = z.shape[0]
+    top = 0.0
+    for i in range(m):
+        batch.z[s, i] = z[i]
+        top = max(top, abs(z[i]))
+    words = bits.shape[0]
+    for k in range(words):
+        batch.bits[s, 0, k] = bits[k]
+        batch.bits[s, 1, k] = ~bits[k]
+    spare = 64 * words - task.labels.shape[0]
+    if spare > 0:
+        batch.bits[s, 1, words - 1] &= (~np.uint64(0)) >> np.uint64(spare)
+    batch.tau[s] = tau
+    batch.cost[s, 0], batch.cost[s, 1] = cost, mirror_cost
+    batch.changed[s, 0] = batch.changed[s, 1] = 0
+    batch.state[s] = IN_DOUBT
+    if task.rows == 0 and 1e-250 < top < 1e250 and tau < np.inf:
+        scale = math.ldexp(1.0, -math.frexp(top)[1])
+        norm2 = 0.0
+        for i in range(m):
+            batch.short[s, i] = z[i] * scale
+            norm2 += (z[i] * scale) ** 2
+        error = tau * scale + 1.02 * (m + 4) * _SHORT_ROUNDOFF * math.sqrt(norm2) + _SHORT_TINY
+        batch.short_tau[s] = 1.0001 * error
+        batch.state[s] = PENDING
+
+
+@compiled(fastmath=REORDER)
+def _short_scores(rows: Float32, z: Float32, p: Float32) -> None:
+    """Scores of the nodes of a tile, four labels at a time."""
+    for t in range(TILE):
+        p[t] = np.float32(0.0)
+    m = z.shape[0]
+    i = 0
+    while i + 4 <= m:
+        z0, z1, z2, z3 = z[i], z[i + 1], z[i + 2], z[i + 3]
+        k = i * TILE
+        for t in range(TILE):
+            p[t] += (z0 * rows[k + t] + z1 * rows[k + TILE + t]) + (
+                z2 * rows[k + 2 * TILE + t] + z3 * rows[k + 3 * TILE + t]
+            )
+        i += 4
+    while i < m:
+        for t in range(TILE):
+            p[t] += z[i] * rows[i * TILE + t]
+        i += 1
+
+
+@compiled(fastmath=REORDER)
+def _short_counts(p: Float32, tau: float, width: int) -> tuple[int, int]:
+    """How many scores are surely negative, and how many surely positive (as floats, whose sums take vectors)."""
+    negative = np.float32(0.0)
+    positive = np.float32(0.0)
+    for t in range(width):
+        negative += np.float32(1.0) if p[t] < -tau else np.float32(0.0)
+        positive += np.float32(1.0) if p[t] > tau else np.float32(0.0)
+    return int(negative), int(positive)
+
+
+@njit(inline="always")
+def _decide(task: Any, batch: Any, s: int, first: int, width: int) -> tuple[int, int, bool]:
+    """Score in double precision where single precision leaves a sign open: further counts, and whether all is decided.
+
+    Decided scores become infinite.
+    """
+    negative, positive, open_ = 0, 0, 0
+    tau = batch.tau[s]
+    for t in range(width):
+        if batch.p[t] < -batch.short_tau[s] or batch.p[t] > batch.short_tau[s]:
+            continue
+        score = 0.0
+        for i in range(batch.z.shape[1]):
+            score += batch.z[s, i] * task.scores[i, first + t]
+        if score < -tau:
+            batch.p[t] = -np.inf
+            negative += 1
+        elif score > tau:
+            batch.p[t] = np.inf
+            positive += 1
+        else:
+            open_ += 1
+    return negative, positive, open_ == 0
+
+
+@njit(inline="always")
+def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
+    """Score the nodes of one tile under one labelling, unless the answer can no longer matter."""
+    n = task.scores.shape[1]
+    first = tile * TILE
+    width = min(TILE, n - first)
+    tau = batch.short_tau[s]
+    _short_scores(task.short[tile], batch.short[s], batch.p)
+    negative, positive = _short_counts(batch.p, tau, width)
+    if negative + positive < width:
+        less, more, decided = _decide(task, batch, s, first, width)
+        if not decided:
+            batch.state[s] = IN_DOUBT
+            return
+        negative += less
+        positive += more
+    batch.changed[s, 0] += negative
+    batch.changed[s, 1] += positive
+    needed = False
+    for side in range(2):
+        cost = batch.cost[s, side]
+        if cost < 0:
+            continue
+        if cost < batch.deepest[tile]:
+            _closer(batch.p, 1.0 - 2.0 * side, tau, first, width, cost, batch.bits[s, side], found)
+        possible = batch.changed[s, side] + n - first - width
+        needed = needed or possible > found.best[cost] or cost < batch.deepest[tile + 1]
+    if not needed:
+        batch.state[s] = SETTLED
+
+
+@compiled()
+def flush(task: Any, batch: Any, p: Float, found: Any) -> None:
+    """Score and record all labellings of a batch, which is empty then; ``p`` has room for all scores."""
+    n = task.scores.shape[1]
+    tiles = batch.deepest.shape[0] - 1
+    batch.deepest[tiles] = -1
+    for tile in range(tiles - 1, -1, -1):
+        deepest = batch.deepest[tile + 1]
+        for t in range(tile * TILE, min(n, (tile + 1) * TILE)):
+            deepest = max(deepest, found.radius[t])
+        batch.deepest[tile] = deepest
+    for tile in range(tiles):
+        for s in range(batch.size[0]):
+            if batch.state[s] == PENDING:
+                _score_tile(task, batch, found, s, tile)
+    for s in range(batch.size[0]):
+        if batch.state[s] == IN_DOUBT:
+            combine(task.scores, batch.z[s], p)
+        for side in range(2):
+            cost = batch.cost[s, side]
+            if cost >= 0 and batch.state[s] == IN_DOUBT:
+                record(p, 1.0 - 2.0 * side, batch.tau[s], cost, batch.row[s, side], batch.bits[s, side], found)
+            elif cost >= 0:
+                _more(batch.changed[s, side], cost, batch.bits[s, side], found)
+    batch.size[0] = 0
