@@ -37,10 +37,6 @@ CLASS, MOVES, SIZE = range(3)
 THERE, NOW = 0, 1
 """Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
 
-SHARED_FROM = 250
-"""With more labels, a set is solved from its parent's tableau without copying it. With fewer, the sharper error bound
-of a tableau of its own is worth more."""
-
 _STORED = 4.0 * 2.0**-24
 _FAINT = 1e-35
 """Covers storage in float32: rounding twice, and underflow."""
@@ -155,6 +151,8 @@ class Fill(NamedTuple):
     scores : (m, n) array
         Scaled test rows, transposed.
     linear : bool
+    shared : bool
+        Whether a set is solved from its parent's tableau without copying it.
     slack : float
         Error of ``scores`` times ``‖y‖₂``, where scores are linear.
     ys : (K, m) array
@@ -166,6 +164,7 @@ class Fill(NamedTuple):
     machine: Any
     scores: Float
     linear: bool
+    shared: bool
     slack: float
     ys: Float
     shrink: float
@@ -345,7 +344,7 @@ def fill_children(  # noqa: C901
                     P[row - offset, t] = 0.0
                 continue
             i = rules.labels[c, k]
-            if not fill.linear and w.y.shape[0] > SHARED_FROM:
+            if fill.shared:
                 error = _score_child(fill, w, i)
             else:
                 _toggle(fill, rules, w, c, k)
@@ -356,11 +355,11 @@ def fill_children(  # noqa: C901
                 w.here[MOVES] = moves
                 for t in range(w.p.shape[0]):
                     w.p[t] = w.p_parent[t]
-            elif w.y.shape[0] <= SHARED_FROM:
+            elif not fill.shared:
                 copy_scratch(w.parent, w.svm)
             if stop[0] != 0:
                 return False
-        if not fill.linear and w.y.shape[0] > SHARED_FROM:
+        if fill.shared:
             copy_scratch(w.parent, w.svm)
     return True
 
