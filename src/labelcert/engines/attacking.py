@@ -197,7 +197,7 @@ class Attacker:
 
     def _train(self, y: Float) -> Trained:
         problem = self._question.problem
-        training = self._question.predictor.scorer.train(y)
+        training = self._question.predictor.scorer.train(y, sharp=False)
         Q, z = problem.K_train, training.z
         assert training.state is not None
         free = np.flatnonzero(training.state == FREE)

@@ -35,7 +35,7 @@ UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
 
 FEW_FLIPS = 16
-"""A training that differs from a clean one by at most so many labels starts from it."""
+"""A training that differs from a clean one, or from the last, by at most so many labels starts from it."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
@@ -88,8 +88,8 @@ class Scorer(ABC):
         return self.problem.m <= EXACT_LIMIT
 
     @abstractmethod
-    def train(self, y: Float) -> Training:
-        """Train on labels ``y`` (±1) in float64."""
+    def train(self, y: Float, *, sharp: bool = True) -> Training:
+        """Train on labels ``y`` (±1) in float64; the error bound may be loose where nobody needs a ``sharp`` one."""
 
     @abstractmethod
     def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
@@ -183,28 +183,34 @@ class HingeScorer(Scorer):
             self._threads.scratch = new_scratch(self.problem.m)
         return self._threads.scratch
 
-    def train(self, y: Float) -> Training:
+    def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Retrain in float64."""
         s = self._scratch
         y = y.copy()  # always writable: compiled code knows read-only arrays as another type
         self._start(s, y)
         settle(self.machine, s, y)
-        tau, _ = bound(self.machine, s, y)
+        tau, _ = bound(self.machine, s, y, sharp)
+        self._threads.last = y
         if len(self._trained) < self.problem.n_classes:
             self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy())
 
     def _start(self, s: Scratch, y: Float) -> None:
-        """Start from one of the first trainings, the clean ones, if few labels differ; else from nothing."""
-        for before, solved in self._trained:
-            differ = np.flatnonzero(before != y)
-            if differ.size <= FEW_FLIPS and solved.v[FLAGS, 0] == 0.0:
-                overwrite(s, solved)
-                here = before.copy()
-                for i in differ.tolist():
-                    relabel(self.machine, s, here, i)
-                return
-        s.chill()
+        """Start from the last training or one of the first, the clean ones, if few labels differ; else from nothing."""
+        last = getattr(self._threads, "last", None)
+        self._threads.last = None  # should this be interrupted
+        starts = [*([] if last is None else [(last, s)]), *self._trained]
+        near = [(int(np.count_nonzero(y != before)), k) for k, (before, _) in enumerate(starts)]
+        flips, k = min(near, default=(FEW_FLIPS + 1, 0))
+        if flips > FEW_FLIPS or starts[k][1].v[FLAGS, 0] != 0.0:
+            s.chill()
+            return
+        before, solved = starts[k]
+        if solved is not s:
+            overwrite(s, solved)
+        here = before.copy()
+        for i in np.flatnonzero(before != y).tolist():
+            relabel(self.machine, s, here, i)
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Retrain in rational arithmetic, from the states that float64 found."""
@@ -266,7 +272,7 @@ class LinearScorer(Scorer):
         if self.exact_sums.all():
             self._tau = 0.0
 
-    def train(self, y: Float) -> Training:
+    def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Nothing is trained: the labels multiply the rows."""
         return Training(y, y, self._tau)
 

@@ -14,7 +14,20 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.compiling import compiled
-from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, FREE, IMAGE, STEP, UNIT_ROUNDOFF, ZERO, F, Z, multiply
+from labelcert.svm.pivoting import (
+    CAP,
+    COLD_TABLEAU,
+    FLAGS,
+    FREE,
+    IMAGE,
+    STEP,
+    UNIT_ROUNDOFF,
+    ZERO,
+    F,
+    Z,
+    image,
+    multiply_symmetric,
+)
 
 _TINY = 1e-290
 """Covers underflow: far above the smallest normal number, far below anything that matters."""
@@ -31,7 +44,7 @@ def _margins(machine: Any, s: Any) -> float:
     biggest = 1.0
     for i in range(m):
         norm1 += abs(s.v[Z, i])
-    multiply(machine.Q, s.v[Z], s.v[F])
+    multiply_symmetric(machine.Q, s.v[Z], s.v[F])
     for i in range(m):
         biggest = max(biggest, abs(s.v[F, i]))
     return 1.01 * UNIT_ROUNDOFF * ((m + 2) * machine.entry_max * norm1 + 4.0 * biggest) + m * _TINY
@@ -127,11 +140,11 @@ def bound(machine: Any, s: Any, y: Float, sharp: bool = True) -> tuple[float, in
     err = _margins(machine, s)
     residual = _residual(s, y, err)
     for _ in range(2):
-        if residual <= 4.0 * math.sqrt(m) * err or s.marks[-1] != 0:  # noted pivots: there is no tableau to refine with
+        if residual <= 4.0 * math.sqrt(m) * err:
             break
         for i in range(m):
             s.v[STEP, i] = y[i] - s.v[F, i] if s.state[i] == FREE else 0.0
-        multiply(s.T, s.v[STEP], s.v[IMAGE])
+        image(s, s.v[STEP], s.v[IMAGE])
         for i in range(m):
             if s.state[i] == FREE:
                 s.v[Z, i] += s.v[IMAGE, i]

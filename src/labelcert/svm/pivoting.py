@@ -136,8 +136,8 @@ def new_scratch(m: int) -> Scratch:
         state=np.full(m, CAP, dtype=np.int8),
         change=np.zeros(m, dtype=np.int8),
         v=np.zeros((10, m)),
-        rows=np.zeros((MOST_NOTED, m)),
-        marks=np.zeros(MOST_NOTED + 2, dtype=np.int64),
+        rows=np.zeros((min(m, MOST_NOTED), m)),
+        marks=np.zeros(min(m, MOST_NOTED) + 2, dtype=np.int64),
     )
     scratch.chill()
     return scratch
@@ -158,6 +158,37 @@ def multiply(A: Float, x: Float, out: Float) -> None:
         for j in range(A.shape[1]):
             acc += A[i, j] * x[j]
         out[i] = acc
+
+
+@compiled(fastmath=REORDER)
+def multiply_symmetric(A: Float, x: Float, out: Float) -> None:
+    """``out = A x`` for a symmetric matrix, of which only the rows where ``x`` is not zero are read."""
+    m = A.shape[0]
+    for j in range(m):
+        out[j] = 0.0
+    i = 0
+    while i < m:
+        # The next four such rows, or fewer: a row more, times zero, changes nothing.
+        i0 = i
+        while i0 < m - 1 and x[i0] == 0.0:
+            i0 += 1
+        i1 = min(i0 + 1, m - 1)
+        while i1 < m - 1 and x[i1] == 0.0:
+            i1 += 1
+        i2 = min(i1 + 1, m - 1)
+        while i2 < m - 1 and x[i2] == 0.0:
+            i2 += 1
+        i3 = min(i2 + 1, m - 1)
+        while i3 < m - 1 and x[i3] == 0.0:
+            i3 += 1
+        x0 = x[i0]
+        x1 = x[i1] if i1 > i0 else 0.0
+        x2 = x[i2] if i2 > i1 else 0.0
+        x3 = x[i3] if i3 > i2 else 0.0
+        a0, a1, a2, a3 = A[i0], A[i1], A[i2], A[i3]
+        for j in range(m):
+            out[j] += (x0 * a0[j] + x1 * a1[j]) + (x2 * a2[j] + x3 * a3[j])
+        i = i3 + 1
 
 
 @compiled(fastmath=REORDER, error_model="numpy")
@@ -198,6 +229,31 @@ def row_of(s: Any, r: int, out: Float) -> None:
             for j in range(m):
                 out[j] -= a * s.rows[p, j]
             out[k] = a
+
+
+@compiled(fastmath=REORDER, error_model="numpy")
+def image(s: Any, x: Float, out: Float) -> None:
+    """``g = T x`` on FREE, after the pivots that are noted; ``x`` is overwritten.
+
+    A pivot exchanges one entry of ``g`` and ``x``. So the pivots are taken back from the last to the first, which gives
+    what to multiply the tableau with.
+    """
+    m = s.T.shape[0]
+    for p in range(s.marks[-2] - 1, -1, -1):
+        k = s.marks[p]
+        acc = 0.0
+        for j in range(m):
+            acc += s.rows[p, j] * x[j]
+        x[k] -= (acc - x[k]) / s.rows[p, k]
+        s.v[ROW, p] = x[k]
+    for i in range(m):
+        acc = 0.0
+        if s.state[i] == FREE:
+            for j in range(m):
+                acc += s.T[i, j] * x[j]
+        out[i] = acc
+    for p in range(s.marks[-2]):
+        out[s.marks[p]] = s.v[ROW, p]
 
 
 @njit(inline="always")

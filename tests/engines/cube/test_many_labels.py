@@ -10,7 +10,6 @@ from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Threat, certify
 from labelcert.engines.base import Question
-from labelcert.engines.tables.forest import VERY_MANY_LABELS
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Relabelling
 from labelcert.svm.error_bound import bound
@@ -92,7 +91,7 @@ def test_a_child_is_solved_like_any_other_problem(seed: int) -> None:
 
 
 def test_tables_share_tableaus_too() -> None:
-    m = VERY_MANY_LABELS + 4
+    m = MANY_LABELS + 4
     K, y, rows = blobs(m, 4, classes=3)
     threat = Threat(trusted=np.arange(m) % 12 != 0)
     problem = Problem.build(K, y, rows, 1.0, threat=threat, max_flips=1)

@@ -21,10 +21,14 @@ from labelcert.prediction import Sign
 from labelcert.prediction.scoring import HingeScorer, LinearScorer
 from labelcert.problem import Adversary
 from labelcert.svm.training import no_machine
+from labelcert.svm.walking import MANY_LABELS
 
 _CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
 _MAX_DOUBTS_HELD = 200_000
+_TIMED_BUDGETS = 4
+_FEW_FLIPS = 8
+"""With many labels, so many flips at the most are made to time a labelling: getting far away takes long itself."""
 
 
 class CubeMethod:
@@ -40,7 +44,7 @@ class CubeMethod:
         )
         if seconds <= WORK_LIMIT_SECONDS or control.time_limit is not None:
             return Work(reason, seconds)
-        fits = _reach(question, per_stop, WORK_LIMIT_SECONDS)
+        fits = self.reach(question, control, WORK_LIMIT_SECONDS)
         advice = (
             f"max_flips={fits} would fit ({count_stops(question, fits):,.0f} labellings), or time_limit=SECONDS "
             "gives what can be proved in that time (intervals where it is not exact); "
@@ -49,8 +53,15 @@ class CubeMethod:
         return Work(reason, seconds, advice)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
-        return _reach(question, seconds_per_stop(make_walk(question)) / control.workers, seconds)
+        """The largest budget that fits into so many seconds: labellings with few flips are timed by themselves."""
+        task, fits, per_stop = make_walk(question), 0, 0.0
+        while fits < question.budget:
+            if fits < _TIMED_BUDGETS:
+                per_stop = seconds_per_stop(task._replace(budget=fits + 1), moment=0.1)
+            if count_stops(question, fits + 1) * per_stop > control.workers * seconds:
+                break
+            fits += 1
+        return fits
 
     def run(self, question: Question, control: Control, lowest: Lowest | None = None) -> Findings:
         """Walk, merge, decide the doubts; ``lowest`` collects the lowest scores, where somebody asks for them."""
@@ -95,13 +106,6 @@ class CubeTask(NamedTuple):
         return short, finished
 
 
-def _reach(question: Question, per_stop: float, seconds: float) -> int:
-    fits = 0
-    while fits < question.budget and count_stops(question, fits + 1) * per_stop <= seconds:
-        fits += 1
-    return fits
-
-
 def make_walk(question: Question) -> Walk:
     """The compiled form of a question."""
     problem, predictor = question.problem, question.predictor
@@ -144,12 +148,15 @@ def count_stops(question: Question, budget: int) -> float:
     return min(2.0 ** min(free, 1000), a.count_sets(budget))
 
 
-def seconds_per_stop(task: Walk) -> float:
-    """Measured on as many labellings of a typical size as a moment allows (compiled first)."""
+def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
+    """Measured on as many labellings of the most frequent size as a moment allows (compiled first)."""
     nu = int(task.affordable.size)
     if nu == 0:
         return 0.0
-    size = min(nu, max(1, int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget)) // 2))
+    largest = int(np.searchsorted(np.cumsum(np.sort(task.costs[task.affordable])), task.budget, side="right"))
+    size = min(max(1, largest), (nu + 1) // 2)
+    if task.y.size > MANY_LABELS:
+        size = min(size, _FEW_FLIPS)
     most = np.full(task.total + 1, -1, dtype=np.int64)
     generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most)
     # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
@@ -164,7 +171,7 @@ def seconds_per_stop(task: Walk) -> float:
         found, finished = chunk.walk(generous, walker, flag)
         return chunk.stops if finished else int(found.counters[SOLVED])
 
-    return seconds_per_step(walk)
+    return seconds_per_step(walk, moment)
 
 
 def choose_chunks(question: Question, task: Walk, control: Control) -> tuple[Walk, Iterator[Chunk]]:

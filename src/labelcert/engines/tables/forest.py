@@ -38,9 +38,6 @@ CHUNK_STOPS = 2048
 SLOT_BYTES = 8 + 8 + 8 + 8 + 8 + 4
 """Memory of one slot beside its scores."""
 
-VERY_MANY_LABELS = 250
-"""With more labels, tableaus are shared whatever the kernel."""
-
 POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
@@ -94,12 +91,6 @@ class Filled(NamedTuple):
     first: int
     P: Float32
     tau: Float32
-
-
-def _shares_tableaus(problem: Problem) -> bool:
-    """Whether copying tableaus takes longer than what is lost without: error bounds that a singular kernel needs."""
-    definite = problem.min_eig >= 1e-4 * float(np.abs(problem.K_train).max())
-    return problem.m > (MANY_LABELS if definite else VERY_MANY_LABELS)
 
 
 class Forest:
@@ -159,7 +150,7 @@ class Forest:
             machine=scorer.machine if isinstance(scorer, HingeScorer) else no_machine(),
             scores=np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
-            shared=not predictor.linear and _shares_tableaus(predictor.problem),
+            shared=not predictor.linear and codes.size > MANY_LABELS,
             slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
