@@ -46,6 +46,24 @@ def dense(m: int, n: int, *, seed: int = 0) -> Arrays:
     return Arrays((K_train + K_train.T) / 2, labels, features[m:] @ features[:m].T / width, DENSE_C)
 
 
+def clouds(m: int, n: int, classes: int, *, seed: int = 0) -> Arrays:
+    """A Gaussian kernel on overlapping clouds of points in ten dimensions, one for each class.
+
+    Parameters
+    ----------
+    m, n : int
+        Numbers of labels and of test nodes.
+    classes : int
+    """
+    rng = np.random.default_rng([seed, m])
+    labels = np.concatenate([np.arange(m) % classes, rng.integers(0, classes, n)])
+    features = 1.2 * rng.normal(size=(classes, 10))[labels] + rng.normal(size=(m + n, 10))
+    squares = (features**2).sum(axis=1)
+    distances = squares[:, None] + squares[None, :m] - 2.0 * features @ features[:m].T
+    K = np.exp(-np.maximum(distances, 0.0) / 20.0)
+    return Arrays((K[:m] + K[:m].T) / 2, labels[:m], K[m:], 1.0)
+
+
 def citation_like(n: int, edges: int, *, seed: int = 0) -> Graph:
     """A random graph with sparse 0/1 features, about the shape of a citation network.
 

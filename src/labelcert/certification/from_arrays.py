@@ -151,6 +151,8 @@ def answer(
     control.start_clock()
     with control.running():
         planned = plan(engine, problem, control, predicted)
+        # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
+        control.reserve(planned.seconds_to_set_up)
         question = planned.question
         findings = Findings.nothing(question)
         ran: list[StageRecord] = []

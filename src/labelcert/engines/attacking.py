@@ -7,20 +7,23 @@ which trains on it with error bounds, and tries it on all nodes.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
-from labelcert.engines.base import Attacks, Question
-from labelcert.problem import NOTHING, Relabelling
+from labelcert.engines.base import Attacks, Question, within_reach
+from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import signs_of
 from labelcert.svm.pivoting import FREE
 
 TRIED = 6
-"""So many of the most promising changes are trained on in each step."""
+"""So many of the most promising changes are trained on in each step, where there is time to look for a better one than
+the first, which is nearly as good."""
 
 CACHE_BYTES = 3e8
 """Memory for trained models."""
@@ -32,25 +35,28 @@ class Trained(NamedTuple):
     Attributes
     ----------
     scores : (n,) array
-    moved : (m,) array
-        By how much a flip of each label moves its dual variable, if no other label makes up for it.
+    y, z : (m,) arrays
+        Labels, and what multiplies the test rows.
     free : (F,) array
-        Labels between 0 and their cap: they make up for it, so that their margins stay.
-    inverse : (F, F) array
-        Of their part of the kernel.
+        Labels between 0 and their cap: they make up for what others do, so that their margins stay.
     """
 
     scores: Float
-    moved: Float
+    y: Float
+    z: Float
     free: Int
-    inverse: Float
 
-    def effects(self, K_train: Float, rows: Float) -> Float:
+    def effects(self, problem: Problem, rows: Float) -> Float:
         """(k, m) by how much the scores of k test rows should change if one label is flipped."""
-        weights = rows[:, self.free] @ self.inverse
-        reach = rows - weights @ K_train[self.free]
-        reach[:, self.free] = weights / np.maximum(np.diag(self.inverse), 1e-300)
-        return np.asarray(-reach * self.moved)
+        Q, free = problem.K_train, self.free
+        # By how much a flip of each label moves its dual variable, if no other label makes up for it.
+        moved = self.z + problem.C * self.y * (self.y * (Q @ self.z) > -1.0)
+        block = Q[np.ix_(free, free)] + 1e-12 * float(np.trace(Q)) * np.eye(free.size)
+        inverse = np.linalg.inv(block) if free.size else block
+        weights = rows[:, free] @ inverse
+        reach = rows - weights @ Q[free]
+        reach[:, free] = weights / np.maximum(np.diag(inverse), 1e-300)
+        return np.asarray(-reach * moved)
 
 
 class Attacker:
@@ -74,6 +80,14 @@ class Attacker:
         self._models: OrderedDict[bytes, Trained] = OrderedDict()
         self._bytes = 0
 
+    @contextmanager
+    def until(self, end: float) -> Iterator[None]:
+        """Stop at some time (on the monotonic clock), too."""
+        over = self._over
+        self._over = lambda: over() or time.monotonic() > end
+        yield
+        self._over = over
+
     def attack_nodes(self, lower: Int) -> None:
         """Try to change every node whose radius is open, at the least cost."""
         radius = self._attacks.radius
@@ -82,13 +96,66 @@ class Attacker:
                 return
             if lower[t] >= radius[t]:  # an attack on another node has settled it
                 continue
-            found = self._grow(np.array([t]), min(self._question.budget, int(radius[t]) - 1))
-            if found is not None:
-                self._attacks.enter(self._shrunk(found, t))
+            self._attack_node(t, min(self._question.budget, int(radius[t]) - 1))
+
+    def attack_classes(self) -> None:
+        """An upper end for all nodes of a class, if only a bad one: twice as many labels in every step."""
+        a, budget = self._question.problem.adversary, self._question.budget
+        for c in np.unique(self._question.predicted).tolist():
+            nodes = np.flatnonzero((self._question.predicted == c) & (self._attacks.radius > budget))
+            if nodes.size == 0:
+                continue
+            gains = np.where(a.targets, self._foretold(NOTHING, nodes).mean(axis=0), np.inf) / a.costs[:, None]
+            change = NOTHING
+            for i in np.argsort(gains.min(axis=1), kind="stable").tolist():
+                longer = change.plus(i, int(gains[i].argmin()))
+                if self._over() or not np.isfinite(gains[i].min()) or not a.admits(longer, budget):
+                    continue
+                change = longer
+                if len(change).bit_count() == 1:
+                    self._attacks.enter(change)
+                if np.all(self._attacks.radius[nodes] <= budget):
+                    break
+            self._attacks.enter(change)
 
     def attack_all(self) -> None:
         """Try to change as many nodes as possible, within every budget."""
         self._grow(np.arange(self._question.nodes.size), self._question.budget)
+
+    def improve(self, lower: Int, rounds: float) -> None:
+        """Try to do better, in so many rounds: without a part of each attack, and on a part of the nodes.
+
+        Parameters
+        ----------
+        lower : (n,) array
+            Lower ends of radii: what they settle is left alone.
+        rounds : float
+            Infinite: until the time is over, or nothing is left to do.
+        """
+        rng = np.random.default_rng(0)
+        budget = self._question.budget
+        while rounds > 0 and not self._over():
+            rounds -= 1
+            attacks = self._attacks
+            todo = np.flatnonzero((lower < attacks.radius) & (attacks.radius <= budget))
+            for t in rng.permutation(todo).tolist():
+                change = attacks.radius_changes[t]
+                if self._over() or change is None or len(change) < 2:
+                    continue
+                dropped = rng.choice(change.positions, rng.integers(1, len(change)), replace=False)
+                rest = Relabelling.of({p: k for p, k in change.moves.items() if p not in dropped})
+                self._attack_node(t, int(attacks.radius[t]) - 1, rest, TRIED)
+            reachable = np.flatnonzero(lower <= budget)
+            if np.all(attacks.curve >= within_reach(lower, budget)):
+                if todo.size == 0:
+                    return
+            else:
+                self._grow(rng.permutation(reachable)[: rng.integers(1, reachable.size + 1)], budget)
+
+    def _attack_node(self, t: int, budget: int, start: Relabelling = NOTHING, tried: int = 1) -> None:
+        found = self._grow(np.array([t]), budget, start, tried)
+        if found is not None:
+            self._attacks.enter(self._shrunk(found, t))
 
     def margins(self, change: Relabelling) -> Float:
         """(n,) score of the predicted class minus the highest other one, in float64."""
@@ -99,26 +166,26 @@ class Attacker:
 
     # -- one attack --------------------------------------------------------------------------------------------------
 
-    def _grow(self, nodes: Int, budget: int) -> Relabelling | None:
-        """Change by change; for one node until it changes, for several until the budget is spent."""
+    def _grow(self, nodes: Int, budget: int, change: Relabelling = NOTHING, tried: int = TRIED) -> Relabelling | None:
+        """Change by change, until all of some nodes change."""
         a = self._question.problem.adversary
-        change = NOTHING
         while not self._over():
             may = a.affordable(budget - a.cost(change), change.positions)
-            options = self._promising(change, nodes, may)
+            options = self._promising(change, nodes, may)[:tried]
             if not options:
                 return None
-            before = self._distance(self.margins(change)[nodes])
-            i, k = min(
-                options,
-                key=lambda option: (
-                    (self._distance(self.margins(change.plus(*option))[nodes]) - before) / float(a.costs[option[0]])
-                ),
-            )
+            (i, k), before = options[0], self._distance(self.margins(change)[nodes])
+            if len(options) > 1:
+                i, k = min(
+                    options,
+                    key=lambda option: (
+                        (self._distance(self.margins(change.plus(*option))[nodes]) - before) / float(a.costs[option[0]])
+                    ),
+                )
             change = change.plus(i, k)
             if nodes.size > 1:
                 self._attacks.enter(change)
-            elif self.margins(change)[nodes[0]] < 0.0:
+            if np.all(self.margins(change)[nodes] < 0.0):
                 return change
         return None
 
@@ -145,7 +212,7 @@ class Attacker:
         problem, a = self._question.problem, self._question.problem.adversary
         models = self._models_of(change)
         rows = self._rows[nodes]
-        effects = np.stack([sign * model.effects(problem.K_train, rows)[:, a.labels] for model, sign in models])
+        effects = np.stack([sign * model.effects(problem, rows)[:, a.labels] for model, sign in models])
         own, rival = (which[nodes] for which in self._classes(self._scores(change)))
         columns = np.arange(nodes.size)
         by_own, by_rival = effects[own, columns], effects[rival, columns]
@@ -196,11 +263,6 @@ class Attacker:
         return self._models[key]
 
     def _train(self, y: Float) -> Trained:
-        problem = self._question.problem
         training = self._question.predictor.scorer.train(y, sharp=False)
-        Q, z = problem.K_train, training.z
         assert training.state is not None
-        free = np.flatnonzero(training.state == FREE)
-        safe = 1e-12 * float(np.trace(Q)) * np.eye(free.size)
-        inverse = np.asarray(np.linalg.inv(Q[np.ix_(free, free)] + safe) if free.size else safe, dtype=np.float64)
-        return Trained(self._rows @ z, z + problem.C * y * (y * (Q @ z) > -1.0), free, inverse)
+        return Trained(self._rows @ training.z, y, training.z, np.flatnonzero(training.state == FREE))

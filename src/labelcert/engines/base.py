@@ -232,6 +232,7 @@ class Attacks:
         self.radius, self.radius_changes = known.radius_upper.copy(), list(known.radius_changes)
         self.curve = known.curve_lower[: question.budget + 1].copy()
         self.curve_changes = list(known.curve_changes[: question.budget + 1])
+        self._entered: dict[Relabelling, tuple[int, bool]] = {}
 
     def enter(self, change: Relabelling) -> tuple[int, bool]:
         """Retrain on a relabelling and improve all that it can.
@@ -241,12 +242,15 @@ class Attacks:
         int, bool
             How many nodes it provably changes, and whether that is decided for all of them.
         """
+        if change in self._entered:
+            return self._entered[change]
         changed, unchanged = self._question.changed(change)
         cost = self._question.problem.adversary.cost(change)
         for t in np.flatnonzero(changed & (cost < self.radius)).tolist():
             self.radius[t], self.radius_changes[t] = cost, change
         self.count(change, int(changed.sum()))
-        return int(changed.sum()), bool((changed | unchanged).all())
+        self._entered[change] = found = int(changed.sum()), bool((changed | unchanged).all())
+        return found
 
     def count(self, change: Relabelling, count: int) -> None:
         """Take note of how many nodes a relabelling provably changes."""

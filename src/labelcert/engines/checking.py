@@ -45,7 +45,8 @@ def check(question: Question, findings: Findings) -> Checked:
     upper, changes = findings.radius_upper.copy(), list(findings.radius_changes)
     becomes = np.full(upper.size, -1, dtype=np.int64)
     most = np.zeros(findings.curve_lower.size, dtype=np.int64)
-    for change, members in _by_change(changes).items():
+    # By size, since a training starts from one nearby.
+    for change, members in sorted(_by_change(changes).items(), key=lambda item: len(item[0])):
         if not a.admits(change, a.never):  # each node's budget is compared below
             continue
         nodes = np.array(members)[upper[members] >= a.cost(change)]
@@ -62,7 +63,7 @@ def check(question: Question, findings: Findings) -> Checked:
     curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
     changed: dict[Relabelling, Bool] = {}
     cheapest = upper.copy()
-    for change in dict.fromkeys(curve_changes):
+    for change in sorted(set(curve_changes), key=len):
         if a.admits(change, a.never):  # each budget is compared below
             changed[change] = checker.changed(change)[0] & agreed
             cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))

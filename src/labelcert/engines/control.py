@@ -104,6 +104,11 @@ class Control:
         if self.time_limit is not None:
             self.deadline = time.monotonic() + self.time_limit
 
+    def reserve(self, seconds: float) -> None:
+        """Keep some of the time that is left, at most half of it, for what comes after the search."""
+        if self.deadline is not None:
+            self.deadline -= min(seconds, 0.5 * max(0.0, self.deadline - time.monotonic()))
+
     def limit(self, seconds: float) -> None:
         """A time limit that nobody gave."""
         self.time_limit = seconds

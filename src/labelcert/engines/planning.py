@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from labelcert.arrays import Int
@@ -44,12 +45,15 @@ class Plan:
     ----------
     stages : tuple of Stage
     question : Question
+    seconds_to_set_up : float
+        How long it took to set up the predictor.
     budget_note : str
         Why the question is about fewer budgets than were asked for; empty where it is about all.
     """
 
     stages: tuple[Stage, ...]
     question: Question
+    seconds_to_set_up: float
     budget_note: str = ""
 
     @property
@@ -88,23 +92,25 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
             if name != AUTO:
                 raise InvalidInput(f"engine={name!r} does not apply: {refusal}")
             continue
+        began = time.monotonic()
         predictor = engine.predictor(problem)
+        took = time.monotonic() - began
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)
         question = Question.ask(predictor)
         work = engine.estimate(question, control)
         if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
-            return _in_usual_time(engine, question, control)
+            return _in_usual_time(engine, question, control, took)
         if work.advice is None:
             stages = _stages(engine, question, control, work) if name == AUTO else (Stage(engine, problem.max_flips),)
-            return Plan(stages, question)
+            return Plan(stages, question, took)
         too_large.append(
             f"engine={engine.name!r} would take about {duration(work.seconds)} ({work.reason}); {work.advice}"
         )
     raise WorkTooLarge("the work is too large: " + "; ".join(too_large))
 
 
-def _in_usual_time(engine: Engine, question: Question, control: Control) -> Plan:
+def _in_usual_time(engine: Engine, question: Question, control: Control, took: float) -> Plan:
     """The largest budget that takes about half a minute; the smallest one takes no longer either, with intervals."""
     problem = question.problem
     fits = engine.reach(question, control, USUAL_SECONDS)
@@ -117,7 +123,7 @@ def _in_usual_time(engine: Engine, question: Question, control: Control) -> Plan
     )
     if fits < 1:
         control.limit(USUAL_SECONDS)
-    return Plan(_stages(engine, chosen, control, engine.estimate(chosen, control)), chosen, note)
+    return Plan(_stages(engine, chosen, control, engine.estimate(chosen, control)), chosen, took, note)
 
 
 def _up_to(question: Question, budget: int) -> Question:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import threading
+import time
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,15 +29,20 @@ from labelcert.svm.pivoting import (
     copy_of,
     new_scratch,
     overwrite,
-    relabel,
+    relabel_all,
     settle,
 )
+from labelcert.svm.walking import MANY_LABELS, solve_descendant
 
 UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
 
 FEW_FLIPS = 16
-"""A training that differs from a clean one, or from the last, by at most so many labels starts from it."""
+"""A training that differs from a clean one, or from the last, by at most so many labels (or an eighth of them) starts
+from it."""
+
+PATIENCE_SECONDS = 5.0
+"""When rational arithmetic has taken so long, a warning says what could be done about it."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
@@ -55,12 +62,15 @@ class Training:
         Bound on the error of every score; 0 means that all of them are exact.
     state : (m,) array or None
         States of the labels that float64 found: where the exact solution starts.
+    sharp : bool
+        Whether the error bound is the best that float64 has to offer.
     """
 
     y: Float
     z: Float
     tau: float
     state: Signs | None = None
+    sharp: bool = True
 
 
 class Scorer(ABC):
@@ -120,6 +130,8 @@ class Scorer(ABC):
         if training.tau == 0.0:
             return out
         doubtful = np.flatnonzero(~(np.abs(p) > training.tau))
+        if doubtful.size and not training.sharp:
+            return self.signs(self.train(training.y), nodes)
         if doubtful.size:
             out[doubtful] = self.exact_signs(training, doubtful if nodes is None else nodes[doubtful])
         return out
@@ -174,6 +186,7 @@ class HingeScorer(Scorer):
         )
         self._threads = threading.local()
         self._exact: ExactSVM | None = None
+        self._exact_seconds, self._complained = 0.0, False
         self._trained: list[tuple[Float, Scratch]] = []
 
     @property
@@ -185,32 +198,54 @@ class HingeScorer(Scorer):
 
     def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Retrain in float64."""
-        s = self._scratch
         y = y.copy()  # always writable: compiled code knows read-only arrays as another type
+        if not sharp and y.size > MANY_LABELS:
+            found = self._descendant(y)
+            if found is not None:
+                return found
+        s = self._scratch
         self._start(s, y)
         settle(self.machine, s, y)
         tau, _ = bound(self.machine, s, y, sharp)
         self._threads.last = y
         if len(self._trained) < self.problem.n_classes:
             self._trained.append((y.copy(), copy_of(s)))
-        return Training(y, s.z.copy(), tau, s.state.copy())
+        return Training(y, s.z.copy(), tau, s.state.copy(), sharp)
+
+    def _nearest(self, y: Float) -> tuple[Float, Scratch] | None:
+        """The last training that left a tableau, or one of the first, the clean ones, if few labels differ."""
+        last = getattr(self._threads, "last", None)
+        starts = [*([] if last is None else [(last, self._scratch)]), *self._trained]
+        near = [(int(np.count_nonzero(y != before)), k) for k, (before, _) in enumerate(starts)]
+        flips, k = min(near, default=(y.size, 0))
+        return (
+            starts[k] if flips <= max(FEW_FLIPS, y.size // 8) and starts and starts[k][1].v[FLAGS, 0] == 0.0 else None
+        )
+
+    def _descendant(self, y: Float) -> Training | None:
+        """Solve from a tableau that is there, without changing it; None where that does not work."""
+        near = self._nearest(y)
+        if near is None:
+            return None
+        if not hasattr(self._threads, "own"):
+            self._threads.own = new_scratch(self.problem.m)
+        own, here = self._threads.own, near[0].copy()
+        tau, _ = solve_descendant(self.machine, near[1], own, here, np.flatnonzero(here != y))
+        if not tau < np.inf:
+            return None
+        return Training(y, own.z.copy(), tau, own.state.copy(), sharp=False)
 
     def _start(self, s: Scratch, y: Float) -> None:
-        """Start from the last training or one of the first, the clean ones, if few labels differ; else from nothing."""
-        last = getattr(self._threads, "last", None)
+        """Start from a training nearby, or from nothing."""
+        near = self._nearest(y)
         self._threads.last = None  # should this be interrupted
-        starts = [*([] if last is None else [(last, s)]), *self._trained]
-        near = [(int(np.count_nonzero(y != before)), k) for k, (before, _) in enumerate(starts)]
-        flips, k = min(near, default=(FEW_FLIPS + 1, 0))
-        if flips > FEW_FLIPS or starts[k][1].v[FLAGS, 0] != 0.0:
+        if near is None:
             s.chill()
             return
-        before, solved = starts[k]
+        before, solved = near
         if solved is not s:
             overwrite(s, solved)
-        here = before.copy()
-        for i in np.flatnonzero(before != y).tolist():
-            relabel(self.machine, s, here, i)
+        relabel_all(self.machine, s, before.copy(), np.flatnonzero(before != y))
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Retrain in rational arithmetic, from the states that float64 found."""
@@ -224,7 +259,20 @@ class HingeScorer(Scorer):
         if self._exact is None:
             self._exact = ExactSVM(self.problem.K_train, self.problem.C)
         assert training.state is not None
-        return self._exact.solution(training.y, training.state, training.z)
+        began = time.perf_counter()
+        found = self._exact.solution(training.y, training.state, training.z)
+        self._exact_seconds += time.perf_counter() - began
+        if self._exact_seconds > PATIENCE_SECONDS and not self._complained:
+            self._complained = True
+            warnings.warn(
+                f"rational arithmetic has taken {self._exact_seconds:.0f} seconds so far, since float64 cannot decide "
+                "many labellings of this kernel. Answers stay exact, but take long. Usually, some feature columns have "
+                "a much larger scale than others, so that the kernel is nearly singular. Standardise the features "
+                "(scikit-learn: StandardScaler), or add a small constant to the diagonal of K_train",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
 
 
 class LinearScorer(Scorer):

@@ -36,14 +36,14 @@ class Sign(Predictor):
 
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """The sign is the other one, or the score is zero."""
-        signs: Signs = self.scorer.signs(self.scorer.train(signs_of(codes, 1)), nodes)
+        signs: Signs = self.scorer.signs(self.scorer.train(signs_of(codes, 1), sharp=False), nodes)
         side = signs * self._sides(nodes)
         decided = np.abs(signs) <= 1
         return decided & (side <= 0), decided & (side > 0)
 
     def margins(self, codes: Int, nodes: Index) -> Float:
         """The signed score."""
-        return self.scorer.scores(self.scorer.train(signs_of(codes, 1)), nodes) * self._sides(nodes)
+        return self.scorer.scores(self.scorer.train(signs_of(codes, 1), sharp=False), nodes) * self._sides(nodes)
 
     def becomes(self, codes: Int, node: int) -> int:
         """The other class."""

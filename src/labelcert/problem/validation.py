@@ -236,10 +236,10 @@ def settle_kernel(K: Float, K_test: Float, anywhere: Callable[[], bool]) -> tupl
 
 
 def _floors(m: int) -> tuple[float, ...]:
-    """Smallest eigenvalues to try, as shares of the largest entry: fewer where each factorisation takes a second."""
+    """Smallest eigenvalues to try, as shares of the largest entry: one where a factorisation takes a second."""
     if m <= EXACT_PSD_LIMIT:
         return ()
-    return (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9) if m <= 2000 else (1e-3, 1e-9)
+    return (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9) if m <= 2000 else (1e-9,)
 
 
 def _check_range(K_test: Float, eigenvalues: Float, vectors: Float) -> None:

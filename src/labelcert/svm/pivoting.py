@@ -95,7 +95,8 @@ class Scratch(NamedTuple):
     rows : (L, m) array
     marks : (L + 2,) array
         Pivots that are noted instead of carried out: their labels in ``marks``, and the tableau's row of each at that
-        time. The last two entries: how many there are, and whether pivots are noted at all.
+        time. The last two entries: how many there are, and whether pivots are noted at all (``AT_ONCE``, ``SHARED`` or
+        ``DELAYED``).
     """
 
     T: Float
@@ -143,8 +144,15 @@ def new_scratch(m: int) -> Scratch:
     return scratch
 
 
-MOST_NOTED = 48
+MOST_NOTED = 128
 """So many pivots are noted at the most before a solve starts over with a tableau of its own."""
+
+AT_ONCE, SHARED, DELAYED = range(3)
+"""Pivots change the tableau; or it is another's and must not change; or pivots are carried out many at a time, which
+moves less memory."""
+
+DELAYED_FROM = 100
+"""With so many labels, pivots are delayed."""
 
 REORDER = {"reassoc", "contract"}
 """Sums may be reordered and fused: every error bound here holds for any order, and fusing only helps."""
@@ -256,17 +264,31 @@ def image(s: Any, x: Float, out: Float) -> None:
         out[s.marks[p]] = s.v[ROW, p]
 
 
+@compiled()
+def carry_out(s: Any) -> None:
+    """Carry out the pivots that are noted."""
+    m = s.T.shape[0]
+    if s.marks[-2] > 0:
+        for r in range(m):
+            row_of(s, r, s.v[ROW])
+            for j in range(m):
+                s.T[r, j] = s.v[ROW, j]
+    s.marks[-2] = 0
+
+
 @njit(inline="always")
 def _exchange(s: Any, k: int, smallest: float) -> bool:
     """Pivot on label ``k``, or note it; False where its diagonal entry is too small, or there is no room."""
-    if s.marks[-1] == 0:
+    if s.marks[-1] == AT_ONCE:
         if not s.T[k, k] > smallest:
             return False
         _pivot(s.T, k, s.v[ROW])
         return True
+    if s.marks[-2] == s.rows.shape[0]:
+        if s.marks[-1] == SHARED:
+            return False
+        carry_out(s)
     p = s.marks[-2]
-    if p == s.rows.shape[0]:
-        return False
     row_of(s, k, s.rows[p])
     if not s.rows[p, k] > smallest:
         return False
@@ -421,6 +443,16 @@ def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
 
 
 @compiled()
+def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
+    """Several labels, one after the other."""
+    s.marks[-1] = DELAYED if y.shape[0] >= DELAYED_FROM else AT_ONCE
+    for i in flips:
+        relabel(machine, s, y, i)
+    carry_out(s)
+    s.marks[-1] = AT_ONCE
+
+
+@compiled()
 def _grow(machine: Any, s: Any, y: Float) -> bool:
     """The optimum from nothing: one label after the other joins. Returns whether all went well.
 
@@ -435,8 +467,12 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
         s.v[G, i] = 0.0
         _assign(s, i, ABSENT, machine.C)
     fine = True
+    s.marks[-2] = 0
+    s.marks[-1] = DELAYED if m >= DELAYED_FROM else AT_ONCE
     for i in range(m):
         fine = fine and _insert(machine, s, y, i)
+    carry_out(s)
+    s.marks[-1] = AT_ONCE
     if not fine:
         for i in range(m):
             if s.state[i] > CAP:

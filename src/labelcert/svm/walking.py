@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from labelcert.arrays import Float
+from labelcert.arrays import Float, Int
 from labelcert.compiling import compiled
 from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import FLAGS, FREE, REORDER, G, Scratch, X, Z, relabel
+from labelcert.svm.pivoting import AT_ONCE, FLAGS, FREE, REORDER, SHARED, G, Scratch, X, Z, relabel
 
 MANY_LABELS = 60
 """With more labels, a set is solved from its parent's tableau without copying it (:func:`solve_child`)."""
@@ -37,21 +37,43 @@ def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[
     number of labels, but for one product with the kernel. The bound is infinite where that does not work. The solution
     is in ``own``, the labels in ``y``.
     """
-    for j in range(y.shape[0]):
+    s = _shared(parent, own)
+    relabel(machine, s, y, i)
+    return _solved(machine, s, y)
+
+
+@compiled()
+def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
+    """The same with several flips, as long as there is room for their pivots."""
+    s = _shared(parent, own)
+    for i in flips:
+        if s.v[FLAGS, 0] == 0.0:
+            relabel(machine, s, y, i)
+    return _solved(machine, s, y)
+
+
+@njit(inline="always")
+def _shared(parent: Any, own: Any) -> Any:
+    """A copy of all that is solved but for the tableau, into which pivots are noted."""
+    for j in range(parent.state.shape[0]):
         own.state[j] = parent.state[j]
         for row in range(parent.v.shape[0]):
             own.v[row, j] = parent.v[row, j]
     own.marks[-2] = 0
-    own.marks[-1] = 1
-    s = Scratch(parent.T, own.state, own.change, own.v, own.rows, own.marks)
-    relabel(machine, s, y, i)
+    own.marks[-1] = SHARED
+    return Scratch(parent.T, own.state, own.change, own.v, own.rows, own.marks)
+
+
+@njit(inline="always")
+def _solved(machine: Any, s: Any, y: Float) -> tuple[float, int]:
+    """The solution at the end of a path, its error bound and proof."""
     tau, proof = np.inf, 3
     if s.v[FLAGS, 0] == 0.0:
         for j in range(y.shape[0]):
             s.v[Z, j] = s.v[G, j] if s.state[j] == FREE else s.v[X, j]
         tau, proof = bound(machine, s, y, False)
-    own.marks[-1] = 0
-    own.marks[-2] = 0
+    s.marks[-1] = AT_ONCE
+    s.marks[-2] = 0
     return tau, proof
 
 

@@ -328,8 +328,8 @@ def subtree_of_the_curve_skipped(patch: pytest.MonkeyPatch) -> None:
 def no_nodes_alive(patch: pytest.MonkeyPatch) -> None:
     examined = branching.FlipCounting.examined
 
-    def fewer(self: branching.FlipCounting, here: branching.Flips) -> tuple[branching.Flips, Any, Any]:
-        found, promise, excluded = examined(self, here)
+    def fewer(self: branching.FlipCounting, here: branching.Flips, over: Any) -> tuple[branching.Flips, Any, Any]:
+        found, promise, excluded = examined(self, here, over)
         return found._replace(nodes=found.nodes[1:]), promise, excluded
 
     patch.setattr(branching.FlipCounting, "examined", fewer)

@@ -32,12 +32,12 @@ from labelcert.engines.cube.recording import (
     record,
 )
 from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
+from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
 from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch, solve_child
 
 
 class Walker(NamedTuple):
-    """Everything that one worker writes to during a walk."""
+    """Everything that one worker writes to during a walk; ``clean`` is the training that all walks start from."""
 
     svm: Scratch
     y: Float
@@ -46,6 +46,7 @@ class Walker(NamedTuple):
     group_used: Int
     cost: Int
     parent: Scratch
+    clean: Scratch
     batch: Batch
 
 
@@ -62,6 +63,7 @@ def new_walker(task: Walk) -> Walker:
         group_used=np.zeros(task.group_caps.size, dtype=np.int64),
         cost=np.zeros(1, dtype=np.int64),
         parent=new_scratch(svm_size),
+        clean=new_scratch(svm_size),
         batch=new_batch(task),
     )
 
@@ -99,10 +101,6 @@ def _reset(task: Any, w: Any) -> None:
     for g in range(w.group_used.shape[0]):
         w.group_used[g] = 0
     w.cost[0] = 0
-    if not task.linear:
-        w.svm.v[FLAGS, 0] = COLD_TABLEAU
-        for i in range(m):
-            w.svm.state[i] = CAP
 
 
 @njit(inline="always")
@@ -295,7 +293,9 @@ def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, sto
     """
     _reset(task, w)
     if not task.linear:
-        _train(task, w, found)
+        if w.clean.v[FLAGS, 0] != 0.0:
+            settle(task.machine, w.clean, w.y)  # once for all chunks, hence not counted
+        copy_scratch(w.clean, w.svm)
     w.batch.size[0] = 0
     cube = low >= 0
     finished = _walk_cube(task, w, found, prefix, low, stop) if cube else _walk_level(task, w, found, parents, stop)

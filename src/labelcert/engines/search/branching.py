@@ -8,6 +8,7 @@ is enumerated with retraining. So no verdict rests on a solver.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -220,7 +221,7 @@ class Counting(ABC, Generic[Subtree]):
             part = self.part(here)
             if part is None:
                 continue
-            here, promise, excluded = self.examined(here)
+            here, promise, excluded = self.examined(here, control.over)
             tree.steps.append(excluded)
             if self.alive(here).size <= best:
                 continue
@@ -250,8 +251,11 @@ class Counting(ABC, Generic[Subtree]):
         """The attacks of a subtree, as a problem; None where there are none."""
 
     @abstractmethod
-    def examined(self, here: Subtree) -> tuple[Subtree, Float, Excluded]:
-        """The subtree after the relaxation has excluded what it can, how promising each label is, and the proof."""
+    def examined(self, here: Subtree, over: Callable[[], bool]) -> tuple[Subtree, Float, Excluded]:
+        """The subtree after the relaxation has excluded what it can, how promising each label is, and the proof.
+
+        Nodes that it does not come to before the time is ``over`` are not excluded.
+        """
 
     @abstractmethod
     def halves(self, here: Subtree, i: int) -> dict[int, Subtree]:
@@ -305,15 +309,18 @@ class FlipCounting(Counting[Flips]):
         """From the sides that are possible."""
         return Part.within(self._question.problem, here.ranges)
 
-    def examined(self, here: Flips) -> tuple[Flips, Float, Excluded]:
+    def examined(self, here: Flips, over: Callable[[], bool]) -> tuple[Flips, Float, Excluded]:
         """Bounds on the scores of all nodes; a label promises what its flip takes off them."""
         problem = self._question.problem
         program, bounds = Relaxation(problem, here.ranges), Bounds(problem, here.ranges)
         nothing = np.zeros(problem.m)
-        mu = Multipliers.join([program.suggest(self._rows[:, t], nothing) for t in here.nodes])
-        left = ~(bounds.evaluate(mu) > 0.0)
-        gains = np.maximum(0.0, bounds.least(mu, KEPT) - bounds.least(mu, FLIPPED))[:, left].sum(axis=1)
-        gone = mu.recorded(~left).beta
+        mu = program.suggest(self._rows[:, here.nodes[0]], nothing)
+        more = (program.suggest(self._rows[:, t], nothing) for t in here.nodes[1:])
+        mu = Multipliers.join([mu, *itertools.takewhile(lambda _: not over(), more)])
+        left = np.ones(here.nodes.size, dtype=bool)
+        left[: mu.label.size] = alive = ~(bounds.evaluate(mu) > 0.0)
+        gains = np.maximum(0.0, bounds.least(mu, KEPT) - bounds.least(mu, FLIPPED))[:, alive].sum(axis=1)
+        gone = mu.recorded(~alive).beta
         excluded = Excluded(
             nodes=self._question.nodes[here.nodes[~left]].astype(np.int32),
             rivals=1 - self._question.predicted[here.nodes[~left]].astype(np.int32),

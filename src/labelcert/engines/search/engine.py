@@ -85,10 +85,12 @@ class Search:
 
     def _radii(self, searching: Searching, formulation: Formulation, pool: ThreadPoolExecutor) -> None:
         searching.attack()
-        searching.sweep(formulation.step, pool)
+        if searching.proves:
+            searching.sweep(formulation.step, pool)
 
     def _curve(self, searching: Searching, formulation: Formulation) -> None:
-        searching.sweep_curve(lambda b, nodes: formulation.most_changed(b, nodes, int(searching.attacks.curve[b])))
+        if searching.proves:
+            searching.sweep_curve(lambda b, nodes: formulation.most_changed(b, nodes, int(searching.attacks.curve[b])))
 
 
 class PaperProgram(Search):

@@ -188,7 +188,7 @@ class MoveCounting(Counting[Moves]):
         moved = {int(k): Moves(here.made.plus(i, int(k)), kept, here.rivals) for k in np.flatnonzero(here.targets[i])}
         return {KEEPS: here._replace(targets=kept), **moved}
 
-    def examined(self, here: Moves) -> tuple[Moves, Float, Excluded]:
+    def examined(self, here: Moves, over: Callable[[], bool]) -> tuple[Moves, Float, Excluded]:
         """Bounds on the margins of all nodes and rivals; a label promises a small margin with one of its moves."""
         question = self._question
         problem, a = question.problem, question.problem.adversary
@@ -202,6 +202,8 @@ class MoveCounting(Counting[Moves]):
         source = problem.codes[a.labels]
         gone: list[tuple[int, int, PairStep]] = []
         for t in np.flatnonzero(alive.any(axis=1)).tolist():
+            if over():
+                break
             own, row = int(question.predicted[t]), self._rows[t]
             mine = programs[own].suggest(row, nothing)
             for r in np.flatnonzero(alive[t]).tolist():

@@ -23,6 +23,16 @@ from labelcert.problem import NOTHING, Relabelling
 SHARE_FOR_ATTACKS = 0.3
 """Part of the time that is left for attacks, before the search for proofs starts."""
 
+LARGEST_PROGRAM = 300
+"""With more labels and a time limit, there is no search for proofs: one linear program takes seconds, and its bounds
+prove little."""
+
+SHARE_WITHOUT_PROOFS = 0.6
+"""Part of the time for attacks then; the rest is for checking them."""
+
+FEW_NODES = 100
+"""With more nodes, there may be no time for each of them."""
+
 
 class Searching:
     """One run.
@@ -51,17 +61,33 @@ class Searching:
         self.proofs = Proofs(row_exponents=exponents)
         self.has_claims = False
 
+    @property
+    def proves(self) -> bool:
+        """Whether proofs are searched for, or attacks alone."""
+        return self.control.deadline is None or self.question.problem.m <= LARGEST_PROGRAM
+
     # -- single nodes ------------------------------------------------------------------------------------------------
 
     def attack(self) -> None:
         """Attacks on every open node and on all at once: upper ends that cost little."""
         began, control = time.monotonic(), self.control
         left = np.inf if control.deadline is None else control.deadline - began
-        share = began + SHARE_FOR_ATTACKS * left
-        attacker = Attacker(self.question, self.attacks, lambda: control.over() or time.monotonic() > share)
-        attacker.attack_nodes(self.lower)
-        if control.collective:
-            attacker.attack_all()
+        proofs_too = self.proves
+        end = began + (SHARE_FOR_ATTACKS if proofs_too else SHARE_WITHOUT_PROOFS) * left
+        attacker = Attacker(self.question, self.attacks, control.over)
+        control.note("attacks on single nodes")
+        many = self.question.nodes.size > FEW_NODES
+        if many:
+            attacker.attack_classes()
+        with attacker.until(began + 0.75 * (end - began)):
+            attacker.attack_nodes(self.lower)
+        control.note("attacks on all nodes")
+        if not many:
+            attacker.attack_classes()
+        with attacker.until(end):
+            if control.collective:
+                attacker.attack_all()
+            attacker.improve(self.lower, 1 if proofs_too else np.inf)
 
     def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""

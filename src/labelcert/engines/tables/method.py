@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Float, Int
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, Work
+from labelcert.certificate import Stop
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii
-from labelcert.engines.tables.forest import SLOT_BYTES
 from labelcert.engines.tables.levels import PAIR_SECONDS, Sweep
 from labelcert.engines.tables.sizes import (
     Sizes,
     curve_reach,
     last_fitting,
+    memory_nodes,
     memory_slots,
     new_forest,
     seconds_per_training,
@@ -33,19 +35,19 @@ class TableMethod:
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count sets and pairs, time a few trainings, multiply; the effort on the curve is limited."""
-        slots = memory_slots(question.nodes.size)
         per_stop = seconds_per_training(question)
         sizes = Sizes.of(question)
-        seconds = _seconds(sizes, per_stop, control)
-        fits = (sizes.sets <= slots) & (seconds <= WORK_LIMIT_SECONDS)
+        seconds = _seconds(question, sizes, per_stop, control)
+        fits = seconds <= WORK_LIMIT_SECONDS
         reason = (
             f"{sizes.sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers, "
             f"{sizes.pairs[-1]:,.3g} comparisons"
         )
+        rounds = _rounds(question, sizes)[-1]
+        if rounds > 1:
+            reason += f", for {rounds:,.0f} blocks of test nodes, since tables of all would not fit into memory"
         if fits[-1] or control.time_limit is not None:
             return Work(reason, float(seconds[-1]))
-        if sizes.sets[-1] > slots:
-            reason += f", in {sizes.sets[-1] * (6 * question.nodes.size + SLOT_BYTES) / 2**30:,.3g} GiB of memory"
         advice = (
             f"max_flips={last_fitting(fits)} would fit, or time_limit=SECONDS gives what can be proved in that time "
             "(intervals where it is not exact); engine='relaxed' needs less, as do fewer test nodes and trusted labels "
@@ -54,16 +56,27 @@ class TableMethod:
         return Work(reason, float(seconds[-1]), advice)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds, and into memory."""
-        sizes = Sizes.of(question)
-        needed = _seconds(sizes, seconds_per_training(question), control)
-        return last_fitting((sizes.sets <= memory_slots(question.nodes.size)) & (needed <= seconds))
+        """The largest budget that fits into so many seconds."""
+        return last_fitting(_seconds(question, Sizes.of(question), seconds_per_training(question), control) <= seconds)
 
     def run(self, question: Question, control: Control) -> Findings:
+        """All nodes at once, or as many at a time as tables in memory allow."""
+        blocks = np.array_split(np.arange(question.nodes.size), _blocks(question, control))
+        if len(blocks) == 1:
+            return self._run(question, control)
+        found = []
+        for k, block in enumerate(blocks):
+            control.note(f"block {k + 1} of {len(blocks)} of the test nodes")
+            own = control.part(1 / (len(blocks) - k))
+            found.append(self._run(replace(question, nodes=question.nodes[block]), own))
+            if control.stop is Stop.FINISHED:
+                control.stop = own.stop
+        return _joined(question, found)
+
+    def _run(self, question: Question, control: Control) -> Findings:
         """Level by level."""
         started = time.perf_counter()
-        slots = memory_slots(question.nodes.size)
-        forest = new_forest(question, slots, useful_depth(question, control))
+        forest = new_forest(question, memory_slots(question.nodes.size), useful_depth(question, control))
         sweep = Sweep(question, forest, seconds_per_training(question))
         if question.nodes.size:
             sweep.run(control, curve_to=curve_reach(Sizes.of(question), control, np.inf))
@@ -73,9 +86,54 @@ class TableMethod:
         return sweep.findings(time.perf_counter() - started)
 
 
-def _seconds(sizes: Sizes, per_stop: float, control: Control) -> Float:
+def _rounds(question: Question, sizes: Sizes) -> Float:
+    """(B + 1,) how many blocks of test nodes each budget takes: all of the training is done for each of them."""
+    n = question.nodes.size
+    per_block = np.array([memory_nodes(sets) for sets in sizes.sets.tolist()])
+    return np.asarray(np.ceil(n / np.minimum(np.maximum(per_block, 1.0), max(n, 1))))
+
+
+def _blocks(question: Question, control: Control) -> int:
+    """Blocks of test nodes for the sets that are worth preparing."""
+    depth = useful_depth(question, control)
+    budget = question.budget if control.time_limit is None else min(question.budget, depth)
+    rounds = _rounds(question, Sizes.of(replace(question, problem=replace(question.problem, max_flips=budget))))[-1]
+    return int(rounds) if 1 < rounds < question.nodes.size else 1  # tables of one node are too large: as far as it goes
+
+
+def _joined(question: Question, found: list[Findings]) -> Findings:
+    """Findings about blocks of nodes as findings about all of them.
+
+    One attack changes no more nodes than the best ones on each block together; the attacks are tried on all nodes.
+    """
+    lower = np.concatenate([part.radius_lower for part in found])
+    known = replace(
+        Findings.nothing(question),
+        radius_lower=lower,
+        radius_upper=np.concatenate([part.radius_upper for part in found]),
+        radius_changes=[change for part in found for change in part.radius_changes],
+    )
+    attacks = Attacks(question, known)
+    for change in dict.fromkeys(change for part in found for change in part.curve_changes):
+        attacks.enter(change)
+    together = np.sum([part.curve_upper for part in found], axis=0)
+    statistics = {key: sum(part.statistics[key] for part in found) for key in found[0].statistics}
+    statistics["curve_walked_to"] = min(part.statistics["curve_walked_to"] for part in found)
+    return replace(
+        known,
+        radius_upper=attacks.radius,
+        radius_changes=attacks.radius_changes,
+        curve_lower=attacks.curve,
+        curve_upper=np.minimum(together, within_reach(lower, question.budget)),
+        curve_changes=attacks.curve_changes,
+        statistics=statistics,
+    )
+
+
+def _seconds(question: Question, sizes: Sizes, per_stop: float, control: Control) -> Float:
     """(B + 1,) estimated time for each budget."""
-    return (sizes.sets * per_stop + sizes.pairs * PAIR_SECONDS) / control.workers
+    trainings = sizes.sets * _rounds(question, sizes)
+    return np.asarray((trainings * per_stop + sizes.pairs * PAIR_SECONDS) / control.workers)
 
 
 def table_curve(

@@ -31,10 +31,18 @@ def memory_for_tables() -> float:
     return MEMORY_SHARE * (UNKNOWN_MEMORY if free is None else free)
 
 
+NODE_BYTES = 4 + 8 / 4
+"""Memory of one node in one slot: its score, and two extremes for sets that have descendants, which are few."""
+
+
 def memory_slots(n: int) -> float:
     """How many toggled sets fit into memory, for ``n`` test nodes."""
-    # Beside the scores of all sets there are two extremes for those that have descendants: few, but for small sizes.
-    return memory_for_tables() / (4 * n + SLOT_BYTES + 8 * n / 4)
+    return memory_for_tables() / (NODE_BYTES * n + SLOT_BYTES)
+
+
+def memory_nodes(slots: float) -> float:
+    """How many test nodes fit into memory, for so many toggled sets."""
+    return (memory_for_tables() / max(slots, 1.0) - SLOT_BYTES) / NODE_BYTES
 
 
 @dataclass(frozen=True, eq=False)
