@@ -14,6 +14,7 @@ from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Questi
 from labelcert.engines.control import Control
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii
+from labelcert.engines.tables.forest import SLOT_BYTES
 from labelcert.engines.tables.levels import PAIR_SECONDS, Sweep
 from labelcert.engines.tables.sizes import (
     Sizes,
@@ -44,7 +45,9 @@ class TableMethod:
             f"{sizes.pairs[-1]:,.3g} comparisons"
         )
         rounds = _rounds(question, sizes)[-1]
-        if rounds > 1:
+        if rounds == np.inf:
+            reason += f", in {sizes.sets[-1] * SLOT_BYTES / 2**30:,.3g} GiB of memory for each node"
+        elif rounds > 1:
             reason += f", for {rounds:,.0f} blocks of test nodes, since tables of all would not fit into memory"
         if fits[-1] or control.time_limit is not None:
             return Work(reason, float(seconds[-1]))
@@ -87,10 +90,13 @@ class TableMethod:
 
 
 def _rounds(question: Question, sizes: Sizes) -> Float:
-    """(B + 1,) how many blocks of test nodes each budget takes: all of the training is done for each of them."""
+    """(B + 1,) how many blocks of test nodes each budget takes: all of the training is done for each of them.
+
+    Infinite where not even the tables of one node fit into memory.
+    """
     n = question.nodes.size
     per_block = np.array([memory_nodes(sets) for sets in sizes.sets.tolist()])
-    return np.asarray(np.ceil(n / np.minimum(np.maximum(per_block, 1.0), max(n, 1))))
+    return np.where(per_block < 1.0, np.inf, np.ceil(n / np.clip(per_block, 1.0, max(n, 1))))
 
 
 def _blocks(question: Question, control: Control) -> int:
@@ -98,7 +104,7 @@ def _blocks(question: Question, control: Control) -> int:
     depth = useful_depth(question, control)
     budget = question.budget if control.time_limit is None else min(question.budget, depth)
     rounds = _rounds(question, Sizes.of(replace(question, problem=replace(question.problem, max_flips=budget))))[-1]
-    return int(rounds) if 1 < rounds < question.nodes.size else 1  # tables of one node are too large: as far as it goes
+    return int(rounds) if 1 < rounds < np.inf else 1  # where nothing fits: as far as it goes
 
 
 def _joined(question: Question, found: list[Findings]) -> Findings:
