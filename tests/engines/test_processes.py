@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.certificates import same, same_witnesses
 from tests.helpers.problems import gaussian
 
-from labelcert import certify_partition
+from labelcert import certify, certify_partition
 from labelcert.engines import processes as module
 from labelcert.engines.processes import ProcessChunks
 
@@ -44,6 +44,14 @@ def test_a_killed_process_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     there = certify_partition(*arrays, 1.0, parts=2, workers=2, scheduler="processes")
     killer.join()
     assert killed
+    same(here, there)
+    same_witnesses(here, there)
+
+
+def test_any_certificate_can_be_computed_by_processes() -> None:
+    arrays = gaussian(15, 5)
+    here = certify(*arrays, 1.0, workers=1)
+    there = certify(*arrays, 1.0, workers=2, scheduler="processes")
     same(here, there)
     same_witnesses(here, there)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.helpers.certificates import same, same_witnesses
 from tests.helpers.problems import gaussian
 
-from labelcert import Partition, certify_partition
+from labelcert import Partition, certify, certify_partition
 from labelcert.errors import InvalidInput
 from labelcert.models import model_from_name
 from labelcert.studies import Plan, Store, expand, parse_study, run_plan
@@ -116,6 +116,17 @@ def test_one_certificate_on_a_cluster(cluster: Any) -> None:
     here = certify_partition(*arrays, 1.0, parts=2, workers=1)
     with Killer(cluster.scheduler_address) as killer:
         there = certify_partition(*arrays, 1.0, parts=2, scheduler=cluster.scheduler_address)
+    assert killer.killed
+    same(here, there)
+    same_witnesses(here, there)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_enumeration_on_a_cluster(cluster: Any) -> None:
+    arrays = gaussian(18, 5)
+    here = certify(*arrays, 1.0, workers=1)
+    with Killer(cluster.scheduler_address) as killer:
+        there = certify(*arrays, 1.0, scheduler=cluster.scheduler_address)
     assert killer.killed
     same(here, there)
     same_witnesses(here, there)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numba
 import numpy as np
 import numpy.typing as npt
-import scipy
 
-from labelcert._version import __version__
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, RunRecord, StageRecord
+from labelcert.certification.places import walked_by
+from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
@@ -45,6 +43,7 @@ def certify(
     solver: str = "highs",
     trust_solver: bool = False,
     node_time_limit: float | None = None,
+    scheduler: str | None = None,
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -91,6 +90,9 @@ def certify(
         are then in ``radius_claimed`` and ``collective_claimed`` alone.
     node_time_limit : float, optional
         Seconds that a search may take for one node, or for one budget of the curve.
+    scheduler : str, optional
+        Where enumeration trains: ``"processes"`` on local processes, the address of a Dask scheduler on its workers.
+        Where one dies, its work is done again, and the answers are the same. By default on threads.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -128,7 +130,7 @@ def certify(
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    with progress_report("certifying", progress) as show:
+    with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers):
         control.report, control.note = show.report, show.note
         return answer(problem, engine, control, names=names)
 
@@ -208,14 +210,3 @@ def record(
         budget_note=budget_note,
         versions=versions(),
     )
-
-
-def versions() -> dict[str, str]:
-    """Versions that a result depends on."""
-    return {
-        "labelcert": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "numba": numba.__version__,
-    }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from labelcert.certification.from_arrays import versions
+from labelcert.certification.versions import versions
 from labelcert.engines.cluster import ClusterChunks
 from labelcert.engines.pools import chunks_walked_by
 from labelcert.engines.processes import ProcessChunks

@@ -154,18 +154,17 @@ def _ensemble(choice: Choice, given: dict[str, Any]) -> Choice:
 
 def _work(given: dict[str, Any]) -> dict[str, Any]:
     """How certificates are computed."""
-    common = ("time_limit", "collective", "workers", "loss")
+    common = ("time_limit", "collective", "workers", "loss", "scheduler")
     of_engines = ("engine", "node_time_limit", "solver", "trust_solver")
     if given["parts"] is None:
         return {name: given[name] for name in (*common, *of_engines)}
-    return {name: given[name] for name in (*common, "part_flips", "scheduler")}
+    return {name: given[name] for name in (*common, "part_flips")}
 
 
 def _check_parts(given: dict[str, Any]) -> None:
     """Refuse options that say nothing with, or without, parts."""
-    for name in ("part_flips", "scheduler"):
-        if given["parts"] is None and given[name] is not None:
-            raise InvalidInput(f"--{name.replace('_', '-')} is about parts: give their number as --parts")
+    if given["parts"] is None and given["part_flips"] is not None:
+        raise InvalidInput("--part-flips is about parts: give their number as --parts")
     if given["parts"] is not None and given["engine"] != "auto":
         raise InvalidInput(f"--parts has an engine of its own; leave out --engine {given['engine']}")
 

@@ -102,7 +102,7 @@ MODEL_OPTIONS = options(
     click.option(
         "--scheduler",
         metavar="processes|ADDRESS",
-        help="Where the parts are computed: local processes, or a Dask cluster. [default: threads]",
+        help="Where enumeration and parts are computed: local processes, or a Dask cluster. [default: threads]",
     ),
 )
 

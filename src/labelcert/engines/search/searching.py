@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Float, Int
-from labelcert.certificate import Verdict
+from labelcert.certificate import Stop, Verdict
 from labelcert.certificate.proofs import Proofs, RivalProof, Tree
 from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Attacks, Findings, Question, within_reach
@@ -27,8 +27,8 @@ LARGEST_PROGRAM = 300
 """With more labels and a time limit, there is no search for proofs: one linear program takes seconds, and its bounds
 prove little."""
 
-SHARE_WITHOUT_PROOFS = 0.6
-"""Part of the time for attacks then; the rest is for checking them."""
+SHARE_FOR_CHECKS, SECONDS_FOR_CHECKS = 0.4, 5.0
+"""Part of the time that is kept for checking attacks then, and how much at the most."""
 
 FEW_NODES = 100
 """With more nodes, there may be no time for each of them."""
@@ -73,7 +73,9 @@ class Searching:
         began, control = time.monotonic(), self.control
         left = np.inf if control.deadline is None else control.deadline - began
         proofs_too = self.proves
-        end = began + (SHARE_FOR_ATTACKS if proofs_too else SHARE_WITHOUT_PROOFS) * left
+        end = began + (
+            SHARE_FOR_ATTACKS * left if proofs_too else left - min(SHARE_FOR_CHECKS * left, SECONDS_FOR_CHECKS)
+        )
         attacker = Attacker(self.question, self.attacks, control.over)
         control.note("attacks on single nodes")
         many = self.question.nodes.size > FEW_NODES
@@ -88,6 +90,8 @@ class Searching:
             if control.collective:
                 attacker.attack_all()
             attacker.improve(self.lower, 1 if proofs_too else np.inf)
+        if not proofs_too and np.any(self.lower < self.attacks.radius):
+            control.end(Stop.TIME_LIMIT)
 
     def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
         """Decide all open nodes at every budget, from small to large."""
