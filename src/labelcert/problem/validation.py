@@ -78,6 +78,8 @@ def check_train_kernel(value: npt.ArrayLike, m: int) -> Float:
         raise InvalidInput(f"K_train must be square (one row and column per label), got {K.shape[0]}x{K.shape[1]}")
     if K.shape[0] != m:
         raise InvalidInput(f"K_train must have one row per label: {m} labels, but K_train is {K.shape[0]}x{K.shape[1]}")
+    if np.array_equal(K, K.T):
+        return np.ascontiguousarray(K)
     asymmetry = np.abs(K - K.T)
     scale = np.abs(K).max()
     if asymmetry.max() > SYMMETRY_TOLERANCE * scale:
@@ -179,8 +181,10 @@ def provably_positive_definite(A: Float, margin: float = 0.0) -> bool:
     m = A.shape[0]
     trace = float(np.abs(np.diag(A)).sum())
     cover = 4.0 * (m + 3) * 2.0**-53 * (trace + m * abs(margin)) + 1e-290
+    shifted = A.T.copy(order="F")
+    shifted[np.diag_indices(m)] -= margin + cover
     try:
-        scipy.linalg.cholesky(A - (margin + cover) * np.eye(m), lower=True, check_finite=False)
+        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         return False
     return True
