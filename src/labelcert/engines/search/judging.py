@@ -171,7 +171,8 @@ class Judge:
             for done, (t, found) in enumerate(zip(open_.tolist(), pool.map(decide, open_.tolist()), strict=True)):
                 apply(t, b, found)
                 self.control.note(f"budget {b}: {done + 1} of {open_.size} open nodes")
-                self.control.report(b - 1 + (done + 1) / open_.size, most)
+                if self.control.deadline is None:
+                    self.control.report(b - 1 + (done + 1) / open_.size, most)
 
     def decide(
         self, asked: SignQuestion, question: Question, node: int, deadline: float, **about: Any

@@ -51,7 +51,7 @@ class Searching:
     def __init__(self, question: Question, control: Control, known: Findings, judge: Judge) -> None:
         self.question, self.control, self.judge = question, control, judge
         self.known = known
-        self.started = time.perf_counter()
+        self.started, self._began = time.perf_counter(), time.monotonic()
         self.lower, self.claimed = known.radius_lower.copy(), known.radius_lower.copy()
         self.attacks = Attacks(question, known)
         self.curve_upper = known.curve_upper[: question.budget + 1].copy()
@@ -60,6 +60,13 @@ class Searching:
         exponents = dict(zip(question.nodes.tolist(), (1 - np.frexp(scale)[1]).tolist(), strict=True))
         self.proofs = Proofs(row_exponents=exponents)
         self.has_claims = False
+
+    def _over(self) -> bool:
+        """Whether to stop; with a deadline, progress is the time until then: nobody knows how long a search is."""
+        control, now = self.control, time.monotonic()
+        if control.deadline is not None:
+            control.report(now - self._began, control.deadline - self._began)
+        return control.over()
 
     @property
     def proves(self) -> bool:
@@ -76,7 +83,7 @@ class Searching:
         end = began + (
             SHARE_FOR_ATTACKS * left if proofs_too else left - min(SHARE_FOR_CHECKS * left, SECONDS_FOR_CHECKS)
         )
-        attacker = Attacker(self.question, self.attacks, control.over)
+        attacker = Attacker(self.question, self.attacks, self._over)
         control.note("attacks on single nodes")
         many = self.question.nodes.size > FEW_NODES
         if many:
@@ -157,14 +164,13 @@ class Searching:
         for b in range(1, question.budget + 1):
             if attacks.curve[b] >= self.curve_upper[b]:
                 continue
-            if self.control.over():
+            if self._over():
                 break
             self.control.note(f"budget {b}: collective, between {attacks.curve[b]} and {self.curve_upper[b]}")
             upper, proof = close(b, np.flatnonzero(self.claimed <= b).astype(np.int64))
             if proof is not None:
                 self.proofs.curve[b] = proof
             self.curve_upper[b] = min(self.curve_upper[b], upper)
-            self.control.report(b, question.budget)
         self.curve_upper = np.minimum.accumulate(self.curve_upper[::-1])[::-1]
 
     def solve_curve(self, program: Program | None, b: int) -> tuple[int, None]:
