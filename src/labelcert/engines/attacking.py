@@ -85,8 +85,10 @@ class Attacker:
         """Stop at some time (on the monotonic clock), too."""
         over = self._over
         self._over = lambda: over() or time.monotonic() > end
-        yield
-        self._over = over
+        try:
+            yield
+        finally:
+            self._over = over
 
     def attack_nodes(self, lower: Int) -> None:
         """Try to change every node whose radius is open, at the least cost."""

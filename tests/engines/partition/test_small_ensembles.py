@@ -95,10 +95,9 @@ class Learner:
         return self._known[y]
 
 
-def compare(case: Case, parts: int, combine: str, **options: Any) -> Certificate:
-    """The certificate is exact, and right; its curve is an interval around the truth; its witnesses work."""
-    truth = brute_force(case, parts, combine)
-    cert = certify_partition(
+def certified(case: Case, parts: int, combine: str, **options: Any) -> Certificate:
+    """The certificate of an ensemble."""
+    return certify_partition(
         case.K_train,
         case.labels,
         case.K_test,
@@ -111,6 +110,12 @@ def compare(case: Case, parts: int, combine: str, **options: Any) -> Certificate
         workers=1,
         **options,
     )
+
+
+def compare(case: Case, parts: int, combine: str, **options: Any) -> Certificate:
+    """The certificate is exact, and right; its curve is an interval around the truth; its witnesses work."""
+    truth = brute_force(case, parts, combine)
+    cert = certified(case, parts, combine, **options)
     rows = {frozenset(change.items()): row for row, change in enumerate(truth.changes)}
     for t, c in enumerate(truth.predicted):
         radius = truth.radius(t, cert.never)
@@ -227,19 +232,7 @@ def test_nasty_problems_give_sound_intervals(seed: int) -> None:
 
 def sound(case: Case, parts: int, combine: str, **options: Any) -> bool:
     """No interval excludes the truth; whether all radii are exact."""
-    cert = certify_partition(
-        case.K_train,
-        case.labels,
-        case.K_test,
-        case.C,
-        parts=parts,
-        combine=combine,
-        threat=case.threat,
-        max_flips=case.max_flips,
-        loss=case.loss,
-        workers=1,
-        **options,
-    )
+    cert = certified(case, parts, combine, **options)
     truth = brute_force(case, parts, combine, kernel=cert.K_train)
     for t, c in enumerate(truth.predicted):
         radius = truth.radius(t, cert.never)
