@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -130,6 +131,21 @@ def test_enumeration_on_a_cluster(cluster: Any) -> None:
     assert killer.killed
     same(here, there)
     same_witnesses(here, there)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_slow_transfer_of_results(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import Client
+
+    transfer = Client._gather_remote
+
+    async def slow(*arguments: Any) -> Any:
+        await asyncio.sleep(0.5)
+        return await transfer(*arguments)
+
+    monkeypatch.setattr(Client, "_gather_remote", slow)
+    arrays = gaussian(12, 5)
+    same(certify(*arrays, 1.0, workers=1), certify(*arrays, 1.0, scheduler=cluster.scheduler_address))
 
 
 class Killer:

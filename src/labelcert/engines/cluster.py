@@ -37,9 +37,14 @@ class _Batch:
         self._start()
 
     def result(self, timeout: float | None = None) -> list[Any]:
-        """Wait for the result; raises TimeoutError if it takes longer."""
+        """Wait for the result; raises TimeoutError if it takes longer.
+
+        Only the wait for the task has a limit. A client of Dask whose transfer of a result was cut short
+        once fails to transfer any other.
+        """
         try:
-            walked: list[Any] = self._future.result(timeout=timeout)
+            self._future.exception(timeout=timeout)
+            walked: list[Any] = self._future.result()
         except TimeoutError:
             raise
         except Exception:
