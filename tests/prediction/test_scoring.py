@@ -8,7 +8,7 @@ from tests.helpers.problems import blobs
 
 from labelcert import certify
 from labelcert.prediction import scoring
-from labelcert.prediction.scoring import HingeScorer
+from labelcert.prediction.scoring import RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.svm.walking import MANY_LABELS
 
@@ -18,13 +18,13 @@ def test_it_does_not_matter_what_was_trained_before(m: int) -> None:
     K, labels, rows = blobs(m, 6, classes=2)
     problem = Problem.build(K, labels, rows, 1.0)
     rng = np.random.default_rng(3)
-    one = HingeScorer(problem)
+    one = RetrainingScorer(problem)
     for step in range(30):
         flips = rng.permutation(m)[: rng.integers(0, m // 2)] if step % 7 == 0 else rng.permutation(m)[:3]
         y = problem.y.copy()
         y[flips] *= -1.0
         sharp = bool(step % 2)
-        found, fresh = one.train(y, sharp=sharp), HingeScorer(problem).train(y)
+        found, fresh = one.train(y, sharp=sharp), RetrainingScorer(problem).train(y)
         assert found.sharp or not sharp
         difference = np.abs(one.scores(found) - one.scores(fresh))
         assert found.tau < 1e-4

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.problems import gaussian
 
-from labelcert.prediction.scoring import HingeScorer
+from labelcert.prediction.scoring import RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.selfcheck.brute_force import is_optimum
 from labelcert.svm import train
@@ -57,7 +57,7 @@ def test_relabel_follows_the_optimum(seed: int, C: float, dims: int) -> None:
     K = X @ X.T
     labels = np.arange(m) % 2
     problem = Problem.build(K[:m, :m], labels, K[m:, :m], C)
-    scorer = HingeScorer(problem)
+    scorer = RetrainingScorer(problem)
     s, y = new_scratch(m), problem.y.copy()
     settle(scorer.machine, s, y)
     for i in rng.integers(0, m, 15):
@@ -78,7 +78,7 @@ def test_error_bound_holds_against_exact_scores(seed: int, C: float, degenerate:
     K = (K + K.T) / 2
     y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
     problem = Problem.build(K[:m, :m], np.array([0, 1] * 3 + [0]), K[m:, :m], C)
-    scorer = HingeScorer(problem)
+    scorer = RetrainingScorer(problem)
     training = scorer.train(y)
     p, tau = scorer.scores(training), training.tau
     found = ExactSVM(problem.K_train, C).solution(y, np.full(m, CAP, dtype=np.int8))
@@ -94,7 +94,7 @@ def test_error_bound_holds_against_exact_scores(seed: int, C: float, degenerate:
 def test_states_match_their_definition() -> None:
     K, labels, rows = gaussian(20, 3)
     problem = Problem.build(K, labels, rows, 1.0)
-    scorer = HingeScorer(problem)
+    scorer = RetrainingScorer(problem)
     trained = scorer.train(problem.y)
     assert trained.state is not None
     margin = problem.y * (K @ trained.z)
@@ -133,7 +133,7 @@ def test_criss_cross_agrees_with_block_pivoting() -> None:
 def test_bound_does_not_believe_a_solution_that_does_not_fit_its_states() -> None:
     K, labels, rows = gaussian(12, 5, dims=1)
     problem = Problem.build(K, labels, rows, 10.0)
-    scorer = HingeScorer(problem)
+    scorer = RetrainingScorer(problem)
     training = scorer.train(problem.y)
     best, tau_best = scorer.scores(training), training.tau
     rng = np.random.default_rng(0)

@@ -54,8 +54,8 @@ def certify(
         Kernel between labelled points: symmetric, positive semidefinite. Certificates are exact for these
         float64 numbers.
     labels : (m,) array
-        Two classes or more, of any type. With more than two, there is one model per class against the rest, and the
-        highest score decides.
+        Two classes or more, of any type. With more than two, there is one model per class against the rest (unless the
+        loss couples them), and the highest score decides.
     K_test : (n, m) array
         Kernel between test nodes and labelled points.
     C : float
@@ -78,8 +78,10 @@ def certify(
         Threads; all cores by default.
     progress : bool
         Show a progress bar on standard error.
-    loss : {"hinge", "square"}
-        Support vector machine, or kernel ridge regression with ``λ = 1/(2C)``.
+    loss : {"hinge", "squared_hinge", "logistic", "cross_entropy", "square"}
+        What the model is trained with: a support vector machine, the same with squared slacks, logistic regression,
+        the softmax over all classes in one problem, or kernel ridge regression with ``λ = 1/(2C)``. Exact ties of the
+        logistic loss and of cross-entropy cannot be proved, and stay open.
     collective : bool
         Whether the collective curve is asked for. Without it, the curve is whatever the search happened to find, and
         may be an interval.

@@ -109,6 +109,11 @@ def certify_partition(
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    if problem.coupled:
+        raise InvalidInput(
+            f"ensembles need the scores of each class alone, which loss={loss!r} does not train with "
+            f"{problem.n_classes} classes; use loss='logistic'"
+        )
     _whole("parts", parts, 1, problem.m)
     _whole("seed", seed, None, None)
     if part_flips is not None:

@@ -10,12 +10,12 @@ import click
 
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
+from labelcert.losses import LOSSES, loss_names
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.partition import COMBINATIONS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.selection import RULES
-from labelcert.problem import LOSSES
 
 DEFAULT_FOLDER = Path("labelcert-out")
 
@@ -168,10 +168,10 @@ WORK_OPTIONS = options(
     ),
     click.option(
         "--loss",
-        type=click.Choice(LOSSES),
+        type=click.Choice(loss_names()),
         default="hinge",
         show_default=True,
-        help="hinge: SVM; square: kernel ridge regression.",
+        help="; ".join(f"{name}: {LOSSES[name].formula}" for name in loss_names()) + ".",
     ),
     click.option(
         "--time-limit",

@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int
+from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.engines.base import Attacks, Question, within_reach
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import signs_of
-from labelcert.svm.pivoting import FREE
 
 TRIED = 6
 """So many of the most promising changes are trained on in each step, where there is time to look for a better one than
@@ -35,28 +34,18 @@ class Trained(NamedTuple):
     Attributes
     ----------
     scores : (n,) array
-    y, z : (m,) arrays
-        Labels, and what multiplies the test rows.
-    free : (F,) array
-        Labels between 0 and their cap: they make up for what others do, so that their margins stay.
+    y, z, state : (m,) arrays
+        Labels, what multiplies the test rows, and the states that the training found.
     """
 
     scores: Float
     y: Float
     z: Float
-    free: Int
+    state: Signs
 
     def effects(self, problem: Problem, rows: Float) -> Float:
         """(k, m) by how much the scores of k test rows should change if one label is flipped."""
-        Q, free = problem.K_train, self.free
-        # By how much a flip of each label moves its dual variable, if no other label makes up for it.
-        moved = self.z + problem.C * self.y * (self.y * (Q @ self.z) > -1.0)
-        block = Q[np.ix_(free, free)] + 1e-12 * float(np.trace(Q)) * np.eye(free.size)
-        inverse = np.linalg.inv(block) if free.size else block
-        weights = rows[:, free] @ inverse
-        reach = rows - weights @ Q[free]
-        reach[:, free] = weights / np.maximum(np.diag(inverse), 1e-300)
-        return np.asarray(-reach * moved)
+        return problem.trained_with.response(problem.K_train, problem.C, self.y, self.z, self.state, rows)
 
 
 class Attacker:
@@ -65,7 +54,7 @@ class Attacker:
     Parameters
     ----------
     question : Question
-        About the hinge loss.
+        About a model that is retrained.
     attacks : Attacks
         The best known so far; improved.
     over : callable
@@ -267,4 +256,4 @@ class Attacker:
     def _train(self, y: Float) -> Trained:
         training = self._question.predictor.scorer.train(y, sharp=False)
         assert training.state is not None
-        return Trained(self._rows @ training.z, y, training.z, np.flatnonzero(training.state == FREE))
+        return Trained(self._rows @ training.z, y, training.z, training.state)

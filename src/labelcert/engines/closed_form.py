@@ -19,7 +19,7 @@ from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import knapsack_work
 from labelcert.engines.tables.method import table_curve
-from labelcert.prediction import OneVsRest, Predictor, Sign, is_linear, predictor_for
+from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
 
 CHECK_UPDATES = 2e8
@@ -37,11 +37,12 @@ class ClosedForm:
 
     def refuses(self, problem: Problem) -> str | None:
         """Problems whose scores are not provably linear in the labels, for every admissible relabelling."""
-        if is_linear(problem):
+        if problem.is_linear():
             return None
         return (
-            "scores are not proved to be linear in the labels, because some label may leave its cap within the "
-            "budget; use engine='auto', a smaller C or max_flips, or loss='square'"
+            f"scores of loss={problem.loss!r} are not proved to be linear in the labels within this budget; "
+            "use engine='auto', or loss='square'"
+            + (", or a smaller C or max_flips, so that every label stays at its cap" if problem.loss == "hinge" else "")
         )
 
     def predictor(self, problem: Problem) -> Predictor:

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from labelcert.engines.base import Capabilities, Findings, Question, Work
 from labelcert.engines.control import Control
+from labelcert.engines.coupled.method import CoupledMethod
 from labelcert.engines.cube.walking import CubeMethod
 from labelcert.engines.tables.method import TableMethod
-from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
+from labelcert.prediction import OneVsRest, Predictor, Sign, Softmax, predictor_for
 from labelcert.problem import Problem
 
-METHODS: dict[type[Predictor], CubeMethod | TableMethod] = {Sign: CubeMethod(), OneVsRest: TableMethod()}
-"""How each kind of predictor is enumerated: one score over all labellings, or K tables over toggled labels."""
+METHODS: dict[type[Predictor], CubeMethod | TableMethod | CoupledMethod] = {
+    Sign: CubeMethod(),
+    OneVsRest: TableMethod(),
+    Softmax: CoupledMethod(),
+}
+"""How each kind of predictor is enumerated: one score over all labellings, K tables over toggled labels, or all classes
+together over all relabellings."""
 
 
 class Enumerate:
@@ -28,8 +34,8 @@ class Enumerate:
         return None
 
     def predictor(self, problem: Problem) -> Predictor:
-        """Retraining (hinge) or linear maps (square loss)."""
-        return predictor_for(problem, linear=problem.loss == "square")
+        """Retraining, or linear maps where there is nothing to retrain."""
+        return predictor_for(problem, linear=problem.trained_with.always_linear)
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the trainings, time a few of them, multiply."""

@@ -23,7 +23,7 @@ from labelcert.engines.tables.sizes import (
     useful_depth,
 )
 from labelcert.engines.tables.trees import FORBIDDEN
-from labelcert.prediction import OneVsRest, Predictor, is_linear
+from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import NOTHING, Problem
 
 
@@ -37,12 +37,14 @@ class Relaxed:
     capabilities = Capabilities(finds_attacks=False)
 
     def refuses(self, problem: Problem) -> str | None:
-        """Nothing: only size can be in the way."""
+        """A model that is trained on all classes at once has no scores of one class alone."""
+        if problem.coupled:
+            return f"it looks at each class alone, which loss={problem.loss!r} does not train; use engine='enumerate'"
         return None
 
     def predictor(self, problem: Problem) -> Predictor:
         """One model per class: linear maps where that is proved, else retraining."""
-        return OneVsRest(problem, linear=is_linear(problem))
+        return OneVsRest(problem, linear=problem.is_linear())
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Sorting, or one training for each toggled set."""

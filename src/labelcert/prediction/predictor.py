@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
-from labelcert.prediction.scoring import EXACT_LIMIT, HingeScorer, LinearScorer, Scorer
+from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
 from labelcert.problem import Problem
 
 TIED, OPEN = -1, -2
@@ -23,7 +23,7 @@ class Predictor(ABC):
     ----------
     problem : Problem
     linear : bool
-        Scores are linear in the labels: the square loss, or every label of every model at its cap.
+        Scores are linear in the labels: see :meth:`labelcert.problem.Problem.is_linear`.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Predictor(ABC):
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         self.problem = problem
         self.linear = linear
-        self.scorer = LinearScorer(problem) if linear else HingeScorer(problem)
+        self.scorer = LinearScorer(problem) if linear else RetrainingScorer(problem)
 
     @abstractmethod
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
@@ -74,7 +74,7 @@ class Predictor(ABC):
 
     def retrained(self) -> Predictor:
         """The same model without the shortcut of linear scores, where retraining can be decided exactly."""
-        if not self.linear or self.problem.loss != "hinge" or self.problem.m > EXACT_LIMIT:
+        if not self.linear or self.problem.trained_with.always_linear or self.problem.m > EXACT_LIMIT:
             return self
         fresh = type(self)(self.problem, linear=False)
         return fresh if self.contrary is None else fresh.with_predictions(self.predicted)

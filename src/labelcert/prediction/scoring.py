@@ -18,21 +18,13 @@ import numpy as np
 import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
+from labelcert.losses import Exactly
+from labelcert.losses.retraining import bound, relabel_all, settle, solve_descendant
+from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
 from labelcert.problem import Problem
-from labelcert.svm.error_bound import bound
-from labelcert.svm.exact import ExactRidge, ExactSVM, to_integers
-from labelcert.svm.pivoting import (
-    FLAGS,
-    UNIT_ROUNDOFF,
-    Machine,
-    Scratch,
-    copy_of,
-    new_scratch,
-    overwrite,
-    relabel_all,
-    settle,
-)
-from labelcert.svm.walking import MANY_LABELS, solve_descendant
+from labelcert.svm.exact import ExactRidge
+from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, copy_of, new_scratch, overwrite
+from labelcert.svm.walking import MANY_LABELS
 
 UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
@@ -90,7 +82,7 @@ class Scorer(ABC):
     scale: Float
 
     def __init__(self) -> None:
-        self._integers: dict[int, list[int]] = {}
+        self._exact_rows: dict[int, ExactRow] = {}
 
     @property
     def exact(self) -> bool:
@@ -102,16 +94,8 @@ class Scorer(ABC):
         """Train on labels ``y`` (±1) in float64; the error bound may be loose where nobody needs a ``sharp`` one."""
 
     @abstractmethod
-    def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
-        """``(Z, D)`` such that ``row·Z / D``, with the row in integers, is the score up to a positive factor.
-
-        The factor depends on the row alone, so that scores of one node under different labels can be compared. None
-        where rational arithmetic is out of reach.
-        """
-
-    @abstractmethod
-    def exact_signs(self, training: Training, nodes: Index) -> Signs:
-        """Signs of some nodes in rational arithmetic; ``UNDECIDED`` where that is out of reach."""
+    def exact_solution(self, training: Training) -> Solution | None:
+        """The same training beyond float64; None where that is out of reach."""
 
     def scores(self, training: Training, nodes: Index | None = None) -> Float:
         """Scores of the scaled rows: all of them, or those of some nodes."""
@@ -136,56 +120,31 @@ class Scorer(ABC):
             out[doubtful] = self.exact_signs(training, doubtful if nodes is None else nodes[doubtful])
         return out
 
-    def integer_row(self, t: int) -> list[int]:
-        """Test row ``t`` in integers, up to a power of two."""
-        if t not in self._integers:
-            self._integers[t] = to_integers(self.problem.K_test[t : t + 1])[0][0]
-        return self._integers[t]
+    def exact_signs(self, training: Training, nodes: Index) -> Signs:
+        """Signs of some nodes beyond float64; ``UNDECIDED`` where that is out of reach."""
+        solution = self.exact_solution(training)
+        if solution is None:
+            return np.full(nodes.size, UNDECIDED)
+        found = (solution.sign(self.exact_row(int(t))) for t in nodes)
+        return np.array([UNDECIDED if sign is None else sign for sign in found], dtype=np.int8)
 
-    def exact_score(self, training: Training, t: int) -> Fraction | None:
-        """The score of node ``t`` (not of its scaled row) as a rational number; None where that is out of reach."""
-        found = self.exact_solution(training)
-        if found is None:
-            return None
-        row, shift = to_integers(self.problem.K_test[t : t + 1])
-        product = sum(k * v for k, v in zip(row[0], found[0], strict=True))
-        return Fraction(int(product), int(found[1]) << shift) * self._unit
-
-    @property
-    def _unit(self) -> Fraction:
-        """What multiplies the products of :meth:`exact_solution` to make them scores."""
-        return Fraction(1)
-
-    def _exact_products(self, Z: list[Any], nodes: Index) -> Signs:
-        """Signs of the products of some test rows with exact numbers."""
-        products = (sum(k * v for k, v in zip(self.integer_row(int(t)), Z, strict=True)) for t in nodes)
-        return np.array([_sign(p) for p in products], dtype=np.int8)
+    def exact_row(self, t: int) -> ExactRow:
+        """Test row ``t`` without rounding."""
+        if t not in self._exact_rows:
+            self._exact_rows[t] = ExactRow.of(self.problem.K_test[t])
+        return self._exact_rows[t]
 
 
-class HingeScorer(Scorer):
-    """The SVM, retrained."""
+class RetrainingScorer(Scorer):
+    """A model that is trained anew on every labelling."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         self.problem = problem
         self.rows, self.scale = unit_rows(problem.K_test)
-        Q, C = problem.K_train, problem.C
-        largest = float(np.abs(Q).max())
-        diagonal = float(np.diag(Q).max())
-        well = problem.min_eig >= 1e-9 * largest
-        gap_ridge = 0.0 if well else 2.0**-46 * diagonal
-        self.machine = Machine(
-            Q=Q,
-            C=C,
-            ridge=0.0 if well else 2.0**-40 * diagonal,
-            min_eig=problem.min_eig,
-            entry_max=largest,
-            row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
-            gap_ridge=gap_ridge,
-            gap_factor=_gap_factor(Q, self.rows, gap_ridge, problem.min_eig),
-        )
+        self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
         self._threads = threading.local()
-        self._exact: ExactSVM | None = None
+        self._exactly: Exactly | None = None
         self._exact_seconds, self._complained = 0.0, False
         self._trained: list[tuple[Float, Scratch]] = []
 
@@ -247,20 +206,15 @@ class HingeScorer(Scorer):
             overwrite(s, solved)
         relabel_all(self.machine, s, before.copy(), np.flatnonzero(before != y))
 
-    def exact_signs(self, training: Training, nodes: Index) -> Signs:
-        """Retrain in rational arithmetic, from the states that float64 found."""
-        found = self.exact_solution(training)
-        return np.full(nodes.size, UNDECIDED) if found is None else self._exact_products(found[0], nodes)
-
-    def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
-        """The same, as numerators and denominator of ``z``."""
+    def exact_solution(self, training: Training) -> Solution | None:
+        """Retrain beyond float64, from what that found."""
         if not self.exact:
             return None
-        if self._exact is None:
-            self._exact = ExactSVM(self.problem.K_train, self.problem.C)
+        if self._exactly is None:
+            self._exactly = self.problem.trained_with.exactly(self.problem.K_train, self.problem.C)
         assert training.state is not None
         began = time.perf_counter()
-        found = self._exact.solution(training.y, training.state, training.z)
+        found = self._exactly.solution(training.y, training.state, training.z)
         self._exact_seconds += time.perf_counter() - began
         if self._exact_seconds > PATIENCE_SECONDS and not self._complained:
             self._complained = True
@@ -296,13 +250,13 @@ class LinearScorer(Scorer):
     @property
     def _sums(self) -> bool:
         """Whether scores are sums of entries of the given rows."""
-        return self.problem.loss != "square"
+        return not self.problem.trained_with.ridge
 
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         self.problem = problem
         self._ridge: ExactRidge | None = None
-        if problem.loss == "square":
+        if problem.trained_with.ridge:
             # Rows are scaled before anything is squared, so that no norm underflows.
             given, outer = unit_rows(problem.K_test)
             H, errors = ridge_rows(problem, given)
@@ -326,19 +280,20 @@ class LinearScorer(Scorer):
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Exact sums (at the cap), or one exact linear solve (ridge)."""
-        y = training.y
         if self._sums:
-            return np.array([_sign(math.fsum(self.problem.K_test[t] * y)) for t in nodes], dtype=np.int8)
-        if not self.exact:
-            return np.full(nodes.size, UNDECIDED)
-        return self._exact_products(self._exact_ridge().solve([int(v) for v in y]), nodes)
+            signs = [sign(math.fsum(self.problem.K_test[t] * training.y)) for t in nodes]
+            return np.array(signs, dtype=np.int8)
+        return super().exact_signs(training, nodes)
 
-    def exact_solution(self, training: Training) -> tuple[list[Any], Any] | None:
+    def exact_solution(self, training: Training) -> Solution | None:
         """The labels themselves (at the cap), or one exact linear solve (ridge)."""
         whole = [int(v) for v in training.y]
         if self._sums:
-            return whole, 1
-        return self._exact_ridge().solution(whole) if self.exact else None
+            return Rational(whole, 1, Fraction(self.problem.C))
+        if not self.exact:
+            return None
+        ridge = self._exact_ridge()
+        return Rational(*ridge.solution(whole), Fraction(ridge.scale))
 
     def class_scores(self, codes: Int, nodes: Index, n_classes: int) -> tuple[Float, float]:
         """(K, n) scores of some nodes by the models of all classes, and a bound on their errors.
@@ -351,14 +306,9 @@ class LinearScorer(Scorer):
             sums[k] = np.bincount(codes, weights=row, minlength=n_classes)
         return np.asarray((2.0 * sums - rows.sum(axis=1)[:, None]).T), 4.0 * self._tau
 
-    @property
-    def _unit(self) -> Fraction:
-        """The cap, or the scale of the exact linear system."""
-        return Fraction(self.problem.C) if self._sums else Fraction(self._exact_ridge().scale)
-
-    def exact_row(self, t: int) -> list[Any] | None:
-        """Row ``t`` in exact numbers, up to a positive factor; None where the problem is too large for that."""
-        row = self.integer_row(t)
+    def exact_weights(self, t: int) -> list[Any] | None:
+        """What multiplies the labels for row ``t``, exactly up to a positive factor; None where out of reach."""
+        row = self.exact_row(t).numbers
         if self._sums:
             return row
         return self._exact_ridge().solve(row) if self.exact else None
@@ -433,39 +383,3 @@ def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
     rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(rows, axis=1)
     errors = 1.01 * (np.linalg.norm(residual, axis=0) + rounding) / (0.999999 * (lam + problem.min_eig))
     return np.ascontiguousarray(H.T), errors
-
-
-def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
-    """Proved upper bound on ``k·(Q + ridge·I)⁻¹·k`` over all rows.
-
-    For any x, with r = k − Ax: ``k·A⁻¹k = 2k·x − x·Ax + r·A⁻¹r`` and ``r·A⁻¹r ≤ ‖r‖²/λ_min(A)``.
-    """
-    m = Q.shape[0]
-    floor = ridge + min_eig
-    if floor <= 0.0:
-        return 0.0  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
-    A = Q + ridge * np.eye(m)
-    X = _any_solution(A, rows.T)
-    AX = A @ X
-    u = 4.0 * UNIT_ROUNDOFF * (m + 4)
-    absolute = np.abs(A) @ np.abs(X)
-    residual = np.linalg.norm(np.abs(rows.T - AX) + u * (np.abs(rows.T) + absolute), axis=0)
-    quadratic = 2 * np.sum(rows.T * X, axis=0) - np.sum(X * AX, axis=0)
-    rounding = u * (2 * np.sum(np.abs(rows.T * X), axis=0) + np.sum(np.abs(X) * absolute, axis=0))
-    return 1.01 * float(np.max(quadratic + rounding + residual**2 / (0.999 * floor)))
-
-
-def _any_solution(A: Float, right: Float) -> Float:
-    """Solves a system, nearly; a small solution of a nearly singular one, where that is affordable."""
-    if A.shape[0] > 200:
-        try:
-            solved = scipy.linalg.cho_solve(scipy.linalg.cho_factor(A, lower=True), right)
-            if np.isfinite(solved).all():
-                return np.asarray(solved, dtype=np.float64)
-        except np.linalg.LinAlgError:
-            pass
-    return np.asarray(np.linalg.lstsq(A, right, rcond=None)[0], dtype=np.float64)
-
-
-def _sign(value: Any) -> int:
-    return (value > 0) - (value < 0)

@@ -12,15 +12,10 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.errors import InvalidInput
+from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
 from labelcert.problem import validation
 from labelcert.problem.relabelling import Relabelling
 from labelcert.problem.threat import Adversary, Threat
-from labelcert.svm import cap
-
-LOSSES = ("hinge", "square")
-
-LINEAR = "linear"
-"""In place of a loss: nothing is trained, and scores are the given rows times the labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +34,9 @@ class Problem:
     codes : (m,) array
         Class of each label, as a position in ``classes``.
     C : float
-    loss : {"hinge", "square", "linear"}
-        With ``"linear"``, the rows of ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel.
+    loss : str
+        See :func:`labelcert.losses.loss_names`. With ``"linear"``, the rows of ``K_test`` are those of ``H`` in
+        ``H @ one-hot(labels)``, and there is no kernel.
     threat : Threat
     adversary : Adversary
     max_flips : int
@@ -100,8 +96,7 @@ class Problem:
         loss: str = "hinge",
     ) -> Problem:
         """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
-        if loss not in LOSSES:
-            raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}")
+        get_loss(loss)
         values, classes, codes = validation.check_labels(labels)
         Q = validation.check_train_kernel(K_train, codes.size)
         rows = validation.check_test_kernel(K_test, codes.size)
@@ -125,9 +120,9 @@ class Problem:
 
     def settled(self) -> Problem:
         """With a kernel that is positive semidefinite, and scores that are well defined: see `settle_kernel`."""
-        # Ridge scores, and those of an SVM whose labels are all at their caps, do not ask where the test rows lie.
+        # Where the dual solution is unique, scores do not ask where the test rows lie.
         anywhere: Callable[[], bool] = (
-            (lambda: True) if self.loss == "square" else partial(self.always_at_cap, strict=True)
+            (lambda: True) if self.trained_with.defined_anywhere else partial(self.is_linear, strict=True)
         )
         Q, shift, min_eig = validation.settle_kernel(self.K_train, self.K_test, anywhere)
         for array in (Q, self.K_test, self.labels, self.classes, self.codes):
@@ -228,6 +223,16 @@ class Problem:
         return replace(self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary)
 
     @property
+    def trained_with(self) -> Loss:
+        """The loss."""
+        return LOSSES[self.loss]
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the scores of all classes come from one training."""
+        return self.trained_with.coupled and self.n_classes > 2
+
+    @property
     def kernels(self) -> tuple[Float, Float] | tuple[None, None]:
         """What a certificate may keep of the problem: ``K_train`` and ``K_test``, where there is a kernel."""
         return (None, None) if self.loss == LINEAR else (self.K_train, self.K_test)
@@ -303,26 +308,28 @@ class Problem:
             adversary=self.adversary.toggling(self.codes, c),
         )
 
-    def always_at_cap(self, *, strict: bool = False) -> bool:
-        """Whether every label of every model stays at its cap for every admissible relabelling (hinge loss).
+    def is_linear(self, *, strict: bool = False) -> bool:
+        """Whether all scores are provably linear in the labels, for every admissible relabelling.
 
-        Scores are then linear in the labels. With ``strict``, no other dual solution exists beside it, so that scores
-        are well defined whatever the test rows.
+        With the hinge loss, that is where every label of every model stays at its cap. With ``strict``, no other dual
+        solution exists beside it, so that scores are well defined whatever the test rows.
         """
-        if self.loss != "hinge":
+        if self.trained_with.always_linear:
+            return True
+        if self.coupled:
             return False
         distinct: list[Problem] = []
         for part in map(self.one_vs_rest, range(self.n_classes)):
             # Of two classes, one model is the negative of the other.
             if not any(np.array_equal(part.codes, 1 - other.codes) for other in distinct):
                 distinct.append(part)
-        return all(part._at_cap(strict) for part in distinct)
+        return all(part._is_linear(strict) for part in distinct)
 
-    def _at_cap(self, strict: bool) -> bool:
+    def _is_linear(self, strict: bool) -> bool:
         movable = np.zeros(self.m, dtype=bool)
         movable[self.adversary.labels] = True
         flips = self.adversary.most_flips(self.max_flips)
-        return cap.always_at_cap(self.K_train, self.y, self.C, movable, flips, strict=strict)
+        return self.trained_with.is_linear(self.K_train, self.y, self.C, movable, flips, strict=strict)
 
     def digest(self) -> str:
         """SHA-256 over everything that decides the answer."""

@@ -1,11 +1,13 @@
-"""The truth about small problems: training on every admissible relabelling in rational arithmetic.
+"""The truth about small problems: training on every admissible relabelling in rational arithmetic, or at 300 digits.
 
 That a solution is optimal is not taken from any solver: its optimality conditions are verified in rational numbers,
-and for a convex problem they are a proof. Whole numbers do it: every float64 is one, times a power of two.
+and for a convex problem they are a proof. Whole numbers do it: every float64 is one, times a power of two. Where the
+optimum is not rational, they are verified to 240 digits, and scores are rounded to 200: what is equal then is a tie.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,9 +17,12 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-from flint import fmpq
+from flint import arb, fmpq
 
 from labelcert.arrays import Bool, Float, Int
+from labelcert.losses import LOSSES
+from labelcert.losses.balls import BallLogistic, BallSoftmax, precision
+from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
 from labelcert.svm.exact import ExactRidge, ExactSVM
@@ -45,6 +50,8 @@ class Truth:
         Which nodes each relabelling changes.
     becomes : (R, K, n) array
         Which classes, other than the clean one, then have the highest score of each node.
+    tied : bool
+        Whether some relabelling leaves the highest score of some node to several classes.
     """
 
     radius: list[int]
@@ -54,6 +61,7 @@ class Truth:
     rows: dict[frozenset[tuple[int, Any]], int]
     hits: Bool
     becomes: Bool
+    tied: bool
 
     def changed(self, change: dict[int, Any]) -> Bool:
         """(n,) which nodes a relabelling changes; none, if it is not admissible."""
@@ -93,6 +101,7 @@ def brute_force(case: Case) -> Truth:
         rows={frozenset(change.items()): row for row, change in enumerate(changes)},
         hits=hits,
         becomes=rivals == high[:, None],
+        tied=bool(np.any((p == p.max(axis=1, keepdims=True)).sum(axis=1) > 1)),
     )
 
 
@@ -107,6 +116,12 @@ class _Models:
 
     def train(self, relabelled: list[list[Any]]) -> None:
         """Train all models on every one of these labels."""
+        if self._problem.coupled:
+            together = softmax_trainer(self._problem)
+            for labels in relabelled:
+                self._scores += together([self._classes.index(v) for v in labels])
+            self._used = np.arange(len(self._scores)).reshape(len(relabelled), len(self._classes))
+            return
         learn = trainer(self._problem)
 
         def number(y: Signed) -> int:
@@ -149,7 +164,8 @@ class _Models:
             What each relabelling costs.
         """
         problem = self._problem
-        close = self._scales[t] * (self._largest / 10**5 + 2 * problem.m * exactly(problem.C) / 10**12)
+        largest = problem.trained_with.largest_dual(problem.m, problem.C)
+        close = self._scales[t] * (self._largest / 10**5 + 2 * problem.m * exactly(largest) / 10**12)
         others = [r for r in range(len(self._classes)) if r != c]
         meet = near = problem.max_flips + 1
         for b in range(problem.max_flips, -1, -1):
@@ -215,8 +231,21 @@ def trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
 
         return ridge_scores
 
-    svm = ExactSVM(problem.K_train, problem.C)
-    machine = loose_machine(problem.K_train, problem.C)
+    if not problem.trained_with.rational:
+        return logistic_trainer(problem)
+    if problem.loss == "squared_hinge":
+        # On a kernel with 1/(2C) more on its diagonal, with a cap that is out of reach.
+        C = 4 * C * math.isqrt(problem.m + 3)
+        own = 1 / (2 * Fraction(problem.C))
+        Q = [[own.denominator * v for v in row] for row in Q]
+        for i in range(problem.m):
+            Q[i][i] += own.numerator << shift
+        one, svm = own.denominator << shift, ExactSVM(problem.K_train, float(C), ridge=own)
+        machine = loose_machine(problem.K_train + np.eye(problem.m) * float(own), float(C))
+        C = Fraction(float(C))
+    else:
+        one, svm = 1 << shift, ExactSVM(problem.K_train, problem.C)
+        machine = loose_machine(problem.K_train, problem.C)
 
     def svm_scores(y: Signed) -> list[fmpq]:
         signs, hint = np.array(y, dtype=float), new_scratch(problem.m)
@@ -224,26 +253,87 @@ def trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
         found = svm.solution(signs, hint.state, hint.z)
         assert found is not None, "too many labels for brute force"
         Z, D = [int(v) for v in found[0]], int(found[1])
-        if not is_optimum(Q, shift, C, y, Z, D):
+        if not is_optimum(Q, one, C, y, Z, D):
             raise AssertionError("the SVM's solution violates its optimality conditions")
         return [fmpq(_dot(row, Z), D << digits) for row in rows]
 
     return svm_scores
 
 
-def is_optimum(Q: list[list[int]], shift: int, C: Fraction, y: Signed, Z: list[int], D: int) -> bool:
-    """Whether ``z = Z / D`` satisfies the optimality conditions for the kernel ``Q / 2**shift``, in whole numbers.
+DIGITS = 200
+"""Digits of scores that are not rational, relative to the largest dual variable."""
+
+
+def logistic_trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
+    """The same for logistic regression, with scores that are rounded to 200 digits."""
+    C = problem.C * (2.0 if problem.trained_with.coupled else 1.0)
+    model = BallLogistic(problem.K_train, C)
+
+    def scores(y: Signed) -> list[fmpq]:
+        labels = np.array(y, dtype=float)
+        z, _ = model.solve(labels, [arb(float(v)) for v in LOSSES["logistic"].train(problem.K_train, labels, C)], 1100)
+        with precision(1100):
+            f = _images(problem.K_train, z)
+            gaps = [arb(C) * label / (1 + (label * v).exp()) - a for label, v, a in zip(y, f, z, strict=True)]
+            return _rounded(problem, C, gaps, _images(problem.K_test, z))
+
+    return scores
+
+
+def softmax_trainer(problem: Problem) -> Callable[[list[int]], list[list[fmpq]]]:
+    """From labels (class codes) to the scores of all test nodes for each class."""
+    m, K, C = problem.m, problem.n_classes, problem.C
+    model, machine = BallSoftmax(problem.K_train, C, K), SoftmaxMachine.of(problem.K_train, C, K)
+
+    def scores(labels: list[int]) -> list[list[fmpq]]:
+        codes = np.array(labels)
+        z, _ = model.solve(codes, [arb(float(v)) for v in machine.train(codes[None])[0].ravel()], 1100)
+        with precision(1100):
+            blocks = [z[c * m : (c + 1) * m] for c in range(K)]
+            f = [_images(problem.K_train, block) for block in blocks]
+            gaps = []
+            for i, label in enumerate(labels):
+                for c in range(K):
+                    share = 1 / sum(((f[r][i] - f[c][i]).exp() for r in range(K)), arb(0))
+                    gaps.append(arb(C) * ((1 if label == c else 0) - share) - blocks[c][i])
+            return [_rounded(problem, C, gaps, _images(problem.K_test, block)) for block in blocks]
+
+    return scores
+
+
+def _images(K: Float, z: list[Any]) -> list[Any]:
+    return [sum((arb(k) * v for k, v in zip(row, z, strict=True)), arb(0)) for row in K.tolist()]
+
+
+def _rounded(problem: Problem, C: float, gaps: list[Any], scores: list[Any]) -> list[fmpq]:
+    """Scores as multiples of a tiny unit, if the optimality conditions hold to many more digits."""
+    if not all(abs(gap) < arb(C) * arb(10) ** -(DIGITS + 40) for gap in gaps):
+        raise AssertionError("the solution of the logistic loss violates its optimality conditions")
+    out = []
+    for row, score in zip(problem.K_test.tolist(), scores, strict=True):
+        unit = fmpq(*(C * sum(map(abs, row))).as_integer_ratio()) / fmpq(10) ** DIGITS
+        if unit == 0:
+            out.append(fmpq(0))
+            continue
+        mantissa, exponent = (int(v) for v in score.mid().man_exp())
+        value = fmpq(mantissa) * fmpq(2) ** exponent / unit
+        out.append(fmpq((2 * value.p + value.q) // (2 * value.q)) * unit)
+    return out
+
+
+def is_optimum(Q: list[list[int]], unit: int, C: Fraction, y: Signed, Z: list[int], D: int) -> bool:
+    """Whether ``z = Z / D`` satisfies the optimality conditions for the kernel ``Q / unit``, in whole numbers.
 
     Examples
     --------
-    >>> is_optimum([[1, 0], [0, 1]], 0, Fraction(1, 2), (1, -1), [1, -1], 2)
+    >>> is_optimum([[1, 0], [0, 1]], 1, Fraction(1, 2), (1, -1), [1, -1], 2)
     True
-    >>> is_optimum([[1, 0], [0, 1]], 0, Fraction(1, 2), (1, -1), [1, -1], 3)
+    >>> is_optimum([[1, 0], [0, 1]], 1, Fraction(1, 2), (1, -1), [1, -1], 3)
     False
     """
     if not D > 0:
         return False
-    one, cap = D << shift, C.numerator * D
+    one, cap = D * unit, C.numerator * D
     for row, label, v in zip(Q, y, Z, strict=True):
         alpha, margin = label * v * C.denominator, label * _dot(row, Z)
         if not (0 <= alpha <= cap and (alpha == 0 or margin <= one) and (alpha == cap or margin >= one)):

@@ -21,6 +21,10 @@ MOST_RELABELLINGS = 2000
 """Brute force visits at most so many relabellings of a problem with more than two classes."""
 
 
+FEW_RELABELLINGS = 130
+"""Brute force visits fewer than these where it has to work with many digits."""
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """One small problem: arguments of :func:`labelcert.certify`."""
@@ -228,6 +232,26 @@ def nasty_case(rng: np.random.Generator, k: int, largest: int) -> Case:
         except InvalidInput:
             continue
         return case
+
+
+def with_loss_in_turn(case: Case, k: int) -> Case:
+    """Every fifth problem with another loss than hinge and square, if it can be asked about that."""
+    return with_loss(case, ("squared_hinge", "logistic", "cross_entropy")[k // 5 % 3]) if k % 5 == 1 else case
+
+
+def with_loss(case: Case, loss: str) -> Case:
+    """The same problem with another loss; its budget keeps brute force affordable."""
+    other = replace(case, loss=loss)
+    try:
+        problem = other.build()
+    except InvalidInput:
+        return case
+    if problem.trained_with.rational:
+        return other
+    costs, budget = label_costs(case), problem.max_flips
+    while sum(1 for _ in itertools.islice(relabellings(case, costs, budget), FEW_RELABELLINGS)) == FEW_RELABELLINGS:
+        budget -= 1
+    return replace(other, max_flips=budget)
 
 
 def _draw(rng: np.random.Generator, k: int, largest: int) -> Case:

@@ -88,7 +88,7 @@ def _inverse_norm(machine: Any, s: Any) -> float:
                 norm_e += e * e
                 norm_q += machine.Q[i, j] * machine.Q[i, j]
     norm_x = math.sqrt(norm_x)
-    theta = 1.01 * (math.sqrt(norm_e) + UNIT_ROUNDOFF * (m + 3) * norm_x * math.sqrt(norm_q) + m * _TINY)
+    theta = 1.01 * (math.sqrt(norm_e) + UNIT_ROUNDOFF * (m + 8) * norm_x * math.sqrt(norm_q) + m * _TINY)
     if not theta < 0.5:
         return np.inf
     return 1.01 * norm_x / (1.0 - theta)

@@ -50,6 +50,20 @@ def to_integers(A: Float) -> tuple[list[list[int]], int]:
     return rows, shift
 
 
+def with_ridge(Q: Float, ridge: Fraction) -> tuple[list[list[int]], int]:
+    """Integers ``N`` and ``d > 0`` with ``Q + ridge·I = N / d`` exactly.
+
+    Examples
+    --------
+    >>> with_ridge(np.array([[0.5]]), Fraction(1, 3))
+    ([[5]], 6)
+    """
+    rows, shift = to_integers(Q)
+    above, below = ridge.numerator << shift, ridge.denominator
+    scaled = [[below * v + (above if i == j else 0) for j, v in enumerate(row)] for i, row in enumerate(rows)]
+    return scaled, below << shift
+
+
 def is_psd(A: Float) -> bool:
     """Whether the symmetric matrix is positive semidefinite, decided exactly.
 
@@ -92,6 +106,8 @@ class ExactSVM:
     Q : (m, m) array
         Positive semidefinite (exactly).
     C : float
+    ridge : Fraction
+        Added to the diagonal.
 
     Examples
     --------
@@ -100,11 +116,11 @@ class ExactSVM:
     [1, -1]
     """
 
-    def __init__(self, Q: Float, C: float) -> None:
-        self._rows, shift = to_integers(Q)
+    def __init__(self, Q: Float, C: float, ridge: Fraction = Fraction(0)) -> None:
+        self._rows, one = with_ridge(Q, ridge)
         self._m = Q.shape[0]
         self._matrix = fmpz_mat(self._rows)
-        self._one = fmpz(1) << shift
+        self._one = fmpz(one)
         ratio = Fraction(C)
         self._c_num, self._c_den = fmpz(ratio.numerator), fmpz(ratio.denominator)
 
@@ -273,14 +289,8 @@ class ExactRidge:
     """
 
     def __init__(self, Q: Float, C: float) -> None:
-        rows, shift = to_integers(Q)
-        ratio = Fraction(C)
-        scale, shift_one = 2 * ratio.numerator, ratio.denominator << shift
-        self.scale = scale << shift
-        m = Q.shape[0]
-        self._matrix = fmpz_mat(
-            [[scale * rows[i][j] + (shift_one if i == j else 0) for j in range(m)] for i in range(m)]
-        )
+        rows, self.scale = with_ridge(Q, 1 / (2 * Fraction(C)))
+        self._matrix = fmpz_mat(rows)
 
     def solve(self, right: list[int]) -> list[Any]:
         """Integers proportional, by a positive factor, to ``(Q + I/(2C))⁻¹ right``."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Float
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import Machine, new_scratch, settle
 
 
-def train(K: Float, y: Float, C: float, loss: str = "hinge") -> Float:
-    """Signed dual variables ``z`` of the bias-free model; scores are ``K_test @ z``.
+def train(K: Float, y: Float, C: float) -> Float:
+    """Signed dual variables ``z`` of the bias-free SVM; scores are ``K_test @ z``.
 
     Parameters
     ----------
@@ -21,8 +20,6 @@ def train(K: Float, y: Float, C: float, loss: str = "hinge") -> Float:
         Labels, ±1.
     C : float
         Regularisation: ``½‖w‖² + C Σ loss``.
-    loss : {"hinge", "square"}
-        Support vector machine, or kernel ridge regression with ``λ = 1/(2C)``.
 
     Returns
     -------
@@ -35,8 +32,6 @@ def train(K: Float, y: Float, C: float, loss: str = "hinge") -> Float:
     """
     K = np.ascontiguousarray(K, dtype=np.float64)
     y = np.ascontiguousarray(y, dtype=np.float64)
-    if loss == "square":
-        return np.asarray(scipy.linalg.solve(K + np.eye(y.size) / (2 * C), y, assume_a="pos"))
     scratch = new_scratch(y.size)
     machine = loose_machine(K, C)
     settle(machine, scratch, y)

@@ -142,6 +142,11 @@ def verify(
         raise InvalidInput(f"share must be above 0 and at most 1, got {share!r}")
     if cert.run.loss == "linear":
         raise InvalidInput("verify checks certificates of kernel machines; this one is of certify_linear")
+    if cert.run.loss not in KNOWN_LOSSES:
+        raise InvalidInput(
+            f"verify knows the losses {' and '.join(KNOWN_LOSSES)}; this certificate is about loss={cert.run.loss!r}. "
+            "`labelcert selfcheck` compares the engines behind it with brute force"
+        )
     if cert.run.engine_asked == "partition":
         raise InvalidInput(
             "the certificate is about an ensemble on parts of the labels, which verify does not know; "
@@ -180,6 +185,10 @@ def verify(
     if out.accepted:
         checker.bounds(share, np.random.default_rng(seed), time_limit)
     return out
+
+
+KNOWN_LOSSES = ("hinge", "square")
+"""Losses whose models are checked here."""
 
 
 def _same_problem(cert: Certificate, statement: Statement) -> bool:

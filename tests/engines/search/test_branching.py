@@ -22,7 +22,7 @@ from labelcert.engines.search import Search, branching, pairs, relaxation, rival
 from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
 from labelcert.engines.search.relaxation import Bounds, Multipliers, Relaxation
 from labelcert.engines.search.searching import Searching
-from labelcert.prediction import is_linear, predictor_for
+from labelcert.prediction import predictor_for
 from labelcert.problem import Problem
 from labelcert.selfcheck.brute_force import Truth
 from labelcert.selfcheck.cases import Case, label_costs, random_case, random_classes_case, relabellings
@@ -49,7 +49,7 @@ def searched(seed: int, classes: int) -> tuple[Case, Truth]:
     while True:
         case = random_case(rng, largest=6) if classes == 2 else random_classes_case(rng, largest=5)
         case = replace(case, K_test=case.K_test[:3])
-        if case.loss != "hinge" or case.labels.size < 4 or np.unique(case.labels).size > 4 or is_linear(case.build()):
+        if case.loss != "hinge" or case.labels.size < 4 or np.unique(case.labels).size > 4 or case.build().is_linear():
             continue
         if 8 <= len(list(islice(relabellings(case, label_costs(case), case.build().max_flips), 101))) <= 100:
             return case, selfcheck.brute_force(case)

@@ -31,9 +31,9 @@ from labelcert.engines.cube.recording import (
     new_batch,
     record,
 )
-from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
-from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch, solve_child
+from labelcert.losses.retraining import bound, relabel, settle, solve_child
+from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch
+from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch
 
 
 class Walker(NamedTuple):

@@ -18,7 +18,7 @@ from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import DOUBTS, SOLVED, Found, Walk, in_tiles
 from labelcert.engines.pools import in_order, seconds_per_step
 from labelcert.prediction import Sign
-from labelcert.prediction.scoring import HingeScorer, LinearScorer
+from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import Adversary
 from labelcert.svm.training import no_machine
 from labelcert.svm.walking import MANY_LABELS
@@ -114,7 +114,7 @@ def make_walk(question: Question) -> Walk:
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
     return Walk(
-        machine=scorer.machine if isinstance(scorer, HingeScorer) else no_machine(),
+        machine=scorer.machine if isinstance(scorer, RetrainingScorer) else no_machine(),
         scores=rows,
         short=in_tiles(rows),
         linear=predictor.linear,

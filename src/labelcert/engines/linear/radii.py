@@ -143,7 +143,7 @@ def _exact_attack(question: Question, t: int, side: Int, best: Moves) -> tuple[i
     """
     scorer = question.predictor.scorer
     assert isinstance(scorer, LinearScorer)
-    row = scorer.exact_row(int(question.nodes[t]))
+    row = scorer.exact_weights(int(question.nodes[t]))
     if row is None:
         return None
     a = question.problem.adversary

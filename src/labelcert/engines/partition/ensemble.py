@@ -10,6 +10,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int, Values
 from labelcert.engines.partition.parts import Part
+from labelcert.losses.solutions import Interval, decided
 from labelcert.prediction import OPEN, TIED, Predictor
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -153,14 +154,18 @@ class MeanScores(Ensemble):
                     reached[r, t], safe[r, t] = exact <= 0, exact > 0
         return reached, safe
 
-    def _exactly(self, codes: Int, t: int, c: int, r: int) -> Fraction | None:
-        total = Fraction(0)
-        for part in self.parts:
-            found = part.exact_difference(codes[part.index], t, c, r)
-            if found is None:
-                return None
-            total += found
-        return total
+    def _exactly(self, codes: Int, t: int, c: int, r: int) -> int | None:
+        """Sign of the summed scores of class ``c`` minus those of ``r``; None where it stays undecided."""
+        found = [part.exact_difference(codes[part.index], t, c, r) for part in self.parts]
+        known = [difference for difference in found if difference is not None]
+        if len(known) < len(found):
+            return None
+
+        def total(level: int) -> Interval:
+            ends = [difference(level) for difference in known]
+            return sum((low for low, _ in ends), Fraction(0)), sum((high for _, high in ends), Fraction(0))
+
+        return decided(total)
 
 
 def sum_error(magnitude: Float, terms: int) -> Float:

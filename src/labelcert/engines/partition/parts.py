@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.losses.solutions import NOTHING, Interval, minus
 from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
@@ -64,7 +64,7 @@ class Part:
             index=index,
             positions=np.flatnonzero(np.isin(problem.adversary.labels, index)).astype(np.int64),
             problem=own,
-            predictor=predictor_for(own, linear=own.loss == "square"),
+            predictor=predictor_for(own, linear=own.trained_with.always_linear),
         )
 
     def scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
@@ -107,14 +107,19 @@ class Part:
                 maybe[best, t] = sure[best, t] = True
         return sure, maybe
 
-    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Fraction | None:
-        """Score of class ``c`` minus that of ``r`` for node ``t``, as a rational number; None where out of reach."""
-        scorer = self.predictor.scorer
+    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval] | None:
+        """Score of class ``c`` minus that of ``r`` for node ``t``, by level of precision; None where out of reach."""
+        scorer, row = self.predictor.scorer, self.predictor.scorer.exact_row(t)
         if isinstance(self.predictor, Sign):
-            score = scorer.exact_score(scorer.train(signs_of(codes, 1)), t)
-            return None if score is None else (c - r) * 2 * score
-        own, rival = (scorer.exact_score(scorer.train(signs_of(codes, k)), t) for k in (c, r))
-        return None if own is None or rival is None else own - rival
+            one = scorer.exact_solution(scorer.train(signs_of(codes, 1)))
+            if one is None:
+                return None
+            # Half the difference, in every part.
+            return lambda level: one.score(row, level) if c > r else minus(NOTHING, one.score(row, level))
+        own, rival = (scorer.exact_solution(scorer.train(signs_of(codes, k))) for k in (c, r))
+        if own is None or rival is None:
+            return None
+        return lambda level: minus(own.score(row, level), rival.score(row, level))
 
 
 def cut(problem: Problem, part_of: Int) -> list[Part]:

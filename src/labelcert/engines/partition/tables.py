@@ -21,7 +21,7 @@ from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
 from labelcert.prediction import Sign
-from labelcert.prediction.scoring import HingeScorer, LinearScorer
+from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import NOTHING, Relabelling
 
 FIRST_DEPTHS = (4, 6, 7)
@@ -120,7 +120,7 @@ def most(part: Part, asked: Asked) -> Float:
     if isinstance(scorer, LinearScorer):
         sums += scorer.slack
     else:
-        sums *= part.problem.C
+        sums *= part.problem.trained_with.largest_dual(part.problem.m, part.problem.C)
     return np.asarray(1.01 * sums * scorer.scale[nodes] + 1e-290)
 
 
@@ -202,22 +202,16 @@ def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistic
 def one_flip(part: Part, asked: Asked) -> Float:
     """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none.
 
-    For kernel ridge regression it is read off the linear map. For the SVM, flipping label i moves ``w`` into a ball
-    with centre ``w − ½ c φ_i`` and radius ``½ ‖c φ_i‖``, where ``|c| ≤ 2C`` (the solution is a proximal map). So the
-    score of node t moves by at most ``C (|k_ti| + √Q_ii ‖φ_t‖)``, where only the part of ``φ_t`` in the span of the
-    labels counts: its squared norm is ``k_t · Q⁻¹ k_t``.
+    Where scores are linear, it is read off the linear map.
     """
     scorer, nodes, movable = part.predictor.scorer, asked.question.nodes, part.problem.adversary.labels
-    scale = scorer.scale[nodes]
-    rows = np.abs(scorer.rows[nodes][:, movable])
     if isinstance(scorer, LinearScorer):
-        return np.asarray(1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * scorer.slack) * scale)
-    assert isinstance(scorer, HingeScorer)
-    machine = scorer.machine
-    if machine.gap_ridge > 0.0:
-        return np.full(nodes.size, 1e150)
-    lengths = np.sqrt(np.diag(part.problem.K_train)[movable] * machine.gap_factor)
-    return np.asarray(1.01 * part.problem.C * (rows + lengths).max(axis=1, initial=0.0) * scale)
+        rows = np.abs(scorer.rows[nodes][:, movable])
+        moved = 1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * scorer.slack)
+    else:
+        assert isinstance(scorer, RetrainingScorer)
+        moved = part.problem.trained_with.one_flip(scorer.machine, scorer.rows[nodes], movable)
+    return np.asarray(moved * scorer.scale[nodes])
 
 
 def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) -> Table:

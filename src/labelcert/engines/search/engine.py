@@ -1,8 +1,9 @@
 """Certificates by search: branch and bound of our own, and the paper's formulation in a mixed-integer solver.
 
 Engine ``"milp"`` decides every node by proofs of our own. A relaxation with rigorous bounds prunes, retraining settles
-the leaves, and a linear-programming solver only suggests multipliers. Engine ``"milp-paper"`` hands the paper's program
-to a solver, for reference: *vulnerable* is retrained, *robust* is the solver's claim, which proves nothing.
+the leaves, and a linear-programming solver only suggests multipliers. The relaxation is about the hinge loss; with
+other losses, the engine enumerates what is small and looks for attacks. Engine ``"milp-paper"`` hands the paper's
+program to a solver, for reference: *vulnerable* is retrained, *robust* is the solver's claim, which proves nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
 from labelcert.engines.search.searching import Searching
 from labelcert.engines.search.solvers import Solver, get_solver
-from labelcert.prediction import OneVsRest, Predictor, Sign, is_linear, predictor_for
+from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
 
 FORMULATIONS: dict[type[Predictor], type[Formulation]] = {Sign: OneScore, OneVsRest: Rivals}
@@ -36,12 +37,16 @@ class Search:
     capabilities = Capabilities(continues=True, searches=True)
 
     def refuses(self, problem: Problem) -> str | None:
-        """Nothing."""
+        """Models that are trained on all classes at once."""
+        if problem.coupled:
+            return (
+                f"it looks at one score at a time, which loss={problem.loss!r} does not train; use engine='enumerate'"
+            )
         return None
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where that is proved to be the same."""
-        return predictor_for(problem, linear=is_linear(problem))
+        return predictor_for(problem, linear=problem.is_linear())
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Nobody knows how long a search takes. Fail early if a solver is not installed."""

@@ -71,7 +71,8 @@ class Searching:
     @property
     def proves(self) -> bool:
         """Whether proofs are searched for, or attacks alone."""
-        return self.control.deadline is None or self.question.problem.m <= LARGEST_PROGRAM
+        problem = self.question.problem
+        return problem.loss == "hinge" and (self.control.deadline is None or problem.m <= LARGEST_PROGRAM)
 
     # -- single nodes ------------------------------------------------------------------------------------------------
 

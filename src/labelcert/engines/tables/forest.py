@@ -28,7 +28,7 @@ from labelcert.engines.tables.trees import (
     storage_error,
 )
 from labelcert.prediction import OneVsRest
-from labelcert.prediction.scoring import HingeScorer, LinearScorer
+from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.svm.training import no_machine
@@ -147,7 +147,7 @@ class Forest:
         scorer = predictor.scorer
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
-            machine=scorer.machine if isinstance(scorer, HingeScorer) else no_machine(),
+            machine=scorer.machine if isinstance(scorer, RetrainingScorer) else no_machine(),
             scores=np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
             shared=not predictor.linear and codes.size > MANY_LABELS,

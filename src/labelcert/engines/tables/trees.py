@@ -18,9 +18,9 @@ from numba import njit
 
 from labelcert.arrays import Float, Float32, Int
 from labelcert.compiling import compiled
-from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, relabel, settle
-from labelcert.svm.walking import combine, copy_scratch, solve_child
+from labelcert.losses.retraining import bound, relabel, settle, solve_child
+from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch
+from labelcert.svm.walking import combine, copy_scratch
 
 LEAF = np.int64(-(2**62))
 """``base`` of a set without children."""
@@ -255,7 +255,7 @@ def _score(fill: Any, w: Any) -> float:
         # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
         return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
     _train(fill, w)
-    error, _ = bound(fill.machine, w.svm, w.y)
+    error, _ = bound(fill.machine, w.svm, w.y, True)
     combine(fill.scores, w.svm.v[Z], w.p)
     return error
 

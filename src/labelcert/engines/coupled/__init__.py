@@ -1,0 +1,1 @@
+"""Enumeration of models that are trained on all classes at once: every relabelling is a training of its own."""

@@ -1,0 +1,245 @@
+"""Kernel logistic regression and its softmax in ball arithmetic (Arb): as precise as it takes.
+
+A Newton iteration in rising precision starts from what float64 found. The residual of the last iterate, evaluated with
+all rounding errors, bounds its distance from the optimum, as in :mod:`~labelcert.losses.newton`. So the iteration need
+not be believed.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from labelcert.arrays import Float, Int
+from labelcert.losses.solutions import LAST_LEVEL, NOTHING, ExactRow, Interval, Solution
+
+BITS = (128, 256, 512, 1024)
+"""Precision of each level."""
+
+MOST_STEPS = 150
+"""Newton steps per level; more than a few are taken only where float64 did not converge."""
+
+assert len(BITS) == LAST_LEVEL + 1
+
+_PRECISION = threading.RLock()
+"""The precision is a property of the process."""
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Work with so many bits; one thread at a time."""
+    with _PRECISION:
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            yield
+        finally:
+            ctx.prec = before
+
+
+class BallModel(ABC):
+    """One kernel and constant, ready to be trained on any labels.
+
+    The solution is a vector of k blocks of m numbers, which the kernel multiplies block by block.
+
+    Parameters
+    ----------
+    Q : (m, m) array
+    C : float
+    steepest : float
+        Bound on the derivative of each of the functions ``h`` in ``z = h(Qz)``, as a multiple of C.
+    """
+
+    def __init__(self, Q: Float, C: float, steepest: float) -> None:
+        self.m = Q.shape[0]
+        self.Q = arb_mat([[arb(float(v)) for v in row] for row in Q])
+        self.C = arb(float(C))
+        self._steepest = arb(steepest)
+
+    @abstractmethod
+    def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
+        """``h(f) / C``, and the derivative of ``−h / C`` as a (k, k) list of vectors over the labels."""
+
+    def solve(self, labels: Float, z: list[Any], bits: int) -> tuple[list[Any], Any]:
+        """An approximate solution without errors of its own, and a bound on its 2-norm distance from the optimum."""
+        with precision(bits):
+            found = self._newton(self.C, labels, z, bits)
+            if found is None:  # from far away: raise the constant step by step
+                z = [arb(0)] * len(z)
+                for power in range(-60, 1, 2):
+                    found = self._newton(self.C * arb(2) ** power, labels, z, bits)
+                    if found is None:
+                        break
+                    z = found
+            z = z if found is None else found
+            r, _ = self._residual(self.C, z, labels)
+            spread = sum((a * b for a, b in zip(r, self._image(r), strict=True)), arb(0)).abs_upper().sqrt()
+            error = _norm(r) + (self.C * self._steepest).sqrt() * spread / 2
+            return z, error.upper()
+
+    def _newton(self, C: Any, labels: Float, z: list[Any], bits: int) -> list[Any] | None:
+        """Newton's method, with steps shortened so that the residual falls; None where that does not converge."""
+        z = [v.mid() for v in z]
+        r, slopes = self._residual(C, z, labels)
+        for _ in range(MOST_STEPS):
+            size = _norm(r)
+            if size <= arb(2) ** (30 - bits) * _norm(z):
+                return z
+            step = self._step(r, slopes)
+            shorter = None if step is None else self._shortened(C, z, step, size, labels)
+            if shorter is None:
+                return None
+            z, r, slopes = shorter
+        return None
+
+    def _shortened(self, C: Any, z: list[Any], step: list[Any], size: Any, labels: Float) -> Any:
+        """As much of a step as makes the residual smaller, with the new residual and slopes; None where none does."""
+        for halvings in range(30):
+            part = arb(2) ** -halvings
+            new = [(a - part * e).mid() for a, e in zip(z, step, strict=True)]
+            r, slopes = self._residual(C, new, labels)
+            if _norm(r) <= (1 - part / 10) * size:
+                return new, r, slopes
+        return None
+
+    def _image(self, z: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        for start in range(0, len(z), self.m):
+            block = self.Q * arb_mat(self.m, 1, z[start : start + self.m])
+            out += [block[i, 0] for i in range(self.m)]
+        return out
+
+    def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
+        h, slopes = self.target(self._image(z), labels)
+        scaled = [[[C * v for v in slope] for slope in row] for row in slopes]
+        return [a - C * b for a, b in zip(z, h, strict=True)], scaled
+
+    def _step(self, r: list[Any], slopes: list[list[Any]]) -> list[Any] | None:
+        """``e`` with ``e + DQe = r``, nearly; None where the system cannot be solved in this precision."""
+        m, size = self.m, len(r)
+        A = arb_mat(size, size)
+        for a, row in enumerate(slopes):
+            for b, slope in enumerate(row):
+                for i in range(m):
+                    for j in range(m):
+                        A[a * m + i, b * m + j] = (slope[i] * self.Q[i, j]).mid()
+        for i in range(size):
+            A[i, i] += 1
+        try:
+            e = A.solve(arb_mat(size, 1, [v.mid() for v in r]))
+        except ZeroDivisionError:
+            return None
+        return [e[i, 0] for i in range(size)]
+
+
+class BallLogistic(BallModel):
+    """Two classes: ``h_i(f) = C y_i σ(−y_i f_i)``, whose derivative is at most C/4."""
+
+    def __init__(self, Q: Float, C: float) -> None:
+        super().__init__(Q, C, 0.25)
+
+    def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
+        """From signs ±1."""
+        h, slope = [], []
+        for y, v in zip(labels.tolist(), f, strict=True):
+            share = 1 / (1 + (int(y) * v).exp())
+            h.append(share * int(y))
+            slope.append(share * (1 - share))
+        return h, [[slope]]
+
+    def solution(self, y: Float, z: Float) -> BallSolution:
+        """The solution for labels ``y`` (±1); ``z`` is an approximate one."""
+        return BallSolution(BallTraining(self, y, z))
+
+
+class BallSoftmax(BallModel):
+    """K classes in one problem: ``h(f) = C (one-hot − softmax)``, whose derivative is at most C/2."""
+
+    def __init__(self, Q: Float, C: float, n_classes: int) -> None:
+        super().__init__(Q, C, 0.5)
+        self._n_classes = n_classes
+
+    def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
+        """From class codes."""
+        m, K = self.m, self._n_classes
+        p: list[list[Any]] = [[None] * m for _ in range(K)]
+        for i in range(m):
+            values = [f[c * m + i] for c in range(K)]
+            top = max(values, key=lambda v: float(v.mid())).mid()
+            powers = [(v - top).exp() for v in values]
+            total = sum(powers, arb(0))
+            for c in range(K):
+                p[c][i] = powers[c] / total
+        h = [(1 if labels[i] == c else 0) - p[c][i] for c in range(K) for i in range(m)]
+
+        def slope(a: int, b: int) -> list[Any]:
+            return [p[a][i] * ((1 if a == b else 0) - p[b][i]) for i in range(m)]
+
+        return h, [[slope(a, b) for b in range(K)] for a in range(K)]
+
+    def solutions(self, codes: Int, Z: Float) -> list[BallSolution]:
+        """The solution of each class, for labels ``codes``; ``Z`` (K, m) is an approximate one."""
+        training = BallTraining(self, codes.astype(np.float64), Z.ravel())
+        return [BallSolution(training, c) for c in range(self._n_classes)]
+
+
+class BallTraining:
+    """One training, at whatever precision was asked for so far."""
+
+    def __init__(self, model: BallModel, labels: Float, z: Float) -> None:
+        self.m = model.m
+        self._model, self._labels = model, labels
+        self._known: list[tuple[list[Any], Any]] = []
+        self._start = [arb(float(v)) for v in z]
+
+    def at(self, level: int) -> tuple[list[Any], Any]:
+        """An approximate solution, and a bound on its distance from the optimum."""
+        while len(self._known) <= level:
+            start = self._known[-1][0] if self._known else self._start
+            self._known.append(self._model.solve(self._labels, start, BITS[len(self._known)]))
+        return self._known[level]
+
+
+class BallSolution(Solution):
+    """One block of a training's solution."""
+
+    def __init__(self, training: BallTraining, block: int = 0) -> None:
+        self._training, self._block = training, block
+
+    def score(self, row: ExactRow, level: int) -> Interval:
+        """The product with the approximate solution, wider by the row's norm times the error."""
+        if not any(row.numbers):
+            return NOTHING
+        z, error = self._training.at(level)
+        m = self._training.m
+        with precision(BITS[level]):
+            own = z[self._block * m : (self._block + 1) * m]
+            product = sum((arb(k) * v for k, v in zip(row.numbers, own, strict=True)), arb(0))
+            wide = error * sum((arb(k) * k for k in row.numbers), arb(0)).sqrt()
+            low, high = (product - wide).lower(), (product + wide).upper()
+            if not (low.is_finite() and high.is_finite()):
+                return Fraction(-1), Fraction(1)
+            return _fraction(low) / 2**row.shift, _fraction(high) / 2**row.shift
+
+    def rounded(self) -> tuple[Float, float]:
+        """From the first level."""
+        z, error = self._training.at(0)
+        m = self._training.m
+        own = z[self._block * m : (self._block + 1) * m]
+        return np.array([float(v.mid()) for v in own]), 1.01 * float(error.upper()) + 1e-290
+
+
+def _norm(values: list[Any]) -> Any:
+    return sum((v * v for v in values), arb(0)).abs_upper().sqrt()
+
+
+def _fraction(value: Any) -> Fraction:
+    mantissa, exponent = (int(v) for v in value.man_exp())
+    return Fraction(mantissa) * Fraction(2) ** exponent

@@ -1,0 +1,36 @@
+"""Cross-entropy of the softmax over all classes: one coupled problem, which is what networks minimise."""
+
+from __future__ import annotations
+
+from labelcert.arrays import Float, Signs
+from labelcert.losses.base import Exactly
+from labelcert.losses.logistic import Logistic
+from labelcert.losses.newton import LogisticMachine
+
+
+class CrossEntropy(Logistic):
+    """``−log softmax(f)_y`` with one weight vector per class.
+
+    Of two classes, the weight vectors are each other's negative. So their difference is that of the logistic loss with
+    twice the constant, and its sign decides.
+    """
+
+    name = "cross_entropy"
+    formula = "−log softmax: cross-entropy of all classes in one problem"
+    coupled = True
+
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
+        """Of two classes."""
+        return super().machine(Q, 2.0 * C, min_eig, rows)
+
+    def exactly(self, Q: Float, C: float) -> Exactly:
+        """Of two classes."""
+        return super().exactly(Q, 2.0 * C)
+
+    def largest_dual(self, m: int, C: float) -> float:
+        """Of the difference of two classes."""
+        return 2.0 * C
+
+    def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
+        """Of two classes."""
+        return super().response(Q, 2.0 * C, y, z, state, rows)

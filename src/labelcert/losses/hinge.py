@@ -1,0 +1,122 @@
+"""The hinge loss: a support vector machine, retrained by block principal pivoting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from labelcert.arrays import Bool, Float, Int, Signs
+from labelcert.losses.base import Exactly, Loss, forecast
+from labelcert.losses.solutions import Rational
+from labelcert.svm import cap, train
+from labelcert.svm.exact import ExactSVM
+from labelcert.svm.pivoting import FREE, UNIT_ROUNDOFF, Machine
+
+
+class Hinge(Loss):
+    """``max(0, 1 − y f)``."""
+
+    name = "hinge"
+    formula = "max(0, 1 − yf): a support vector machine, as in the paper"
+    defined_anywhere = False
+
+    def is_linear(self, Q: Float, y: Float, C: float, movable: Bool, flips: int, *, strict: bool = False) -> bool:
+        """Where every label is at its cap, whatever the adversary does."""
+        return cap.always_at_cap(Q, y, C, movable, flips, strict=strict)
+
+    def train(self, Q: Float, y: Float, C: float) -> Float:
+        """Block principal pivoting."""
+        return train(Q, y, C)
+
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> Machine:
+        """A tableau, with a small ridge where the kernel is nearly singular."""
+        return pivoting_machine(Q, C, min_eig, rows)
+
+    def exactly(self, Q: Float, C: float) -> Exactly:
+        """Rational arithmetic."""
+        return RationalSVM(ExactSVM(Q, C))
+
+    def largest_dual(self, m: int, C: float) -> float:
+        """The cap."""
+        return C
+
+    def one_flip(self, machine: Any, rows: Float, movable: Int) -> Float:
+        """The solution is a proximal map of the loss, hence firmly non-expansive.
+
+        Flipping label i moves ``w`` into a ball with centre ``w − ½ c φ_i`` and radius ``½ ‖c φ_i‖``, where
+        ``|c| ≤ 2C``. So the score of node t moves by at most ``C (|k_ti| + √Q_ii ‖φ_t‖)``, where only the part of
+        ``φ_t`` in the span of the labels counts: its squared norm is ``k_t · Q⁻¹ k_t``.
+        """
+        if machine.gap_ridge > 0.0:
+            return np.full(rows.shape[0], 1e150)
+        lengths = np.sqrt(np.diag(machine.Q)[movable] * machine.gap_factor)
+        return np.asarray(1.01 * machine.C * (np.abs(rows[:, movable]) + lengths).max(axis=1, initial=0.0))
+
+    def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
+        """Labels between 0 and their cap make up for what others do."""
+        moved = z + C * y * (y * (Q @ z) > -1.0)
+        return forecast(Q, np.flatnonzero(state == FREE), moved, rows)
+
+
+class RationalSVM(Exactly):
+    """A support vector machine in rational arithmetic."""
+
+    def __init__(self, svm: ExactSVM) -> None:
+        self._svm = svm
+
+    def solution(self, y: Float, state: Signs, z: Float) -> Rational | None:
+        """From the states that float64 found."""
+        found = self._svm.solution(y, state, z)
+        return None if found is None else Rational(*found)
+
+
+def pivoting_machine(Q: Float, C: float, min_eig: float, rows: Float) -> Machine:
+    """A support vector machine for compiled walks, with the constants that its error bounds need."""
+    largest = float(np.abs(Q).max())
+    diagonal = float(np.diag(Q).max())
+    well = min_eig >= 1e-9 * largest
+    gap_ridge = 0.0 if well else 2.0**-46 * diagonal
+    return Machine(
+        Q=Q,
+        C=C,
+        ridge=0.0 if well else 2.0**-40 * diagonal,
+        min_eig=min_eig,
+        entry_max=largest,
+        row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
+        gap_ridge=gap_ridge,
+        gap_factor=_gap_factor(Q, rows, gap_ridge, min_eig),
+    )
+
+
+def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
+    """Proved upper bound on ``k·(Q + ridge·I)⁻¹·k`` over all rows.
+
+    For any x, with r = k − Ax: ``k·A⁻¹k = 2k·x − x·Ax + r·A⁻¹r`` and ``r·A⁻¹r ≤ ‖r‖²/λ_min(A)``.
+    """
+    m = Q.shape[0]
+    floor = ridge + min_eig
+    if floor <= 0.0:
+        return 0.0  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
+    A = Q + ridge * np.eye(m)
+    X = _any_solution(A, rows.T)
+    AX = A @ X
+    u = 4.0 * UNIT_ROUNDOFF * (m + 4)
+    absolute = np.abs(A) @ np.abs(X)
+    residual = np.linalg.norm(np.abs(rows.T - AX) + u * (np.abs(rows.T) + absolute), axis=0)
+    quadratic = 2 * np.sum(rows.T * X, axis=0) - np.sum(X * AX, axis=0)
+    rounding = u * (2 * np.sum(np.abs(rows.T * X), axis=0) + np.sum(np.abs(X) * absolute, axis=0))
+    return 1.01 * float(np.max(quadratic + rounding + residual**2 / (0.999 * floor)))
+
+
+def _any_solution(A: Float, right: Float) -> Float:
+    """Solves a system, nearly; a small solution of a nearly singular one, where that is affordable."""
+    if A.shape[0] > 200:
+        try:
+            solved = scipy.linalg.cho_solve(scipy.linalg.cho_factor(A, lower=True), right)
+            if np.isfinite(solved).all():
+                return np.asarray(solved, dtype=np.float64)
+        except np.linalg.LinAlgError:
+            pass
+    return np.asarray(np.linalg.lstsq(A, right, rcond=None)[0], dtype=np.float64)

@@ -1,0 +1,297 @@
+"""Compiled kernel logistic regression: Newton's method from a neighbour's solution, and a proved error bound.
+
+The model minimises ``½‖w‖² + C Σ log(1 + exp(−y_i f_i))`` with ``w = Σ z_i φ_i`` and ``f = Q z``. At the optimum
+``z = h(f)``, where ``h_i(f) = C y_i σ(−y_i f_i)`` and σ is the logistic function. A Newton step solves
+``(I + DQ) e = r`` with the residual ``r = z − h(Qz)`` and ``D = C σ(f) σ(−f)``, through the Cholesky factor of
+``B = I + D^½ Q D^½``. The factor serves for as many steps as it brings the residual down quickly. Flipping a label
+changes neither ``f`` nor ``D``, so it serves for the first steps of a neighbour, too.
+
+The bound. Let ``e = z − z*``. Then ``r = e + D̃Qe`` with some diagonal ``0 ≤ D̃ ≤ C/4`` (mean values of the derivative).
+The product with ``Qe`` gives ``‖e‖²_Q + ‖D̃^½Qe‖² = (Qe)·r ≤ ‖e‖_Q ‖r‖_Q``, hence ``‖e‖_Q ≤ ‖r‖_Q`` and
+``‖D̃^½Qe‖ ≤ ‖r‖_Q / 2``. Since ``e = r − D̃Qe``, at last ``‖e‖₂ ≤ ‖r‖₂ + (√C / 4) ‖r‖_Q ≤ (1 + √(Cλ) / 4) ‖r‖₂``,
+where λ is the largest eigenvalue of ``Q``. So ``|k·z − k·z*|`` is at most that for every row with ``‖k‖₂ ≤ 1``. Any
+``z`` will do; nothing depends on how it was found.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from labelcert.arrays import Float, Int
+from labelcert.compiling import compiled
+from labelcert.svm.pivoting import FLAGS, REORDER, UNIT_ROUNDOFF, F, Z, multiply_symmetric
+
+RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE = 0, 1, 4, 5, 6, 7, 8
+"""Rows of ``Scratch.v`` beside ``Z`` and ``F``: ``r``, ``e``, ``D^½`` of the factor, ``D``, scratch, and the last
+iterate with its margins."""
+
+MOST_STEPS = 200
+"""No training takes so many steps; what has not converged by then has a large error bound."""
+
+GOOD = 1e-10
+"""An error bound of this, relative to the solution, is not worth another step."""
+
+KEEP = 0.1
+"""A factor is kept while every step makes the residual so much smaller, or smaller still."""
+
+_TINY = 1e-290
+"""Covers underflow: far above the smallest normal number, far below anything that matters."""
+
+
+class LogisticMachine(NamedTuple):
+    """One kernel logistic regression up to its labels.
+
+    Attributes
+    ----------
+    Q : (m, m) array
+        The kernel, exactly symmetric.
+    C : float
+    entry_max : float
+        ``max |Q_ij|``.
+    factor : float
+        Upper bound on ``1 + √(Cλ) / 4``.
+    """
+
+    Q: Float
+    C: float
+    entry_max: float
+    factor: float
+
+
+@compiled(error_model="numpy")
+def _residual(machine: Any, s: Any, y: Float) -> float:
+    """``f``, ``D`` and ``r`` of the current ``z``; returns ``‖r‖₂`` as it comes out."""
+    C = machine.C
+    multiply_symmetric(machine.Q, s.v[Z], s.v[F])
+    total = 0.0
+    for i in range(y.shape[0]):
+        x = y[i] * s.v[F, i]
+        small = math.exp(-abs(x))
+        one = 1.0 / (1.0 + small)
+        share = small * one if x >= 0.0 else one
+        s.v[SLOPE, i] = C * small * one * one
+        r = s.v[Z, i] - C * y[i] * share
+        s.v[RESIDUAL, i] = r
+        total += r * r
+    return math.sqrt(total)
+
+
+@compiled(fastmath=REORDER, error_model="numpy")
+def _factorise(machine: Any, s: Any) -> None:
+    """The Cholesky factor of ``I + D^½ Q D^½`` into ``T``, its diagonal inverted."""
+    m = machine.Q.shape[0]
+    T, root = s.T, s.v[ROOT]
+    for i in range(m):
+        root[i] = math.sqrt(s.v[SLOPE, i])
+    for i in range(m):
+        for j in range(i + 1):
+            T[i, j] = root[i] * root[j] * machine.Q[i, j]
+        T[i, i] += 1.0
+    for i in range(m):
+        row = T[i]
+        for j in range(i):
+            other = T[j]
+            acc = row[j]
+            for k in range(j):
+                acc -= row[k] * other[k]
+            row[j] = acc * other[j]
+        acc = row[i]
+        for k in range(i):
+            acc -= row[k] * row[k]
+        row[i] = 1.0 / math.sqrt(max(acc, 1e-300))
+
+
+@compiled(fastmath=REORDER, error_model="numpy")
+def _direction(machine: Any, s: Any, T: Float) -> None:
+    """``e = r − D^½ B⁻¹ D^½ Q r``, with the factor in ``T`` and ``v[ROOT]``."""
+    m = machine.Q.shape[0]
+    x, root = s.v[IMAGE], s.v[ROOT]
+    multiply_symmetric(machine.Q, s.v[RESIDUAL], x)
+    for i in range(m):
+        acc = root[i] * x[i]
+        row = T[i]
+        for k in range(i):
+            acc -= row[k] * x[k]
+        x[i] = acc * row[i]
+    for i in range(m - 1, -1, -1):
+        row = T[i]
+        value = x[i] * row[i]
+        x[i] = value
+        for k in range(i):
+            x[k] -= value * row[k]
+    for i in range(m):
+        s.v[STEP, i] = s.v[RESIDUAL, i] - root[i] * x[i]
+
+
+@njit(inline="always")
+def _back(s: Any) -> None:
+    for i in range(s.v.shape[1]):
+        s.v[Z, i] = s.v[BEFORE, i]
+
+
+@compiled(error_model="numpy")
+def _shorten(machine: Any, s: Any, y: Float, residual: float) -> bool:
+    """Go only a part of the last step, so that the residual falls; False where no part of it helps.
+
+    A Newton step is a direction in which the residual falls, and margins change linearly along it.
+    """
+    t = 0.5
+    while t > 1e-9:
+        total = 0.0
+        for i in range(y.shape[0]):
+            f = s.v[F_BEFORE, i] - t * (s.v[F_BEFORE, i] - s.v[F, i])
+            z = s.v[BEFORE, i] - t * (s.v[BEFORE, i] - s.v[Z, i])
+            x = y[i] * f
+            small = math.exp(-abs(x))
+            share = small / (1.0 + small) if x >= 0.0 else 1.0 / (1.0 + small)
+            r = z - machine.C * y[i] * share
+            total += r * r
+        if math.sqrt(total) <= (1.0 - 0.1 * t) * residual:
+            for i in range(y.shape[0]):
+                s.v[Z, i] = s.v[BEFORE, i] - t * (s.v[BEFORE, i] - s.v[Z, i])
+            return True
+        t *= 0.5
+    return False
+
+
+@njit(inline="always")
+def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
+    """A full step with the factor in ``T``; returns the new residual's norm."""
+    m = y.shape[0]
+    _direction(machine, s, T)
+    for i in range(m):
+        s.v[BEFORE, i] = s.v[Z, i]
+        s.v[F_BEFORE, i] = s.v[F, i]
+        s.v[Z, i] -= s.v[STEP, i]
+    return _residual(machine, s, y)
+
+
+@njit(inline="always")
+def _enough(machine: Any, s: Any, residual: float) -> bool:
+    """Whether another step is not worth it: the error bound is good, or all that is left is rounding."""
+    total, one = 0.0, 0.0
+    for i in range(s.v.shape[1]):
+        total += s.v[Z, i] * s.v[Z, i]
+        one += abs(s.v[Z, i])
+    noise = UNIT_ROUNDOFF * (4.0 + s.v.shape[1] * machine.entry_max * one)
+    return bool(residual <= max(GOOD / machine.factor, noise) * math.sqrt(total))
+
+
+@compiled(error_model="numpy")
+def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
+    """Flip label ``i``; the solution at hand is where the next training starts."""
+    y[i] = -y[i]
+
+
+@compiled(error_model="numpy")
+def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
+    """Flip several labels."""
+    for i in flips:
+        y[i] = -y[i]
+
+
+@compiled(error_model="numpy")
+def settle(machine: Any, s: Any, y: Float) -> int:
+    """Train on labels ``y`` from what is at hand; returns the number of steps, negative where it did not converge."""
+    m = y.shape[0]
+    fresh = s.v[FLAGS, 0] != 0.0
+    if fresh:
+        for i in range(m):
+            s.v[Z, i] = 0.0
+    residual = _residual(machine, s, y)
+    if fresh:
+        _factorise(machine, s)
+    s.v[FLAGS, 0] = 0.0
+    for step in range(MOST_STEPS):
+        if _enough(machine, s, residual):
+            return step
+        after = _advance(machine, s, y, s.T)
+        if after <= KEEP * residual:
+            residual, fresh = after, False
+            continue
+        if fresh and not after <= 0.5 * residual:
+            if not _shorten(machine, s, y, residual):
+                _back(s)
+                _residual(machine, s, y)
+                return -step - 1
+            after = _residual(machine, s, y)
+        elif not after <= 0.5 * residual:
+            _back(s)
+            after = _residual(machine, s, y)
+        residual = after
+        _factorise(machine, s)
+        fresh = True
+    return -MOST_STEPS
+
+
+@compiled(error_model="numpy")
+def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
+    """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``; see above. Infinite where nothing is proved."""
+    m = y.shape[0]
+    computed = _residual(machine, s, y)
+    norm1, norm2, target = 0.0, 0.0, 0.0
+    for i in range(m):
+        norm1 += abs(s.v[Z, i])
+        norm2 += s.v[Z, i] * s.v[Z, i]
+        h = s.v[Z, i] - s.v[RESIDUAL, i]
+        target += h * h
+    err = 1.01 * UNIT_ROUNDOFF * (m + 2) * machine.entry_max * norm1 + m * _TINY
+    if not err < 1e-3:
+        return np.inf, 3
+    # σ changes by at most its own size times the change of f, and the exponential is good to a few units.
+    residual = 1.01 * (computed + (32.0 * UNIT_ROUNDOFF + 1.01 * err) * math.sqrt(target))
+    residual += 1.01 * (8.0 * UNIT_ROUNDOFF * math.sqrt(norm2) + m * _TINY * (1.0 + machine.C))
+    rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
+    tau = 1.01 * (machine.factor * residual + rounding)
+    return (tau if tau < np.inf else np.inf), 3
+
+
+@compiled(error_model="numpy")
+def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
+    """Flip labels of a solved parent, whose factor is shared: error bound and proof, as from :func:`bound`.
+
+    The bound is infinite where the parent's factor is not good enough. The solution is in ``own``, the labels in ``y``.
+    """
+    m = y.shape[0]
+    for row in range(parent.v.shape[0]):
+        for j in range(m):
+            own.v[row, j] = parent.v[row, j]
+    for i in flips:
+        y[i] = -y[i]
+    return _chords(machine, parent, own, y)
+
+
+@compiled(error_model="numpy")
+def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
+    """The same for one label."""
+    m = y.shape[0]
+    for row in range(parent.v.shape[0]):
+        for j in range(m):
+            own.v[row, j] = parent.v[row, j]
+    y[i] = -y[i]
+    return _chords(machine, parent, own, y)
+
+
+@njit(inline="always")
+def _chords(machine: Any, parent: Any, own: Any, y: Float) -> tuple[float, int]:
+    residual = _residual(machine, own, y)
+    for _ in range(y.shape[0]):
+        if _enough(machine, own, residual):
+            return bound(machine, own, y, False)
+        after = _advance(machine, own, y, parent.T)
+        if not after <= 0.7 * residual:
+            break
+        residual = after
+    return np.inf, 3
+
+
+def new_machine(Q: Float, C: float) -> LogisticMachine:
+    """The machine of a kernel: its largest eigenvalue is at most the largest sum of a row's magnitudes."""
+    largest = 1.01 * float(np.abs(Q).sum(axis=1).max())
+    return LogisticMachine(
+        Q=Q, C=C, entry_max=float(np.abs(Q).max()), factor=1.01 * (1.0 + math.sqrt(C) * math.sqrt(largest) / 4.0)
+    )

@@ -1,0 +1,74 @@
+"""More than two classes in one coupled problem: cross-entropy of the softmax."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from labelcert.arrays import Float, Index, Int
+from labelcert.losses.balls import BallSoftmax
+from labelcert.losses.softmax import SoftmaxMachine
+from labelcert.losses.solutions import Solution
+from labelcert.prediction.highest import Highest
+from labelcert.prediction.scoring import EXACT_LIMIT
+from labelcert.problem import Problem
+from labelcert.svm.pivoting import UNIT_ROUNDOFF
+
+_KEEP = 2000
+"""Trainings that are remembered."""
+
+
+class Softmax(Highest):
+    """One model for all classes.
+
+    Attributes
+    ----------
+    machine : SoftmaxMachine
+    Z : (K, m) array
+        The clean solution.
+    inverse : (Km, Km) array
+        From which trainings on similar labels start.
+    """
+
+    def __init__(self, problem: Problem, *, linear: bool) -> None:
+        self._trained: OrderedDict[bytes, tuple[Float, float]] = OrderedDict()
+        self._exact: OrderedDict[bytes, list[Solution]] = OrderedDict()
+        self._balls: BallSoftmax | None = None
+        self.machine = SoftmaxMachine.of(problem.K_train, problem.C, problem.n_classes)
+        self.Z = self.machine.train(problem.codes[None])[0][0]
+        self.inverse = self.machine.inverse(self.Z)
+        super().__init__(problem, linear=linear)
+
+    def train(self, codes: Int) -> tuple[Float, float]:
+        """(K, m) what multiplies the scaled rows, and an error bound for all scores."""
+        key = codes.tobytes()
+        found = self._trained.get(key)
+        if found is None:
+            Z, error = self.machine.train(codes[None], self.Z, self.inverse)
+            found = Z[0], float(score_errors(Z, error)[0])
+            self._remember(self._trained, key, found, _KEEP)
+        return found
+
+    def _all_scores(self, codes: Int, nodes: Index, classes: Sequence[int] | None = None) -> tuple[Float, Float]:
+        Z, tau = self.train(codes)
+        chosen = list(range(self.problem.n_classes) if classes is None else classes)
+        return Z[chosen] @ self.scorer.rows[nodes].T, np.full(len(chosen), tau)
+
+    def _solutions_of(self, codes: Int, classes: Sequence[int]) -> list[Solution | None]:
+        if self.problem.m * self.problem.n_classes > EXACT_LIMIT:
+            return [None] * len(classes)
+        key = codes.tobytes()
+        if key not in self._exact:
+            if self._balls is None:
+                self._balls = BallSoftmax(self.problem.K_train, self.problem.C, self.problem.n_classes)
+            found = list[Solution](self._balls.solutions(codes, self.train(codes)[0]))
+            self._remember(self._exact, key, found, _KEEP)
+        return [self._exact[key][c] for c in classes]
+
+
+def score_errors(Z: Float, error: Float) -> Float:
+    """(B,) error bounds on the scores of rows of norm at most 1, from those on solutions (B, K, m)."""
+    norm = np.linalg.norm(Z, axis=2).max(axis=1)
+    return np.asarray(1.01 * (error + UNIT_ROUNDOFF * (Z.shape[2] + 4) * norm) + 1e-290)
