@@ -84,7 +84,8 @@ def test_error_bound_holds_against_exact_scores(seed: int, C: float, degenerate:
     found = ExactSVM(problem.K_train, C).solution(y, np.full(m, CAP, dtype=np.int8))
     assert found is not None
     Z, D = [int(v) for v in found[0]], int(found[1])
-    assert is_optimum(*to_integers(problem.K_train), Fraction(C), tuple(y.astype(int).tolist()), Z, D)
+    Q, shift = to_integers(problem.K_train)
+    assert is_optimum(Q, 1 << shift, Fraction(C), tuple(y.astype(int).tolist()), Z, D)
     z = [Fraction(v, D) for v in Z]
     for t in range(3):
         exact = sum(Fraction(k) * v for k, v in zip(scorer.rows[t].tolist(), z, strict=True))

@@ -121,6 +121,7 @@ def certify_command(**given: Any) -> None:
                 C=_regularization(given["C"]),
                 rule=given["rule"],
                 seed=given["seed"],
+                loss=given["loss"],
                 report=show.report,
                 **own,
             )

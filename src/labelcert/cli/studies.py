@@ -75,7 +75,7 @@ _run_options = options(
 def study_group() -> None:
     """Check, run and export studies: datasets x models x seeds x certificates from one TOML file.
 
-    FILE is a study file, or the name of a study of the paper.
+    FILE is a study file, the name of a study of the paper, or of one of ours (losses).
     """
 
 

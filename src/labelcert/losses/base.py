@@ -70,7 +70,10 @@ class Loss(ABC):
         """(m,) what multiplies the test rows after training on labels ``y`` (±1), without any proof."""
 
     def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
-        """(K, m) the same for each class, here against the rest."""
+        """(K, m) the same for each class, here against the rest; of two classes, one is the other's negative."""
+        if n_classes == 2:
+            z = self.train(Q, np.where(codes == 0, 1.0, -1.0), C)
+            return np.array([z, -z])
         return np.array([self.train(Q, np.where(codes == c, 1.0, -1.0), C) for c in range(n_classes)])
 
     @abstractmethod

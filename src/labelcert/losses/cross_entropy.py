@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from labelcert.arrays import Float, Signs
+import numpy as np
+
+from labelcert.arrays import Float, Int, Signs
 from labelcert.losses.base import Exactly
 from labelcert.losses.logistic import Logistic
 from labelcert.losses.newton import LogisticMachine
+from labelcert.losses.softmax import SoftmaxMachine
 
 
 class CrossEntropy(Logistic):
@@ -18,6 +21,12 @@ class CrossEntropy(Logistic):
     name = "cross_entropy"
     formula = "−log softmax: cross-entropy of all classes in one problem"
     coupled = True
+
+    def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
+        """All classes together."""
+        if n_classes == 2:
+            return super().train_classes(Q, codes, n_classes, C)
+        return np.asarray(SoftmaxMachine.of(Q, C, n_classes).train(codes[None])[0][0])
 
     def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
         """Of two classes."""

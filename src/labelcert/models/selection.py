@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
+from labelcert.losses import Loss, get_loss
 from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
-from labelcert.svm import train
 
 C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The paper's grid for C."""
@@ -65,6 +65,7 @@ def select(
     seed: int,
     C: Sequence[float] = C_GRID,
     grid: Mapping[str, Sequence[Any]] | None = None,
+    loss: str = "hinge",
     rule: Rule = "best",
     folds: int = 4,
     progress: Callable[[int, int], None] | None = None,
@@ -87,6 +88,8 @@ def select(
         Values of C to try.
     grid
         Values of other options to try, by name, such as ``{"alpha": (0.0, 0.1, 0.2)}``.
+    loss
+        What the model is trained with, as in `certify`.
     rule
         ``"best"``: the highest accuracy; among equals, the earliest in the grid. ``"smallest"``: the smallest C
         whose accuracy is at most one standard deviation of the best candidate below the best; among equals, the
@@ -109,6 +112,7 @@ def select(
     Linear(C=0.1, bias=False)
     """
     require_choice("rule", rule, RULES)
+    trained_with = get_loss(loss)
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     require(whole and 0 <= seed < 2**32, f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
     require(len(C) > 0, "C must hold at least one value to try, got none")
@@ -135,7 +139,7 @@ def select(
         for value in C:
             accuracies = []
             for fit, validation in parts:
-                predicted = _predict(K[np.ix_(fit, fit)], labels[fit], K[np.ix_(validation, fit)], value)
+                predicted = _predict(K[np.ix_(fit, fit)], labels[fit], K[np.ix_(validation, fit)], value, trained_with)
                 accuracies.append(float(np.mean(predicted == labels[validation])))
                 done += 1
                 if progress is not None:
@@ -169,12 +173,8 @@ def _stratified_folds(labels: Int, *, folds: int, seed: int) -> list[tuple[Int, 
     return [(fit, validation) for fit, validation in splitter.split(np.zeros(len(labels)), labels)]
 
 
-def _predict(K: Float, labels: Int, K_test: Float, C: float) -> Int:
-    """Predict with one SVM per class against the rest; opposite labels share one."""
-    classes = np.unique(labels)
-    scores: dict[bytes, Float] = {}
-    for c in classes:
-        y = np.where(labels == c, 1.0, -1.0)
-        opposite = scores.get((-y).tobytes())
-        scores[y.tobytes()] = K_test @ train(K, y, C) if opposite is None else -opposite
-    return np.asarray(classes[np.argmax(list(scores.values()), axis=0)])
+def _predict(K: Float, labels: Int, K_test: Float, C: float, loss: Loss) -> Int:
+    """The class with the highest score."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    Z = loss.train_classes(np.ascontiguousarray(K), codes, classes.size, C)
+    return np.asarray(classes[np.argmax(Z @ K_test.T, axis=0)])

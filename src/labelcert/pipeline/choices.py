@@ -186,6 +186,7 @@ def choose_model(
     C: float | str | None = None,
     rule: str | None = None,
     seed: int = 0,
+    loss: str = "hinge",
     report: Report | None = None,
     **options: Any,
 ) -> Choice:
@@ -203,6 +204,8 @@ def choose_model(
         Of the cross-validation; the paper's for the dataset by default.
     seed : int
         Of the cross-validation's folds.
+    loss : str
+        What the model is trained with; the paper has values of C for the hinge loss alone.
     **options
         Options of the model that are fixed.
 
@@ -216,7 +219,7 @@ def choose_model(
     setting = paper_setting(graph.name, name, options)
     extra = {} if setting is None else dict(setting.options)
     model = replace(known, **extra)
-    if C is None and setting is not None:
+    if C is None and setting is not None and loss == "hinge":
         return Choice(name, replace(model, C=setting.C), setting.source)
     if C is None or C == "cv":
         labels = graph.labels[np.asarray(labeled)]
@@ -228,7 +231,8 @@ def choose_model(
                 "a single one; give C as a number"
             )
         chosen = _rule(rule, graph.name)
-        found = select(model, graph, labeled, seed=seed, rule=chosen, folds=min(FOLDS, smallest), progress=report)
+        folds = min(FOLDS, smallest)
+        found = select(model, graph, labeled, seed=seed, loss=loss, rule=chosen, folds=folds, progress=report)
         return Choice(name, found.model, "cross-validation")
     if isinstance(C, str):
         raise InvalidInput(f"C must be a positive number or 'cv', got {C!r}")

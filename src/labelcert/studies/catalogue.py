@@ -1,4 +1,4 @@
-"""The paper's studies, which come with the package."""
+"""Studies that come with the package: the paper's, and our own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ ORDER = (
 )
 """All names, in the order of the paper."""
 
+MORE = ("losses",)
+"""Studies that go beyond the paper."""
 
-@cache
+
 def paper_study(name: str) -> Study:
     """Read a study of the paper."""
     if name not in ORDER:
@@ -34,13 +36,18 @@ def paper_study(name: str) -> Study:
             f"expected the name of a study of the paper, or 'all', got {name!r}; {hint}"
             "`labelcert reproduce --list` lists all names"
         )
-    text = files("labelcert.studies").joinpath("paper", f"{name}.toml").read_text(encoding="utf-8")
-    return parse_study(text, name=name, file=f"{name}.toml")
+    return _shipped("paper", name)
 
 
 def find_study(file: str) -> Study:
-    """Read a study from a file, or a study of the paper by its name."""
+    """Read a study from a file, or one that comes with the package by its name."""
     path = Path(file)
-    if file in ORDER and not path.is_file():
-        return paper_study(file)
-    return read_study(path)
+    if path.is_file() or file not in (*ORDER, *MORE):
+        return read_study(path)
+    return paper_study(file) if file in ORDER else _shipped("more", file)
+
+
+@cache
+def _shipped(folder: str, name: str) -> Study:
+    text = files("labelcert.studies").joinpath(folder, f"{name}.toml").read_text(encoding="utf-8")
+    return parse_study(text, name=name, file=f"{name}.toml")

@@ -60,6 +60,7 @@ class Cell:
     time_limit: float | None
     about: Mapping[str, Any]
     parts: Mapping[str, Any] | None = None
+    loss: str = "hinge"
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,9 +298,15 @@ class _Builder:
         if spec.parts is not None:
             parts = _parts(spec, certificate, m, seed)
             decides["parts"] = parts
+        if spec.loss != "hinge":
+            if study.variant == "published":
+                raise InvalidInput(
+                    f"the published code has the hinge loss alone, not {spec.loss!r}; use variant = 'exact'"
+                )
+            decides["loss"] = spec.loss
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
-        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about, parts)
+        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about, parts, spec.loss)
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
@@ -317,8 +324,10 @@ class _Builder:
         options = {f.name: getattr(model, f.name) for f in fields(model) if f.name != "C"}
         if isinstance(spec.C, int | float):
             return options, float(spec.C), "given"
-        if spec.C == CROSS_VALIDATE or self._study.hyperparameters == CROSS_VALIDATE or setting is None:
+        own = spec.C == CROSS_VALIDATE or self._study.hyperparameters == CROSS_VALIDATE or setting is None
+        if own or spec.loss != "hinge":
             return options, None, "cross-validation"
+        assert setting is not None
         return options, setting.C, setting.source
 
     def _budgets(self, m: int) -> Budgets:

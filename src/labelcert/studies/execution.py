@@ -48,6 +48,8 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
             how: dict[str, Any] = {"using": using, "engine": cell.engine}
             if cell.parts is not None:
                 how = {"using": certify_partition, **cell.parts}
+            if cell.loss != "hinge":
+                how["loss"] = cell.loss
             certificate = certifier.certify(
                 cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
             )
@@ -64,7 +66,8 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
 def _regularisation(job: Job, cell: Cell) -> float:
     if cell.C is not None:
         return cell.C
-    return choose_model(job.model, job.graph, job.labeled, C="cv", rule=cell.rule, seed=job.seed, **job.options).model.C
+    how: dict[str, Any] = {"C": "cv", "rule": cell.rule, "seed": job.seed, "loss": cell.loss}
+    return choose_model(job.model, job.graph, job.labeled, **how, **job.options).model.C
 
 
 def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from labelcert.engines.registry import engine_names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import dataset_info
+from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.studies.schema import COLUMNS, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
 
-MODEL_KEYS = ("name", "label", "C", "max_flips", "parts", "combine")
+MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine")
 """Keys that every model has, beside its own options."""
 
 
@@ -75,12 +76,15 @@ def _completed(study: Study, folder: Path) -> Study:
     """Fill in defaults that depend on other keys, and refuse what the types cannot."""
     if study.budgets and study.flips:
         raise _wrong("budgets", "either budgets (fractions) or flips (whole numbers), not both", "both")
-    for key in ("seeds", "budgets", "flips", "compare"):
+    for key in ("seeds", "budgets", "flips", "compare", "losses"):
         _distinct(key, getattr(study, key))
+    each = [(model, loss) for model in study.models for loss in study.losses or (model.loss,)]
     study = replace(
         study,
         datasets=tuple(_dataset(spec, f"datasets[{k}]", folder) for k, spec in enumerate(study.datasets)),
-        models=tuple(_model(spec, f"models[{k}]") for k, spec in enumerate(study.models)),
+        models=tuple(
+            _model(spec, loss, f"models[{study.models.index(spec)}]", several=bool(study.losses)) for spec, loss in each
+        ),
         budgets=tuple(sorted(study.budgets)) or (() if study.flips else PAPER_BUDGETS),
         flips=tuple(sorted(study.flips)),
     )
@@ -137,7 +141,10 @@ def _named(spec: DatasetSpec, name: str, at: str) -> DatasetSpec:
     return replace(spec, label=spec.label or name, name=name)
 
 
-def _model(spec: ModelSpec, at: str) -> ModelSpec:
+def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
+    if loss not in loss_names():
+        at = "losses" if loss != spec.loss else f"{at}.loss"
+        raise _wrong(at, f"one of {', '.join(loss_names())}", repr(loss) + _hint(loss, loss_names()))
     options = {info.name: info.options for info in models()}
     if spec.name not in options:
         raise _wrong(f"{at}.name", f"one of {', '.join(options)}", repr(spec.name) + _hint(spec.name, options))
@@ -152,7 +159,9 @@ def _model(spec: ModelSpec, at: str) -> ModelSpec:
     given = {key: spec.options[key] for key in known if key in spec.options}
     ensemble = [] if spec.parts is None else [f"{spec.parts} parts {spec.combine}"]
     label = spec.label or " ".join([spec.name, *(f"{key}={value}" for key, value in given.items()), *ensemble])
-    return replace(spec, options=given, label=label)
+    if loss != "hinge" or several:
+        label = f"{label} · {loss.replace('_', ' ')}"
+    return replace(spec, options=given, label=label, loss=loss)
 
 
 def _explained(message: str, raw: Any) -> str:

@@ -31,6 +31,7 @@ Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")
 Fraction = Annotated[float, Meta(ge=0, le=1, description="a fraction between 0 and 1")]
 Seconds = Annotated[float, Meta(gt=0, le=sys.float_info.max, description="a positive number of seconds")]
 Regularization = Annotated[float, Meta(description="a positive number")]
+LossName = Annotated[str, Meta(description="the name of a loss")]
 EngineName = Annotated[str, Meta(description="the name of an engine")]
 ModelName = Annotated[str, Meta(description="the name of a model (`labelcert models` lists them)")]
 Overrides = Annotated[dict[str, dict[str, Any]], Meta(description="a table of options for each model")]
@@ -111,6 +112,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     C: Regularization | Literal["cross-validate"] | None = None
     max_flips: Whole | None = None
     skip: bool = False
+    loss: LossName = "hinge"
     parts: Positive | None = None
     combine: Combination = "mean"
 
@@ -155,6 +157,8 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
         How cross-validation chooses; None for the paper's rule.
     variant : {"exact", "published"}
         Kernels, and the node order of random graphs.
+    losses : tuple of str
+        Every model is trained with each of these, instead of its own one.
     inductive : bool
         Whether test nodes join after training.
     time_limit : float or None
@@ -168,6 +172,7 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     datasets: Annotated[tuple[DatasetSpec, ...], Meta(min_length=1, description="at least one table [[datasets]]")]
     models: Annotated[tuple[ModelSpec, ...], Meta(min_length=1, description="at least one table [[models]]")]
     certificates: Annotated[tuple[CertificateSpec, ...], Meta(min_length=1)] = (CertificateSpec(kind=Kind.COLLECTIVE),)
+    losses: Annotated[tuple[LossName, ...], Meta(min_length=1)] = ()
     seeds: Annotated[tuple[Whole, ...], Meta(min_length=1)] = (0, 1, 2, 3, 4)
     budgets: Annotated[tuple[Fraction, ...], Meta(min_length=1)] = ()
     flips: Annotated[tuple[Whole, ...], Meta(min_length=1)] = ()

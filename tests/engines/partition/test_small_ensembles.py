@@ -163,7 +163,7 @@ CLASS_THREATS = [
 
 
 @pytest.mark.parametrize("combine", COMBINATIONS)
-@pytest.mark.parametrize("loss", ["hinge", "square"])
+@pytest.mark.parametrize("loss", ["hinge", "square", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 def test_two_classes(combine: str, loss: str, parts: int) -> None:
     compare(two_classes(parts, loss=loss), parts, combine)
@@ -177,7 +177,7 @@ def test_threats_on_two_classes(combine: str, threat: Threat) -> None:
 
 
 @pytest.mark.parametrize("combine", COMBINATIONS)
-@pytest.mark.parametrize("loss", ["hinge", "square"])
+@pytest.mark.parametrize("loss", ["hinge", "square", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_three_classes(combine: str, loss: str, parts: int) -> None:
     compare(three_classes(parts, loss=loss, max_flips=3), parts, combine)

@@ -39,9 +39,7 @@ class Search:
     def refuses(self, problem: Problem) -> str | None:
         """Models that are trained on all classes at once."""
         if problem.coupled:
-            return (
-                f"it looks at one score at a time, which loss={problem.loss!r} does not train; use engine='enumerate'"
-            )
+            return f"it looks at each class alone, which loss={problem.loss!r} does not train; use engine='enumerate'"
         return None
 
     def predictor(self, problem: Problem) -> Predictor:

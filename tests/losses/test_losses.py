@@ -1,0 +1,165 @@
+"""What every loss brings along, and where it can be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labelcert
+from labelcert import certify, certify_partition
+from labelcert.errors import InvalidInput
+from labelcert.losses import LOSSES, get_loss, loss_names
+from labelcert.problem import Problem
+from tests.helpers.certificates import same
+from tests.helpers.command_line import run
+from tests.helpers.problems import blobs, gaussian
+
+TRAINED = ("hinge", "squared_hinge", "logistic", "cross_entropy")
+
+
+@pytest.mark.parametrize("loss", loss_names())
+def test_training_minimises_the_objective(loss: str) -> None:
+    K, labels, _ = gaussian(10, 1)
+    y, C = 2.0 * labels - 1.0, 1.7
+
+    def objective(z: Any) -> float:
+        f = K @ z
+        each = {
+            "hinge": np.maximum(0, 1 - y * f),
+            "squared_hinge": np.maximum(0, 1 - y * f) ** 2,
+            "logistic": np.log1p(np.exp(-y * f)),
+            "cross_entropy": 2 * np.log1p(np.exp(-y * f)),
+            "square": (1 - y * f) ** 2,
+        }
+        return float(0.5 * z @ f + C * each[loss].sum())
+
+    z = LOSSES[loss].train(K, y, C)
+    rng = np.random.default_rng(0)
+    best = objective(z)
+    for size in (1e-1, 1e-3):
+        assert all(objective(z + size * rng.normal(size=10)) > best for _ in range(50))
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "cross_entropy"])
+def test_training_agrees_with_scikit_learn(loss: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    rng = np.random.default_rng(0)
+    classes = 3 if loss == "cross_entropy" else 2
+    X = rng.normal(size=(30, 4))
+    labels = (np.abs(X[:, 0] * 2).astype(int) + (X[:, 1] > 0)) % classes
+    estimator: Any = (
+        LinearSVC(C=0.7, fit_intercept=False, tol=1e-10, max_iter=100000)
+        if loss == "squared_hinge"
+        else LogisticRegression(C=0.7, fit_intercept=False, tol=1e-10, max_iter=100000)
+    )
+    expected = estimator.fit(X, labels).decision_function(X)
+    Z = LOSSES[loss].train_classes(X @ X.T, labels, classes, 0.7)
+    got = (Z @ X @ X.T).T
+    if classes == 2:
+        assert np.allclose(got[:, 1], expected, atol=1e-5)
+    else:
+        assert np.allclose(got, expected, atol=1e-4)
+
+
+def test_squared_hinge_is_ridge_regression_where_no_margin_reaches_one() -> None:
+    K, y, rows = gaussian(9, 12)
+    for C, linear in ((0.02, True), (5.0, False)):
+        problem = Problem.build(K, y, rows, C, loss="squared_hinge")
+        assert problem.is_linear() == linear
+        auto, walked = (
+            certify(K, y, rows, C, loss="squared_hinge", engine=e, workers=1) for e in ("auto", "enumerate")
+        )
+        assert auto.run.stages[0].engine == ("closed-form" if linear else "enumerate")
+        same(auto, walked)
+        ridge = certify(K, y, rows, C, loss="square", workers=1)
+        assert np.array_equal(ridge.radius_lower, auto.radius_lower) or not linear
+    # Within a small budget, more models are linear than within a large one.
+    proved = [Problem.build(K, y, rows, 1.0, loss="squared_hinge", max_flips=b).is_linear() for b in range(10)]
+    assert proved == sorted(proved, reverse=True)
+    assert len(set(proved)) == 2
+
+
+@pytest.mark.parametrize("loss", TRAINED)
+def test_answers_do_not_depend_on_where_trainings_run(loss: str) -> None:
+    for arrays, flips in ((gaussian(9, 5), None), (blobs(8, 5, classes=3), 2)):
+        here = certify(*arrays, 1.0, loss=loss, max_flips=flips, workers=1)
+        same(here, certify(*arrays, 1.0, loss=loss, max_flips=flips, workers=2))
+        same(here, certify(*arrays, 1.0, loss=loss, max_flips=flips, scheduler="processes", workers=2))
+
+
+@pytest.mark.parametrize("loss", TRAINED)
+def test_a_time_limit_leaves_sound_intervals(loss: str) -> None:
+    for arrays in (gaussian(40, 6), blobs(24, 6, classes=3)):
+        exact = certify(*arrays, 1.0, loss=loss, max_flips=2)
+        limited = certify(*arrays, 1.0, loss=loss, time_limit=1.5)
+        known = exact.radius_lower <= 2
+        assert np.all(limited.radius_lower[known] <= exact.radius_lower[known])
+        assert np.all(limited.radius_upper[known] >= exact.radius_lower[known])
+        assert np.all(limited.radius_upper[~known] > 2)
+        if not (loss == "cross_entropy" and limited.classes.size > 2):
+            assert np.all(limited.radius_upper < limited.never)  # attacks found an upper end for every node
+
+
+@pytest.mark.parametrize("loss", TRAINED)
+def test_nothing_is_lost_beyond_sixty_labels(loss: str) -> None:
+    """Neighbours are solved from a shared solution there."""
+    K, y, rows = blobs(70, 8, classes=2)
+    cert = certify(K, y, rows, 1.0, loss=loss, max_flips=1)
+    assert cert.exact
+    model = LOSSES[loss]
+    for t in range(8):
+        radius = 2
+        for i in range(70):
+            signs = 2.0 * y - 1.0
+            clean = rows[t] @ model.train(K, signs, 1.0)
+            signs[i] *= -1
+            if clean * (rows[t] @ model.train(K, signs, 1.0)) < 0:
+                radius = 1
+                break
+        assert cert.radius_lower[t] == radius
+
+
+def test_engines_say_what_they_cannot_do() -> None:
+    two, three = gaussian(6, 3), blobs(6, 3, classes=3)
+    with pytest.raises(InvalidInput, match="loss must be one of hinge, squared_hinge"):
+        certify(*two, 1.0, loss="log")
+    with pytest.raises(InvalidInput, match="loss must be one of"):
+        get_loss("linear")
+    with pytest.raises(InvalidInput, match="scores of loss='logistic' are not proved to be linear"):
+        certify(*two, 1e-6, loss="logistic", engine="closed-form")
+    with pytest.raises(InvalidInput, match="the paper's formulation is about the hinge loss"):
+        certify(*two, 1.0, loss="squared_hinge", engine="milp-paper")
+    for engine in ("relaxed", "milp"):
+        with pytest.raises(InvalidInput, match="looks at each class alone"):
+            certify(*three, 1.0, loss="cross_entropy", engine=engine)
+    with pytest.raises(InvalidInput, match="ensembles need the scores of each class alone"):
+        certify_partition(*three, 1.0, parts=2, loss="cross_entropy")
+    cert = certify(*two, 1.0, loss="logistic")
+    with pytest.raises(InvalidInput, match="this certificate is about loss='logistic'"):
+        labelcert.verify(cert, *two)
+
+
+def test_the_certificate_names_the_loss_and_survives_storage(tmp_path: Any) -> None:
+    cert = certify(*gaussian(7, 4), 1.0, loss="logistic")
+    cert.save(tmp_path / "one.cert")
+    again = labelcert.load(tmp_path / "one.cert")
+    assert again.run.loss == "logistic"
+    same(cert, again)
+
+
+@pytest.mark.parametrize("loss", loss_names())
+def test_the_command_line(loss: str) -> None:
+    result = run("certify", "karate", "--model", "gcn", "--loss", loss, "--max-flips", "1", "--quiet")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("loss", loss_names())
+def test_cross_validation_with_the_loss(loss: str) -> None:
+    graph = labelcert.load_dataset("karate")
+    labeled = np.arange(0, 34, 2)
+    found = labelcert.select(labelcert.GCN(), graph, labeled, seed=0, loss=loss, C=(0.01, 1.0))
+    assert all(0.5 <= candidate.accuracy <= 1.0 for candidate in found.candidates)
