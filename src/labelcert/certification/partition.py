@@ -109,6 +109,8 @@ def certify_partition(
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    if problem.trained_with.intercept:
+        raise InvalidInput(f"parts may hold labels of one class alone, for which loss={loss!r} has no intercept")
     if problem.coupled:
         raise InvalidInput(
             f"ensembles need the scores of each class alone, which loss={loss!r} does not train with "

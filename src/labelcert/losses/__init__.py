@@ -6,12 +6,13 @@ from labelcert.errors import InvalidInput
 from labelcert.losses.base import Exactly, Loss
 from labelcert.losses.cross_entropy import CrossEntropy
 from labelcert.losses.hinge import Hinge
-from labelcert.losses.logistic import Logistic
+from labelcert.losses.logistic import Logistic, LogisticIntercept
 from labelcert.losses.square import Linear, Square
 from labelcert.losses.squared_hinge import SquaredHinge
 
 LOSSES: dict[str, Loss] = {
-    loss.name: loss for loss in (Hinge(), SquaredHinge(), Logistic(), CrossEntropy(), Square(), Linear())
+    loss.name: loss
+    for loss in (Hinge(), SquaredHinge(), Logistic(), LogisticIntercept(), CrossEntropy(), Square(), Linear())
 }
 
 LINEAR = Linear.name
@@ -24,7 +25,7 @@ def loss_names() -> list[str]:
     Examples
     --------
     >>> loss_names()
-    ['hinge', 'squared_hinge', 'logistic', 'cross_entropy', 'square']
+    ['hinge', 'squared_hinge', 'logistic', 'logistic_intercept', 'cross_entropy', 'square']
     """
     return [name for name in LOSSES if name != LINEAR]
 

@@ -59,6 +59,7 @@ class BallModel(ABC):
 
     def __init__(self, Q: Float, C: float, steepest: float) -> None:
         self.m = Q.shape[0]
+        self.blocks = 1
         self.Q = arb_mat([[arb(float(v)) for v in row] for row in Q])
         self.C = arb(float(C))
         self._steepest = arb(steepest)
@@ -79,10 +80,12 @@ class BallModel(ABC):
                         break
                     z = found
             z = z if found is None else found
-            r, _ = self._residual(self.C, z, labels)
-            spread = sum((a * b for a, b in zip(r, self._image(r), strict=True)), arb(0)).abs_upper().sqrt()
-            error = _norm(r) + (self.C * self._steepest).sqrt() * spread / 2
-            return z, error.upper()
+            return z, self._distance(*self._residual(self.C, z, labels)).upper()
+
+    def _distance(self, r: list[Any], slopes: list[list[Any]]) -> Any:
+        """Bound on the distance from the optimum, from a residual."""
+        spread = _dot(r, self._image(r)).abs_upper().sqrt()
+        return _norm(r) + (self.C * self._steepest).sqrt() * spread / 2
 
     def _newton(self, C: Any, labels: Float, z: list[Any], bits: int) -> list[Any] | None:
         """Newton's method, with steps shortened so that the residual falls; None where that does not converge."""
@@ -159,12 +162,46 @@ class BallLogistic(BallModel):
         return BallSolution(BallTraining(self, y, z))
 
 
+class BallIntercept(BallLogistic):
+    """Two classes and an intercept, the last entry of the solution: then the others add up to 0."""
+
+    def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
+        h, slopes = self.target([f + z[-1] for f in self._image(z[:-1])], labels)
+        r = [a - C * b for a, b in zip(z[:-1], h, strict=True)]
+        return [*r, sum(z[:-1], arb(0))], [[[C * v for v in slopes[0][0]]]]
+
+    def _step(self, r: list[Any], slopes: list[list[Any]]) -> list[Any] | None:
+        (d,) = slopes[0]
+        plain, border = super()._step(r[:-1], slopes), super()._step(d, slopes)
+        if plain is None or border is None:
+            return None
+        beta = (sum(plain, arb(0)) - r[-1]) / sum(border, arb(0))
+        return [*(a - beta * b for a, b in zip(plain, border, strict=True)), beta]
+
+    def _distance(self, r: list[Any], slopes: list[list[Any]]) -> Any:
+        """First from the solution for the same intercept, then from that intercept to the best one."""
+        (d,), m = slopes[0], self.m
+        inner = super()._distance(r[:-1], slopes).upper()
+        v = super()._step(d, slopes)
+        if v is None:
+            return arb.pos_inf()
+        v = [a.mid() for a in v]
+        fall = sum(v, arb(0)) ** 2 / (_dot(v, [a / b for a, b in zip(v, d, strict=True)]) + _dot(v, self._image(v)))
+        shift = (arb(1).exp() * (abs(r[-1]) + arb(m).sqrt() * inner) / fall).upper()
+        diagonal = max((self.Q[i, i] for i in range(m)), key=lambda value: float(value.mid()))
+        largest = max((sum((abs(self.Q[i, j]) for j in range(m)), arb(0)).upper() for i in range(m)), key=float)
+        moved = shift * (1 + (m * self.C * diagonal).sqrt() / 4) + (largest * diagonal).sqrt() * _norm(r[:-1])
+        if not (fall > 0 and moved < 1):
+            return arb.pos_inf()
+        return inner + shift * (1 + (1 + (self.C * largest).sqrt() / 4) * arb(1).exp() * _norm(d))
+
+
 class BallSoftmax(BallModel):
     """K classes in one problem: ``h(f) = C (one-hot − softmax)``, whose derivative is at most C/2."""
 
     def __init__(self, Q: Float, C: float, n_classes: int) -> None:
         super().__init__(Q, C, 0.5)
-        self._n_classes = n_classes
+        self._n_classes = self.blocks = n_classes
 
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
         """From class codes."""
@@ -194,7 +231,7 @@ class BallTraining:
     """One training, at whatever precision was asked for so far."""
 
     def __init__(self, model: BallModel, labels: Float, z: Float) -> None:
-        self.m = model.m
+        self.m = z.size // model.blocks
         self._model, self._labels = model, labels
         self._known: list[tuple[list[Any], Any]] = []
         self._start = [arb(float(v)) for v in z]
@@ -234,6 +271,10 @@ class BallSolution(Solution):
         m = self._training.m
         own = z[self._block * m : (self._block + 1) * m]
         return np.array([float(v.mid()) for v in own]), 1.01 * float(error.upper()) + 1e-290
+
+
+def _dot(a: list[Any], b: list[Any]) -> Any:
+    return sum((x * y for x, y in zip(a, b, strict=True)), arb(0))
 
 
 def _norm(values: list[Any]) -> Any:

@@ -36,6 +36,8 @@ class Loss(ABC):
         The optimum is a rational number, so that ties can be proved.
     ridge : bool
         Where scores are linear, they are those of kernel ridge regression; otherwise sums of kernel entries.
+    intercept : bool
+        An intercept that is not regularised is the last entry of every solution; it needs labels of both classes.
     coupled : bool
         More than two classes are trained as one problem, not one against the rest each.
     """
@@ -46,6 +48,7 @@ class Loss(ABC):
     defined_anywhere: ClassVar[bool] = True
     rational: ClassVar[bool] = True
     ridge: ClassVar[bool] = False
+    intercept: ClassVar[bool] = False
     coupled: ClassVar[bool] = False
 
     def is_linear(self, Q: Float, y: Float, C: float, movable: Bool, flips: int, *, strict: bool = False) -> bool:
@@ -64,6 +67,10 @@ class Loss(ABC):
             Whether no other dual solution may exist beside the linear one.
         """
         return self.always_linear
+
+    def rows(self, K_test: Float) -> Float:
+        """What is multiplied by a solution: the test rows, with a column of ones for an intercept."""
+        return np.hstack([K_test, np.ones((K_test.shape[0], 1))]) if self.intercept else K_test
 
     @abstractmethod
     def train(self, Q: Float, y: Float, C: float) -> Float:

@@ -11,6 +11,13 @@ The product with ``Qe`` gives ``‖e‖²_Q + ‖D̃^½Qe‖² = (Qe)·r ≤ ‖
 ``‖D̃^½Qe‖ ≤ ‖r‖_Q / 2``. Since ``e = r − D̃Qe``, at last ``‖e‖₂ ≤ ‖r‖₂ + (√C / 4) ‖r‖_Q ≤ (1 + √(Cλ) / 4) ‖r‖₂``,
 where λ is the largest eigenvalue of ``Q``. So ``|k·z − k·z*|`` is at most that for every row with ``‖k‖₂ ≤ 1``. Any
 ``z`` will do; nothing depends on how it was found.
+
+An intercept that is not regularised. Then ``f = Qz + b``, and ``Σ z = 0`` is one more condition. ``Q`` gets a row and a
+column of ones (and a zero where they meet), and ``z`` one more entry, b. All of the above holds for fixed b, with the
+solution ``z(b)``. Let ``g(b) = Σ z(b)``, which falls with b: ``−g' = κ = 1·(D⁻¹ + Q)⁻¹1``. From ``|g(b)| ≤ G`` follows
+``|b − b*| ≤ e G / κ =: δ``, as long as no ``f_i`` moves by more than 1 on the way, since then no entry of D falls below
+1/e of itself, nor does κ. And ``|f_i'| ≤ 1 + √(Q_ii m C) / 4``, by the same argument as above. For any v, κ is at least
+``(1·v)² / (v·(D⁻¹ + Q)v)``. At last ``‖z(b) − z(b*)‖ ≤ δ (1 + √(Cλ) / 4) · e ‖D1‖``.
 """
 
 from __future__ import annotations
@@ -25,9 +32,9 @@ from labelcert.arrays import Float, Int
 from labelcert.compiling import compiled
 from labelcert.svm.pivoting import FLAGS, REORDER, UNIT_ROUNDOFF, F, Z, multiply_symmetric
 
-RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE = 0, 1, 4, 5, 6, 7, 8
-"""Rows of ``Scratch.v`` beside ``Z`` and ``F``: ``r``, ``e``, ``D^½`` of the factor, ``D``, scratch, and the last
-iterate with its margins."""
+RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE, BORDER = 0, 1, 4, 5, 6, 7, 8, 10
+"""Rows of ``Scratch.v`` beside ``Z`` and ``F``: ``r``, ``e``, ``D^½`` of the factor, ``D``, scratch, the last iterate
+with its margins, and ``(I + DQ)⁻¹D1`` with its sum κ behind it (for the intercept)."""
 
 MOST_STEPS = 200
 """No training takes so many steps; what has not converged by then has a large error bound."""
@@ -47,19 +54,25 @@ class LogisticMachine(NamedTuple):
 
     Attributes
     ----------
-    Q : (m, m) array
-        The kernel, exactly symmetric.
+    Q : (m, m) or (m + 1, m + 1) array
+        The kernel, exactly symmetric; with an intercept, bordered by ones.
     C : float
     entry_max : float
         ``max |Q_ij|``.
     factor : float
         Upper bound on ``1 + √(Cλ) / 4``.
+    spread : float
+        Upper bound on ``√(λ max Q_ii)``: how far a residual of 1 moves any ``f_i``.
+    reach : float
+        Upper bound on ``1 + √(m C max Q_ii) / 4``.
     """
 
     Q: Float
     C: float
     entry_max: float
     factor: float
+    spread: float
+    reach: float
 
 
 @compiled(error_model="numpy")
@@ -77,12 +90,16 @@ def _residual(machine: Any, s: Any, y: Float) -> float:
         r = s.v[Z, i] - C * y[i] * share
         s.v[RESIDUAL, i] = r
         total += r * r
+    for i in range(y.shape[0], s.v.shape[1]):
+        s.v[SLOPE, i] = 0.0
+        s.v[RESIDUAL, i] = s.v[F, i]  # the sum of all dual variables
+        total += s.v[F, i] * s.v[F, i]
     return math.sqrt(total)
 
 
 @compiled(fastmath=REORDER, error_model="numpy")
-def _factorise(machine: Any, s: Any) -> None:
-    """The Cholesky factor of ``I + D^½ Q D^½`` into ``T``, its diagonal inverted."""
+def _factorise(machine: Any, s: Any, labels: int) -> None:
+    """The Cholesky factor of ``I + D^½ Q D^½`` into ``T``, its diagonal inverted; and the border."""
     m = machine.Q.shape[0]
     T, root = s.T, s.v[ROOT]
     for i in range(m):
@@ -103,14 +120,20 @@ def _factorise(machine: Any, s: Any) -> None:
         for k in range(i):
             acc -= row[k] * row[k]
         row[i] = 1.0 / math.sqrt(max(acc, 1e-300))
+    if labels < m:
+        _solve(machine, s, T, s.v[SLOPE], s.v[BORDER])
+        total = 0.0
+        for i in range(labels):
+            total += s.v[BORDER, i]
+        s.v[BORDER, labels] = total
 
 
 @compiled(fastmath=REORDER, error_model="numpy")
-def _direction(machine: Any, s: Any, T: Float) -> None:
-    """``e = r − D^½ B⁻¹ D^½ Q r``, with the factor in ``T`` and ``v[ROOT]``."""
+def _solve(machine: Any, s: Any, T: Float, right: Float, out: Float) -> None:
+    """``(I + DQ)⁻¹`` times a vector (0 for the intercept), as ``r − D^½ B⁻¹ D^½ Q r``."""
     m = machine.Q.shape[0]
     x, root = s.v[IMAGE], s.v[ROOT]
-    multiply_symmetric(machine.Q, s.v[RESIDUAL], x)
+    multiply_symmetric(machine.Q, right, x)
     for i in range(m):
         acc = root[i] * x[i]
         row = T[i]
@@ -124,7 +147,26 @@ def _direction(machine: Any, s: Any, T: Float) -> None:
         for k in range(i):
             x[k] -= value * row[k]
     for i in range(m):
-        s.v[STEP, i] = s.v[RESIDUAL, i] - root[i] * x[i]
+        out[i] = right[i] - root[i] * x[i]
+
+
+@compiled(error_model="numpy")
+def _direction(machine: Any, s: Any, T: Float, labels: int) -> None:
+    """The Newton step for the factor in ``T``; with an intercept, such that the dual variables add up to 0 after it."""
+    if labels == machine.Q.shape[0]:
+        _solve(machine, s, T, s.v[RESIDUAL], s.v[STEP])
+        return
+    excess = s.v[RESIDUAL, labels]
+    s.v[RESIDUAL, labels] = 0.0
+    _solve(machine, s, T, s.v[RESIDUAL], s.v[STEP])
+    total = 0.0
+    for i in range(labels):
+        total += s.v[STEP, i]
+    beta = (total - excess) / s.v[BORDER, labels]
+    for i in range(labels):
+        s.v[STEP, i] -= beta * s.v[BORDER, i]
+    s.v[STEP, labels] = beta
+    s.v[RESIDUAL, labels] = excess
 
 
 @njit(inline="always")
@@ -150,8 +192,11 @@ def _shorten(machine: Any, s: Any, y: Float, residual: float) -> bool:
             share = small / (1.0 + small) if x >= 0.0 else 1.0 / (1.0 + small)
             r = z - machine.C * y[i] * share
             total += r * r
+        for i in range(y.shape[0], s.v.shape[1]):
+            r = s.v[F_BEFORE, i] - t * (s.v[F_BEFORE, i] - s.v[F, i])
+            total += r * r
         if math.sqrt(total) <= (1.0 - 0.1 * t) * residual:
-            for i in range(y.shape[0]):
+            for i in range(s.v.shape[1]):
                 s.v[Z, i] = s.v[BEFORE, i] - t * (s.v[BEFORE, i] - s.v[Z, i])
             return True
         t *= 0.5
@@ -161,9 +206,8 @@ def _shorten(machine: Any, s: Any, y: Float, residual: float) -> bool:
 @njit(inline="always")
 def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
     """A full step with the factor in ``T``; returns the new residual's norm."""
-    m = y.shape[0]
-    _direction(machine, s, T)
-    for i in range(m):
+    _direction(machine, s, T, y.shape[0])
+    for i in range(s.v.shape[1]):
         s.v[BEFORE, i] = s.v[Z, i]
         s.v[F_BEFORE, i] = s.v[F, i]
         s.v[Z, i] -= s.v[STEP, i]
@@ -171,14 +215,15 @@ def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
 
 
 @njit(inline="always")
-def _enough(machine: Any, s: Any, residual: float) -> bool:
+def _enough(machine: Any, s: Any, residual: float, labels: int) -> bool:
     """Whether another step is not worth it: the error bound is good, or all that is left is rounding."""
     total, one = 0.0, 0.0
     for i in range(s.v.shape[1]):
-        total += s.v[Z, i] * s.v[Z, i]
+        total += s.v[Z, i] * s.v[Z, i] if i < labels else 0.0
         one += abs(s.v[Z, i])
     noise = UNIT_ROUNDOFF * (4.0 + s.v.shape[1] * machine.entry_max * one)
-    return bool(residual <= max(GOOD / machine.factor, noise) * math.sqrt(total))
+    good = GOOD if labels == s.v.shape[1] else 1e-3 * GOOD  # an intercept magnifies what is left
+    return bool(residual <= max(good / machine.factor, noise) * math.sqrt(total))
 
 
 @compiled(error_model="numpy")
@@ -197,17 +242,16 @@ def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
 @compiled(error_model="numpy")
 def settle(machine: Any, s: Any, y: Float) -> int:
     """Train on labels ``y`` from what is at hand; returns the number of steps, negative where it did not converge."""
-    m = y.shape[0]
     fresh = s.v[FLAGS, 0] != 0.0
     if fresh:
-        for i in range(m):
+        for i in range(s.v.shape[1]):
             s.v[Z, i] = 0.0
     residual = _residual(machine, s, y)
     if fresh:
-        _factorise(machine, s)
+        _factorise(machine, s, y.shape[0])
     s.v[FLAGS, 0] = 0.0
     for step in range(MOST_STEPS):
-        if _enough(machine, s, residual):
+        if _enough(machine, s, residual, y.shape[0]):
             return step
         after = _advance(machine, s, y, s.T)
         if after <= KEEP * residual:
@@ -223,7 +267,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
             _back(s)
             after = _residual(machine, s, y)
         residual = after
-        _factorise(machine, s)
+        _factorise(machine, s, y.shape[0])
         fresh = True
     return -MOST_STEPS
 
@@ -231,23 +275,55 @@ def settle(machine: Any, s: Any, y: Float) -> int:
 @compiled(error_model="numpy")
 def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
     """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``; see above. Infinite where nothing is proved."""
-    m = y.shape[0]
-    computed = _residual(machine, s, y)
-    norm1, norm2, target = 0.0, 0.0, 0.0
+    m, size = y.shape[0], machine.Q.shape[0]
+    _residual(machine, s, y)
+    computed, norm1, norm2, target = 0.0, 0.0, 0.0, 0.0
     for i in range(m):
-        norm1 += abs(s.v[Z, i])
-        norm2 += s.v[Z, i] * s.v[Z, i]
+        computed += s.v[RESIDUAL, i] * s.v[RESIDUAL, i]
         h = s.v[Z, i] - s.v[RESIDUAL, i]
         target += h * h
-    err = 1.01 * UNIT_ROUNDOFF * (m + 2) * machine.entry_max * norm1 + m * _TINY
+    for i in range(size):
+        norm1 += abs(s.v[Z, i])
+        norm2 += s.v[Z, i] * s.v[Z, i]
+    err = 1.01 * UNIT_ROUNDOFF * (size + 2) * machine.entry_max * norm1 + size * _TINY
     if not err < 1e-3:
         return np.inf, 3
     # σ changes by at most its own size times the change of f, and the exponential is good to a few units.
-    residual = 1.01 * (computed + (32.0 * UNIT_ROUNDOFF + 1.01 * err) * math.sqrt(target))
+    residual = 1.01 * (math.sqrt(computed) + (32.0 * UNIT_ROUNDOFF + 1.01 * err) * math.sqrt(target))
     residual += 1.01 * (8.0 * UNIT_ROUNDOFF * math.sqrt(norm2) + m * _TINY * (1.0 + machine.C))
-    rounding = 1.01 * UNIT_ROUNDOFF * (m + 3) * math.sqrt(norm2) + m * _TINY
-    tau = 1.01 * (machine.factor * residual + rounding)
+    rounding = 1.01 * UNIT_ROUNDOFF * (size + 3) * math.sqrt(norm2) + size * _TINY
+    off = machine.factor * residual
+    if m < size:
+        shift, slopes = _shift(machine, s, m, 1.01 * (abs(s.v[F, m]) + err + math.sqrt(m) * off))
+        if not machine.reach * shift + machine.spread * residual + err <= 0.99:
+            return np.inf, 3
+        off += shift * (1.0 + machine.factor * 2.8 * slopes)
+    tau = 1.01 * (off + rounding)
     return (tau if tau < np.inf else np.inf), 3
+
+
+@compiled(error_model="numpy")
+def _shift(machine: Any, s: Any, m: int, excess: float) -> tuple[float, float]:
+    """Bound δ on the distance of the intercept from its optimum, where ``|g(b)| ≤ excess``; and ``‖D1‖``."""
+    total, inverse, slopes, norm1 = 0.0, 0.0, 0.0, 0.0
+    for i in range(m):
+        v, d = s.v[BORDER, i], s.v[SLOPE, i]
+        total += v
+        norm1 += abs(v)
+        slopes += d * d
+        if v != 0.0:
+            inverse += v * v / d
+        s.v[STEP, i] = v
+    s.v[STEP, m] = 0.0
+    multiply_symmetric(machine.Q, s.v[STEP], s.v[IMAGE])
+    quadratic = 0.0
+    for i in range(m):
+        quadratic += s.v[STEP, i] * s.v[IMAGE, i]
+    above = abs(total) - 1.01 * UNIT_ROUNDOFF * (m + 2) * norm1
+    below = 1.02 * inverse + abs(quadratic) + 1.01 * UNIT_ROUNDOFF * (2 * m + 8) * machine.entry_max * norm1 * norm1
+    if not above > 0.0:
+        return np.inf, np.inf
+    return 2.75 * 1.01 * excess * (below + _TINY) / (above * above), 1.02 * math.sqrt(slopes) + _TINY
 
 
 @compiled(error_model="numpy")
@@ -256,9 +332,8 @@ def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) 
 
     The bound is infinite where the parent's factor is not good enough. The solution is in ``own``, the labels in ``y``.
     """
-    m = y.shape[0]
     for row in range(parent.v.shape[0]):
-        for j in range(m):
+        for j in range(parent.v.shape[1]):
             own.v[row, j] = parent.v[row, j]
     for i in flips:
         y[i] = -y[i]
@@ -268,9 +343,8 @@ def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) 
 @compiled(error_model="numpy")
 def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
     """The same for one label."""
-    m = y.shape[0]
     for row in range(parent.v.shape[0]):
-        for j in range(m):
+        for j in range(parent.v.shape[1]):
             own.v[row, j] = parent.v[row, j]
     y[i] = -y[i]
     return _chords(machine, parent, own, y)
@@ -280,7 +354,7 @@ def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[
 def _chords(machine: Any, parent: Any, own: Any, y: Float) -> tuple[float, int]:
     residual = _residual(machine, own, y)
     for _ in range(y.shape[0]):
-        if _enough(machine, own, residual):
+        if _enough(machine, own, residual, y.shape[0]):
             return bound(machine, own, y, False)
         after = _advance(machine, own, y, parent.T)
         if not after <= 0.7 * residual:
@@ -289,9 +363,18 @@ def _chords(machine: Any, parent: Any, own: Any, y: Float) -> tuple[float, int]:
     return np.inf, 3
 
 
-def new_machine(Q: Float, C: float) -> LogisticMachine:
+def new_machine(Q: Float, C: float, *, intercept: bool = False) -> LogisticMachine:
     """The machine of a kernel: its largest eigenvalue is at most the largest sum of a row's magnitudes."""
-    largest = 1.01 * float(np.abs(Q).sum(axis=1).max())
+    m = Q.shape[0]
+    largest, diagonal = 1.01 * float(np.abs(Q).sum(axis=1).max()), float(np.diag(Q).max())
+    if intercept:
+        Q = np.block([[Q, np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
+        Q.setflags(write=False)
     return LogisticMachine(
-        Q=Q, C=C, entry_max=float(np.abs(Q).max()), factor=1.01 * (1.0 + math.sqrt(C) * math.sqrt(largest) / 4.0)
+        Q=Q,
+        C=C,
+        entry_max=float(np.abs(Q).max()),
+        factor=1.01 * (1.0 + math.sqrt(C) * math.sqrt(largest) / 4.0),
+        spread=1.01 * math.sqrt(largest) * math.sqrt(diagonal),
+        reach=1.01 * (1.0 + math.sqrt(m * C) * math.sqrt(diagonal) / 4.0),
     )

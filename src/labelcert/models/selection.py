@@ -177,4 +177,4 @@ def _predict(K: Float, labels: Int, K_test: Float, C: float, loss: Loss) -> Int:
     """The class with the highest score."""
     classes, codes = np.unique(labels, return_inverse=True)
     Z = loss.train_classes(np.ascontiguousarray(K), codes, classes.size, C)
-    return np.asarray(classes[np.argmax(Z @ K_test.T, axis=0)])
+    return np.asarray(classes[np.argmax(Z @ loss.rows(K_test).T, axis=0)])

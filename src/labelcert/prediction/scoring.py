@@ -131,7 +131,7 @@ class Scorer(ABC):
     def exact_row(self, t: int) -> ExactRow:
         """Test row ``t`` without rounding."""
         if t not in self._exact_rows:
-            self._exact_rows[t] = ExactRow.of(self.problem.K_test[t])
+            self._exact_rows[t] = ExactRow.of(self.problem.test_rows[t])
         return self._exact_rows[t]
 
 
@@ -141,7 +141,7 @@ class RetrainingScorer(Scorer):
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         self.problem = problem
-        self.rows, self.scale = unit_rows(problem.K_test)
+        self.rows, self.scale = unit_rows(problem.test_rows)
         self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
         self._threads = threading.local()
         self._exactly: Exactly | None = None
@@ -152,7 +152,7 @@ class RetrainingScorer(Scorer):
     def _scratch(self) -> Scratch:
         """Memory to train in, one for each thread."""
         if not hasattr(self._threads, "scratch"):
-            self._threads.scratch = new_scratch(self.problem.m)
+            self._threads.scratch = new_scratch(self.machine.Q.shape[0])
         return self._threads.scratch
 
     def train(self, y: Float, *, sharp: bool = True) -> Training:
@@ -187,7 +187,7 @@ class RetrainingScorer(Scorer):
         if near is None:
             return None
         if not hasattr(self._threads, "own"):
-            self._threads.own = new_scratch(self.problem.m)
+            self._threads.own = new_scratch(self.machine.Q.shape[0])
         own, here = self._threads.own, near[0].copy()
         tau, _ = solve_descendant(self.machine, near[1], own, here, np.flatnonzero(here != y))
         if not tau < np.inf:

@@ -103,6 +103,8 @@ class Problem:
         constant = validation.check_cap(C)
         threat, adversary = _resolved(threat, values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
+        if LOSSES[loss].intercept:
+            budget = _while_all_classes_last(codes, classes, adversary, budget, chosen=max_flips is not None)
         return cls(
             K_train=Q,
             K_test=rows,
@@ -228,6 +230,11 @@ class Problem:
         return LOSSES[self.loss]
 
     @property
+    def test_rows(self) -> Float:
+        """What the solution of a training is multiplied by."""
+        return self.trained_with.rows(self.K_test)
+
+    @property
     def coupled(self) -> bool:
         """Whether the scores of all classes come from one training."""
         return self.trained_with.coupled and self.n_classes > 2
@@ -346,6 +353,28 @@ class Problem:
             h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
         return h.hexdigest()
+
+
+def _while_all_classes_last(codes: Int, classes: Values, adversary: Adversary, budget: int, *, chosen: bool) -> int:
+    """The largest budget at which no class can lose all of its labels: an intercept needs both sides.
+
+    Refuses a larger one that the user chose. Group budgets are not looked at.
+    """
+    position = np.full(codes.size, -1)
+    position[adversary.labels] = np.arange(adversary.labels.size)
+    last = budget
+    for c in range(classes.size):
+        for members in (np.flatnonzero(codes == c), np.flatnonzero(codes != c)):
+            # All labels of a class become others, or all others become it.
+            if members.size and np.all(position[members] >= 0):
+                last = min(last, int(adversary.costs[position[members]].sum()) - 1)
+    if chosen and last < budget:
+        raise InvalidInput(
+            f"max_flips must be at most {last} with an intercept that is not regularised, got {budget}: more could "
+            "leave labels of one class alone, and then there is no best intercept. Trust a label of each class, or use "
+            "a loss without an intercept"
+        )
+    return last
 
 
 def _resolved(threat: Threat | None, labels: Values, classes: Values) -> tuple[Threat, Adversary]:

@@ -21,7 +21,7 @@ from flint import arb, fmpq
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.losses import LOSSES
-from labelcert.losses.balls import BallLogistic, BallSoftmax, precision
+from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, precision
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
@@ -178,7 +178,7 @@ class _Models:
 
     @cached_property
     def _scales(self) -> list[fmpq]:
-        return [sum(map(abs, map(exactly, row)), fmpq(0)) for row in self._problem.K_test.tolist()]
+        return [sum(map(abs, map(exactly, row)), fmpq(0)) for row in self._problem.test_rows.tolist()]
 
     @cached_property
     def _largest(self) -> fmpq:
@@ -267,15 +267,19 @@ DIGITS = 200
 def logistic_trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
     """The same for logistic regression, with scores that are rounded to 200 digits."""
     C = problem.C * (2.0 if problem.trained_with.coupled else 1.0)
-    model = BallLogistic(problem.K_train, C)
+    intercept = problem.trained_with.intercept
+    model = (BallIntercept if intercept else BallLogistic)(problem.K_train, C)
+    start = LOSSES["logistic_intercept" if intercept else "logistic"]
 
     def scores(y: Signed) -> list[fmpq]:
         labels = np.array(y, dtype=float)
-        z, _ = model.solve(labels, [arb(float(v)) for v in LOSSES["logistic"].train(problem.K_train, labels, C)], 1100)
+        z, _ = model.solve(labels, [arb(float(v)) for v in start.train(problem.K_train, labels, C)], 1100)
         with precision(1100):
-            f = _images(problem.K_train, z)
+            b = z.pop() if intercept else arb(0)
+            f = [v + b for v in _images(problem.K_train, z)]
             gaps = [arb(C) * label / (1 + (label * v).exp()) - a for label, v, a in zip(y, f, z, strict=True)]
-            return _rounded(problem, C, gaps, _images(problem.K_test, z))
+            gaps += [sum(z, arb(0))] if intercept else []
+            return _rounded(problem, C, gaps, [v + b for v in _images(problem.K_test, z)])
 
     return scores
 
@@ -311,7 +315,8 @@ def _rounded(problem: Problem, C: float, gaps: list[Any], scores: list[Any]) -> 
         raise AssertionError("the solution of the logistic loss violates its optimality conditions")
     out = []
     for row, score in zip(problem.K_test.tolist(), scores, strict=True):
-        unit = fmpq(*(C * sum(map(abs, row))).as_integer_ratio()) / fmpq(10) ** DIGITS
+        size = C * sum(map(abs, row)) + (1.0 if problem.trained_with.intercept else 0.0)
+        unit = fmpq(*size.as_integer_ratio()) / fmpq(10) ** DIGITS
         if unit == 0:
             out.append(fmpq(0))
             continue

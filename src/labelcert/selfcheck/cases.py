@@ -21,6 +21,9 @@ MOST_RELABELLINGS = 2000
 """Brute force visits at most so many relabellings of a problem with more than two classes."""
 
 
+OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy")
+"""Losses that problems of the self-check take turns with."""
+
 FEW_RELABELLINGS = 130
 """Brute force visits fewer than these where it has to work with many digits."""
 
@@ -236,19 +239,20 @@ def nasty_case(rng: np.random.Generator, k: int, largest: int) -> Case:
 
 def with_loss_in_turn(case: Case, k: int) -> Case:
     """Every fifth problem with another loss than hinge and square, if it can be asked about that."""
-    return with_loss(case, ("squared_hinge", "logistic", "cross_entropy")[k // 5 % 3]) if k % 5 == 1 else case
+    return with_loss(case, OTHER_LOSSES[k // 5 % len(OTHER_LOSSES)]) if k % 5 == 1 else case
 
 
 def with_loss(case: Case, loss: str) -> Case:
     """The same problem with another loss; its budget keeps brute force affordable."""
-    other = replace(case, loss=loss)
+    other = replace(case, loss=loss, max_flips=None)  # an intercept limits the budget
     try:
         problem = other.build()
     except InvalidInput:
         return case
     if problem.trained_with.rational:
-        return other
-    costs, budget = label_costs(case), problem.max_flips
+        return replace(other, max_flips=case.max_flips)
+    budget = problem.max_flips if case.max_flips is None else min(problem.max_flips, case.max_flips)
+    costs = label_costs(case)
     while sum(1 for _ in itertools.islice(relabellings(case, costs, budget), FEW_RELABELLINGS)) == FEW_RELABELLINGS:
         budget -= 1
     return replace(other, max_flips=budget)

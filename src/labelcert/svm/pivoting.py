@@ -87,7 +87,7 @@ class Scratch(NamedTuple):
     state : (m,) array
     change : (m,) array
         Scratch.
-    v : (10, m) array
+    v : (11, m) array
         Rows ``X`` and ``G``: ``g = T x``, what is given (``f`` on FREE, ``z`` elsewhere) and what follows (``z`` on
         FREE, ``f`` elsewhere). ``Z`` and ``F``: the solution and its margins. ``LOW`` and ``HIGH``: the range in which
         ``y g`` may move in each state. ``STEP``, ``IMAGE``, ``ROW``: scratch. ``FLAGS``: its first entry is
@@ -136,7 +136,7 @@ def new_scratch(m: int) -> Scratch:
         T=np.zeros((m, m)),
         state=np.full(m, CAP, dtype=np.int8),
         change=np.zeros(m, dtype=np.int8),
-        v=np.zeros((10, m)),
+        v=np.zeros((11, m)),
         rows=np.zeros((min(m, MOST_NOTED), m)),
         marks=np.zeros(min(m, MOST_NOTED) + 2, dtype=np.int64),
     )

@@ -93,8 +93,7 @@ def _flip(task: Any, w: Any, position: int) -> None:
 @njit(inline="always")
 def _reset(task: Any, w: Any) -> None:
     """Back to the clean labels."""
-    m = task.scores.shape[0]
-    for i in range(m):
+    for i in range(task.y.shape[0]):
         w.y[i] = task.y[i]
     for k in range(w.bits.shape[0]):
         w.bits[k] = np.uint64(0)

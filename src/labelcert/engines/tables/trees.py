@@ -190,7 +190,7 @@ def new_walker(fill: Fill, levels: int) -> Walker:
     return Walker(
         svm=new_scratch(svm_size),
         parent=new_scratch(svm_size),
-        y=np.zeros(m),
+        y=np.zeros(fill.ys.shape[1]),
         p=np.zeros(n),
         p_parent=np.zeros(n),
         here=np.zeros(3, dtype=np.int64),
@@ -226,7 +226,7 @@ def _start(fill: Any, w: Any, c: int) -> None:
     w.here[CLASS] = c
     w.here[MOVES] = 0
     w.here[SIZE] = 0
-    for i in range(m):
+    for i in range(fill.ys.shape[1]):
         w.y[i] = fill.ys[c, i]
     if fill.linear:
         for t in range(n):
