@@ -16,7 +16,7 @@ from tests.helpers.certificates import same
 from tests.helpers.command_line import run
 from tests.helpers.problems import blobs, gaussian
 
-TRAINED = ("hinge", "squared_hinge", "logistic", "cross_entropy")
+TRAINED = ("hinge", "squared_hinge", "logistic", "logistic_intercept", "cross_entropy")
 
 
 @pytest.mark.parametrize("loss", loss_names())
@@ -24,8 +24,9 @@ def test_training_minimises_the_objective(loss: str) -> None:
     K, labels, _ = gaussian(10, 1)
     y, C = 2.0 * labels - 1.0, 1.7
 
-    def objective(z: Any) -> float:
-        f = K @ z
+    def objective(u: Any) -> float:
+        z = u[:10]
+        f = K @ z + (u[10] if u.size > 10 else 0.0)
         each = {
             "hinge": np.maximum(0, 1 - y * f),
             "squared_hinge": np.maximum(0, 1 - y * f) ** 2,
@@ -33,16 +34,16 @@ def test_training_minimises_the_objective(loss: str) -> None:
             "cross_entropy": 2 * np.log1p(np.exp(-y * f)),
             "square": (1 - y * f) ** 2,
         }
-        return float(0.5 * z @ f + C * each[loss].sum())
+        return float(0.5 * z @ K @ z + C * each[loss.removesuffix("_intercept")].sum())
 
     z = LOSSES[loss].train(K, y, C)
     rng = np.random.default_rng(0)
     best = objective(z)
     for size in (1e-1, 1e-3):
-        assert all(objective(z + size * rng.normal(size=10)) > best for _ in range(50))
+        assert all(objective(z + size * rng.normal(size=z.size)) > best for _ in range(50))
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "cross_entropy"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "logistic_intercept", "cross_entropy"])
 def test_training_agrees_with_scikit_learn(loss: str) -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
@@ -51,18 +52,12 @@ def test_training_agrees_with_scikit_learn(loss: str) -> None:
     classes = 3 if loss == "cross_entropy" else 2
     X = rng.normal(size=(30, 4))
     labels = (np.abs(X[:, 0] * 2).astype(int) + (X[:, 1] > 0)) % classes
-    estimator: Any = (
-        LinearSVC(C=0.7, fit_intercept=False, tol=1e-10, max_iter=100000)
-        if loss == "squared_hinge"
-        else LogisticRegression(C=0.7, fit_intercept=False, tol=1e-10, max_iter=100000)
-    )
+    options: Any = {"C": 0.7, "fit_intercept": loss == "logistic_intercept", "tol": 1e-10, "max_iter": 100000}
+    estimator: Any = (LinearSVC if loss == "squared_hinge" else LogisticRegression)(**options)
     expected = estimator.fit(X, labels).decision_function(X)
-    Z = LOSSES[loss].train_classes(X @ X.T, labels, classes, 0.7)
-    got = (Z @ X @ X.T).T
-    if classes == 2:
-        assert np.allclose(got[:, 1], expected, atol=1e-5)
-    else:
-        assert np.allclose(got, expected, atol=1e-4)
+    K = X @ X.T
+    got = LOSSES[loss].rows(K) @ LOSSES[loss].train_classes(K, labels, classes, 0.7).T
+    assert np.allclose(got[:, 1] if classes == 2 else got, expected, atol=1e-4)
 
 
 def test_squared_hinge_is_ridge_regression_where_no_margin_reaches_one() -> None:
@@ -85,7 +80,7 @@ def test_squared_hinge_is_ridge_regression_where_no_margin_reaches_one() -> None
 
 @pytest.mark.parametrize("loss", TRAINED)
 def test_answers_do_not_depend_on_where_trainings_run(loss: str) -> None:
-    for arrays, flips in ((gaussian(9, 5), None), (blobs(8, 5, classes=3), 2)):
+    for arrays, flips in ((gaussian(9, 5), None), (blobs(9, 5, classes=3), 2)):
         here = certify(*arrays, 1.0, loss=loss, max_flips=flips, workers=1)
         same(here, certify(*arrays, 1.0, loss=loss, max_flips=flips, workers=2))
         same(here, certify(*arrays, 1.0, loss=loss, max_flips=flips, scheduler="processes", workers=2))
@@ -115,9 +110,10 @@ def test_nothing_is_lost_beyond_sixty_labels(loss: str) -> None:
         radius = 2
         for i in range(70):
             signs = 2.0 * y - 1.0
-            clean = rows[t] @ model.train(K, signs, 1.0)
+            row = model.rows(rows)[t]
+            clean = row @ model.train(K, signs, 1.0)
             signs[i] *= -1
-            if clean * (rows[t] @ model.train(K, signs, 1.0)) < 0:
+            if clean * (row @ model.train(K, signs, 1.0)) < 0:
                 radius = 1
                 break
         assert cert.radius_lower[t] == radius
@@ -149,6 +145,22 @@ def test_the_certificate_names_the_loss_and_survives_storage(tmp_path: Any) -> N
     again = labelcert.load(tmp_path / "one.cert")
     assert again.run.loss == "logistic"
     same(cert, again)
+
+
+def test_an_intercept_needs_both_classes() -> None:
+    K, rows = gaussian(6, 3)[::2]
+    labels = ["ham", "spam", "ham", "ham", "spam", "ham"]
+    assert certify(K, labels, rows, 1.0, loss="logistic_intercept").max_flips == 1
+    with pytest.raises(
+        InvalidInput, match="max_flips must be at most 1 with an intercept that is not regularised, got 2"
+    ):
+        certify(K, labels, rows, 1.0, loss="logistic_intercept", max_flips=2)
+    trusted = labelcert.Threat(trusted=np.array(labels) == "spam")
+    assert certify(K, labels, rows, 1.0, loss="logistic_intercept", threat=trusted).max_flips == 3
+    both = labelcert.Threat(trusted=np.arange(6) < 2)
+    assert certify(K, labels, rows, 1.0, loss="logistic_intercept", threat=both).max_flips == 6
+    with pytest.raises(InvalidInput, match="parts may hold labels of one class alone"):
+        certify_partition(K, labels, rows, 1.0, parts=2, loss="logistic_intercept")
 
 
 @pytest.mark.parametrize("loss", loss_names())

@@ -9,9 +9,10 @@ import pytest
 from flint import arb
 
 from labelcert.losses import newton
-from labelcert.losses.balls import BallLogistic, BallSoftmax
+from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax
 from labelcert.losses.newton import new_machine
 from labelcert.losses.softmax import SoftmaxMachine
+from labelcert.losses.solutions import ExactRow
 from labelcert.prediction.scoring import RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import Z, new_scratch
@@ -20,7 +21,8 @@ from tests.helpers.problems import blobs, gaussian
 
 
 def truth(K: Any, y: Any, C: float, start: Any) -> Any:
-    z, error = BallLogistic(K, C).solve(y, [arb(float(v)) for v in start], 300)
+    model = BallLogistic if start.size == y.size else BallIntercept
+    z, error = model(K, C).solve(y, [arb(float(v)) for v in start], 300)
     assert error < 1e-60
     return np.array([float(v.mid()) for v in z])
 
@@ -52,6 +54,23 @@ def test_error_bounds_hold_along_a_walk(kernel: str, C: float) -> None:
         flips = [int(rng.integers(12))] if step % 3 else rng.permutation(12)[:6].tolist()
         for i in flips:
             newton.relabel(machine, s, y, i)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "linear of rank 2", "identity", "zero"])
+@pytest.mark.parametrize("C", [1e-5, 0.1, 1.0, 30.0])
+def test_error_bounds_hold_with_an_intercept(kernel: str, C: float) -> None:
+    K = np.ascontiguousarray(KERNELS[kernel])
+    machine, s = new_machine(K, C, intercept=True), new_scratch(13)
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(12) % 3 == 0, 1.0, -1.0)
+    for _ in range(12):
+        newton.settle(machine, s, y)
+        tau, _ = newton.bound(machine, s, y, True)
+        exact = truth(K, y, C, s.z)
+        assert abs(exact[:12].sum()) <= 1e-12 * C * 12
+        assert np.linalg.norm(s.z - exact) <= tau
+        assert tau <= 1e-5 * np.linalg.norm(exact)
+        newton.relabel(machine, s, y, int(rng.integers(1, 12)) if (y > 0).sum() > 3 else int(np.argmin(y)))
 
 
 @pytest.mark.parametrize("C", [1.0, 1e3, 1e6, 1e10])
@@ -116,3 +135,18 @@ def test_softmax_error_bounds(C: float, classes: int) -> None:
             exact = np.array([float(v.mid()) for v in z])
             assert np.linalg.norm(found[k].ravel() - exact) <= error[k] <= 1e-6 * np.linalg.norm(exact)
             assert np.abs(found[k].sum(axis=0)).max() <= 1e-8 * np.abs(found[k]).max()
+
+
+def test_an_unknown_score_decides_nothing() -> None:
+    """A solution without any bound must not be compared as if it were zero."""
+    K, labels, _ = gaussian(6, 1)
+    y = 2.0 * labels - 1.0
+    model = BallLogistic(K, 1.0)
+    known, unknown = (model.solution(y, np.zeros(6)) for _ in range(2))
+    unknown._training._known = [([arb(0)] * 6, arb.pos_inf())] * 4
+    row = ExactRow.of(np.full(6, 1e6))
+    assert known.sign(row) in (-1, 1)
+    assert unknown.score(row, 0) is None
+    assert unknown.sign(row) is None
+    assert known.compare(unknown, row) is None
+    assert unknown.compare(known, row) is None

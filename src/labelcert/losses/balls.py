@@ -65,6 +65,10 @@ class BallModel(ABC):
         self._steepest = arb(steepest)
 
     @abstractmethod
+    def losses(self, f: list[Any], labels: Float) -> Any:
+        """The sum of the losses of all labels."""
+
+    @abstractmethod
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
         """``h(f) / C``, and the derivative of ``−h / C`` as a (k, k) list of vectors over the labels."""
 
@@ -96,21 +100,24 @@ class BallModel(ABC):
             if size <= arb(2) ** (30 - bits) * _norm(z):
                 return z
             step = self._step(r, slopes)
-            shorter = None if step is None else self._shortened(C, z, step, size, labels)
-            if shorter is None:
+            if step is None:
                 return None
-            z, r, slopes = shorter
+            before = self._objective(C, z, labels)
+            for halvings in range(60):
+                part = arb(2) ** -halvings
+                new = [(a - part * e).mid() for a, e in zip(z, step, strict=True)]
+                r, slopes = self._residual(C, new, labels)
+                # The objective falls on the way; close to the optimum, that is below its last digit.
+                if self._objective(C, new, labels) < before or _norm(r) <= (1 - part / 10) * size:
+                    break
+            else:
+                return None
+            z = new
         return None
 
-    def _shortened(self, C: Any, z: list[Any], step: list[Any], size: Any, labels: Float) -> Any:
-        """As much of a step as makes the residual smaller, with the new residual and slopes; None where none does."""
-        for halvings in range(30):
-            part = arb(2) ** -halvings
-            new = [(a - part * e).mid() for a, e in zip(z, step, strict=True)]
-            r, slopes = self._residual(C, new, labels)
-            if _norm(r) <= (1 - part / 10) * size:
-                return new, r, slopes
-        return None
+    def _objective(self, C: Any, z: list[Any], labels: Float) -> Any:
+        f = self._image(z)
+        return _dot(z, f) / 2 + C * self.losses(f, labels)
 
     def _image(self, z: list[Any]) -> list[Any]:
         out: list[Any] = []
@@ -148,6 +155,10 @@ class BallLogistic(BallModel):
     def __init__(self, Q: Float, C: float) -> None:
         super().__init__(Q, C, 0.25)
 
+    def losses(self, f: list[Any], labels: Float) -> Any:
+        """From signs ±1."""
+        return sum((_softplus(-int(y) * v) for y, v in zip(labels.tolist(), f, strict=True)), arb(0))
+
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
         """From signs ±1."""
         h, slope = [], []
@@ -164,6 +175,10 @@ class BallLogistic(BallModel):
 
 class BallIntercept(BallLogistic):
     """Two classes and an intercept, the last entry of the solution: then the others add up to 0."""
+
+    def _objective(self, C: Any, z: list[Any], labels: Float) -> Any:
+        f = self._image(z[:-1])
+        return _dot(z[:-1], f) / 2 + C * self.losses([v + z[-1] for v in f], labels)
 
     def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
         h, slopes = self.target([f + z[-1] for f in self._image(z[:-1])], labels)
@@ -185,8 +200,9 @@ class BallIntercept(BallLogistic):
         v = super()._step(d, slopes)
         if v is None:
             return arb.pos_inf()
-        v = [a.mid() for a in v]
-        fall = sum(v, arb(0)) ** 2 / (_dot(v, [a / b for a, b in zip(v, d, strict=True)]) + _dot(v, self._image(v)))
+        u = [1 - f.mid() for f in self._image([a.mid() for a in v])]
+        v = [a * b for a, b in zip(d, u, strict=True)]
+        fall = sum(v, arb(0)) ** 2 / (_dot(v, u) + _dot(v, self._image(v)))
         shift = (arb(1).exp() * (abs(r[-1]) + arb(m).sqrt() * inner) / fall).upper()
         diagonal = max((self.Q[i, i] for i in range(m)), key=lambda value: float(value.mid()))
         largest = max((sum((abs(self.Q[i, j]) for j in range(m)), arb(0)).upper() for i in range(m)), key=float)
@@ -202,6 +218,15 @@ class BallSoftmax(BallModel):
     def __init__(self, Q: Float, C: float, n_classes: int) -> None:
         super().__init__(Q, C, 0.5)
         self._n_classes = self.blocks = n_classes
+
+    def losses(self, f: list[Any], labels: Float) -> Any:
+        """From class codes."""
+        m, total = self.m, arb(0)
+        for i, label in enumerate(labels):
+            own = f[int(label) * m + i]
+            top = max((f[c * m + i] for c in range(self._n_classes)), key=lambda v: float(v.mid())).mid()
+            total += sum(((f[c * m + i] - top).exp() for c in range(self._n_classes)), arb(0)).log() + top - own
+        return total
 
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
         """From class codes."""
@@ -250,7 +275,7 @@ class BallSolution(Solution):
     def __init__(self, training: BallTraining, block: int = 0) -> None:
         self._training, self._block = training, block
 
-    def score(self, row: ExactRow, level: int) -> Interval:
+    def score(self, row: ExactRow, level: int) -> Interval | None:
         """The product with the approximate solution, wider by the row's norm times the error."""
         if not any(row.numbers):
             return NOTHING
@@ -262,7 +287,7 @@ class BallSolution(Solution):
             wide = error * sum((arb(k) * k for k in row.numbers), arb(0)).sqrt()
             low, high = (product - wide).lower(), (product + wide).upper()
             if not (low.is_finite() and high.is_finite()):
-                return Fraction(-1), Fraction(1)
+                return None
             return _fraction(low) / 2**row.shift, _fraction(high) / 2**row.shift
 
     def rounded(self) -> tuple[Float, float]:
@@ -271,6 +296,11 @@ class BallSolution(Solution):
         m = self._training.m
         own = z[self._block * m : (self._block + 1) * m]
         return np.array([float(v.mid()) for v in own]), 1.01 * float(error.upper()) + 1e-290
+
+
+def _softplus(x: Any) -> Any:
+    """``log(1 + exp(x))``."""
+    return x + (-x).exp().log1p() if float(x.mid()) > 0 else x.exp().log1p()
 
 
 def _dot(a: list[Any], b: list[Any]) -> Any:

@@ -41,8 +41,8 @@ class Solution(ABC):
     """What multiplies the test rows after one training."""
 
     @abstractmethod
-    def score(self, row: ExactRow, level: int) -> Interval:
-        """An interval that holds the score of a row."""
+    def score(self, row: ExactRow, level: int) -> Interval | None:
+        """An interval that holds the score of a row; None where nothing is known at this level."""
 
     @abstractmethod
     def rounded(self) -> tuple[Float, float]:
@@ -57,17 +57,17 @@ class Solution(ABC):
         return decided(lambda level: minus(self.score(row, level), other.score(row, level)))
 
 
-def minus(a: Interval, b: Interval) -> Interval:
-    """The difference of two intervals."""
-    return a[0] - b[1], a[1] - b[0]
+def minus(a: Interval | None, b: Interval | None) -> Interval | None:
+    """The difference of two intervals; unknown where one of them is."""
+    return None if a is None or b is None else (a[0] - b[1], a[1] - b[0])
 
 
-def decided(interval: Callable[[int], Interval]) -> int | None:
+def decided(interval: Callable[[int], Interval | None]) -> int | None:
     """The sign of a number that an interval holds at each level; None where even the last one holds zero inside."""
     for level in range(LAST_LEVEL + 1):
-        low, high = interval(level)
-        if low > 0 or high < 0 or low == high:
-            return sign(low)
+        found = interval(level)
+        if found is not None and (found[0] > 0 or found[1] < 0 or found[0] == found[1]):
+            return sign(found[0])
     return None
 
 

@@ -161,8 +161,10 @@ class MeanScores(Ensemble):
         if len(known) < len(found):
             return None
 
-        def total(level: int) -> Interval:
-            ends = [difference(level) for difference in known]
+        def total(level: int) -> Interval | None:
+            ends = [end for difference in known if (end := difference(level)) is not None]
+            if len(ends) < len(known):
+                return None
             return sum((low for low, _ in ends), Fraction(0)), sum((high for _, high in ends), Fraction(0))
 
         return decided(total)

@@ -107,7 +107,7 @@ class Part:
                 maybe[best, t] = sure[best, t] = True
         return sure, maybe
 
-    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval] | None:
+    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
         """Score of class ``c`` minus that of ``r`` for node ``t``, by level of precision; None where out of reach."""
         scorer, row = self.predictor.scorer, self.predictor.scorer.exact_row(t)
         if isinstance(self.predictor, Sign):
