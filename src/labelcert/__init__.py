@@ -14,6 +14,7 @@ from labelcert.errors import (
     MissingExtra,
     WorkTooLarge,
 )
+from labelcert.estimators import from_sklearn
 from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split, published_split
 from labelcert.graphs.datasets import datasets
 from labelcert.models import (
@@ -64,6 +65,7 @@ __all__ = [
     "certify_linear",
     "certify_partition",
     "datasets",
+    "from_sklearn",
     "graph_from_files",
     "load",
     "load_dataset",

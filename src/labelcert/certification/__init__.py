@@ -5,5 +5,15 @@ from labelcert.certification.from_graph import GraphCertifier, KernelModel
 from labelcert.certification.linear import certify_linear
 from labelcert.certification.partition import certify_partition
 from labelcert.certification.versions import versions
+from labelcert.engines.freezing import Names
 
-__all__ = ["GraphCertifier", "KernelModel", "answer", "certify", "certify_linear", "certify_partition", "versions"]
+__all__ = [
+    "GraphCertifier",
+    "KernelModel",
+    "Names",
+    "answer",
+    "certify",
+    "certify_linear",
+    "certify_partition",
+    "versions",
+]

@@ -252,6 +252,108 @@ class BallSoftmax(BallModel):
         return [BallSolution(training, c) for c in range(self._n_classes)]
 
 
+class BallSoftmaxIntercept(BallSoftmax):
+    """The same with an intercept for each class, the last entry of its block: then the others add up to 0.
+
+    Only differences of intercepts matter, and only those of scores are known.
+    """
+
+    def _parts(self, z: list[Any]) -> tuple[list[Any], list[Any]]:
+        """All dual variables, and the intercepts."""
+        size = self.m + 1
+        blocks = [z[c * size : (c + 1) * size] for c in range(self._n_classes)]
+        return [v for block in blocks for v in block[:-1]], [block[-1] for block in blocks]
+
+    def _margins(self, z: list[Any]) -> list[Any]:
+        own, b = self._parts(z)
+        return [f + b[k // self.m] for k, f in enumerate(self._image(own))]
+
+    def _objective(self, C: Any, z: list[Any], labels: Float) -> Any:
+        own, _ = self._parts(z)
+        return _dot(own, self._image(own)) / 2 + C * self.losses(self._margins(z), labels)
+
+    def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
+        h, slopes = self.target(self._margins(z), labels)
+        own, _ = self._parts(z)
+        r = [a - C * b for a, b in zip(own, h, strict=True)]
+        out: list[Any] = []
+        for c in range(self._n_classes):
+            part = slice(c * self.m, (c + 1) * self.m)
+            out += [*r[part], sum(own[part], arb(0))]
+        return out, [[[C * v for v in slope] for slope in row] for row in slopes]
+
+    def _step(self, r: list[Any], slopes: list[list[Any]]) -> list[Any] | None:
+        m, K, size = self.m, self._n_classes, self.m + 1
+        A = arb_mat(K * size, K * size)
+        for a in range(K):
+            for i in range(m):
+                for b in range(K):
+                    for j in range(m):
+                        A[a * size + i, b * size + j] = (slopes[a][b][i] * self.Q[i, j]).mid()
+                    A[a * size + i, b * size + m] = slopes[a][b][i].mid()
+                A[a * size + i, a * size + i] += 1
+                A[a * size + m, a * size + i] = arb(1)
+            for b in range(K):
+                A[a * size + m, b * size + m] = arb(1)
+        try:
+            e = A.solve(arb_mat(K * size, 1, [v.mid() for v in r]))
+        except ZeroDivisionError:
+            return None
+        return [e[i, 0] for i in range(K * size)]
+
+    def _distance(self, r: list[Any], slopes: list[list[Any]]) -> Any:
+        """First from the solution for the same intercepts, then from these to the best ones."""
+        m, K = self.m, self._n_classes
+        rest, sums = self._parts(r)
+        inner = super()._distance(rest, slopes).upper()
+
+        def times(x: list[Any]) -> list[Any]:
+            return [sum((slopes[a][b][i] * x[b * m + i] for b in range(K)), arb(0)) for a in range(K) for i in range(m)]
+
+        E = [[arb(1 if c == k else -1 if c == k + 1 else 0) for c in range(K) for _ in range(m)] for k in range(K - 1)]
+        U = []
+        for column in E:
+            v = BallModel._step(self, times(column), slopes)
+            if v is None:
+                return arb.pos_inf()
+            U.append([(a - b).mid() for a, b in zip(column, self._image([x.mid() for x in v]), strict=True)])
+        DU = [times(u) for u in U]
+        QDU = [self._image(v) for v in DU]
+        low = [
+            [_dot(E[x], DU[y]) + _dot(E[y], DU[x]) - _dot(U[x], DU[y]) - _dot(DU[x], QDU[y]) for y in range(K - 1)]
+            for x in range(K - 1)
+        ]
+        # E is not orthonormal, but no vector becomes more than twice as long by it.
+        fall = _smallest_eigenvalue(low) / 4
+        if not fall > 0:
+            return arb.pos_inf()
+        shift = (arb(1).exp() * (_norm(sums) + arb(m).sqrt() * inner) / fall).upper()
+        diagonal = max((self.Q[i, i] for i in range(m)), key=lambda value: float(value.mid()))
+        largest = max((sum((abs(self.Q[i, j]) for j in range(m)), arb(0)).upper() for i in range(m)), key=float)
+        moved = shift * (1 + (m * self.C * diagonal / 2).sqrt() / 2) + (largest * diagonal).sqrt() * _norm(rest)
+        if not moved < arb(1) / 4:
+            return arb.pos_inf()
+        return inner + shift * (1 + (1 + (self.C * largest / 2).sqrt() / 2) * self.C * arb(m).sqrt() / 2)
+
+
+def _smallest_eigenvalue(A: list[list[Any]]) -> Any:
+    """A lower bound on the smallest eigenvalue of a symmetric matrix of balls: what can be taken off its diagonal."""
+    size = len(A)
+    guess = float(np.linalg.eigvalsh(np.array([[float(v.mid()) for v in row] for row in A]))[0])
+    if not guess > 0.0:
+        return arb(0)
+    off = arb(0.9 * guess)
+    L = [[A[i][j] - (off if i == j else 0) for j in range(size)] for i in range(size)]
+    for k in range(size):  # elimination without exchanges: positive definite if all pivots are positive
+        if not L[k][k] > 0:
+            return arb(0)
+        for i in range(k + 1, size):
+            factor = L[i][k] / L[k][k]
+            for j in range(k + 1, size):
+                L[i][j] = L[i][j] - factor * L[k][j]
+    return off
+
+
 class BallTraining:
     """One training, at whatever precision was asked for so far."""
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int, Signs
 from labelcert.losses.base import Exactly
-from labelcert.losses.logistic import Logistic
+from labelcert.losses.logistic import Logistic, LogisticIntercept
 from labelcert.losses.newton import LogisticMachine
 from labelcert.losses.softmax import SoftmaxMachine
 
@@ -26,7 +26,7 @@ class CrossEntropy(Logistic):
         """All classes together."""
         if n_classes == 2:
             return super().train_classes(Q, codes, n_classes, C)
-        return np.asarray(SoftmaxMachine.of(Q, C, n_classes).train(codes[None])[0][0])
+        return np.asarray(SoftmaxMachine.of(Q, C, n_classes, intercept=self.intercept).train(codes[None])[0][0])
 
     def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
         """Of two classes."""
@@ -43,3 +43,10 @@ class CrossEntropy(Logistic):
     def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
         """Of two classes."""
         return super().response(Q, 2.0 * C, y, z, state, rows)
+
+
+class CrossEntropyIntercept(CrossEntropy, LogisticIntercept):
+    """The same with intercepts that are not regularised, as in scikit-learn's ``LogisticRegression``."""
+
+    name = "cross_entropy_intercept"
+    formula = "the same with unregularised intercepts: scikit-learn's LogisticRegression of more than two classes"

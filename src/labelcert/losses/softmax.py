@@ -1,11 +1,18 @@
 """Cross-entropy of the softmax over K classes: many labellings at a time, with a proved error bound.
 
 The model minimises ``½ Σ_c ‖w_c‖² − C Σ_i log softmax(f_i)_{y_i}`` with ``w_c = Σ z_ci φ_i`` and ``f_c = Q z_c``. At
-the optimum ``z = h(f)`` with ``h(f) = C (one-hot(y) − softmax(f))``. Everything of :mod:`~labelcert.losses.newton`
-carries over: the derivative of −h is now a positive semidefinite matrix for each label, of norm at most C/2. So
+the optimum ``z = h(f)`` with ``h(f) = C (one-hot(y) − softmax(f))``. All of :mod:`~labelcert.losses.newton` carries
+over: the derivative of −h is now a positive semidefinite matrix D for each label, of norm at most C/2. So
 ``‖z − z*‖ ≤ (1 + √(Cλ/2) / 2) ‖z − h(Qz)‖``, over all classes together.
 
-Names: m labels, K classes, B labellings.
+Intercepts that are not regularised. Then ``f_c = Q z_c + b_c`` and ``Σ_i z_ci = 0``. Only differences of intercepts
+matter. As there, ``z(b)`` is the solution for fixed b, ``g(b) = Σ_i z_i(b)``, and ``−g' = S = Eᵀ(I + DQ)⁻¹DE``, where E
+repeats one number per class for all labels. If no ``f_ci`` moves by more than 1/4, no share moves by more than a factor
+of √e, so that D and S keep 1/e of themselves. For any U, S is at least ``EᵀDU + UᵀDE − UᵀDU − UᵀDQDU``. So with its
+smallest eigenvalue s (beside that of equal intercepts), ``‖b − b*‖ ≤ e ‖g(b)‖ / s``.
+
+Names: m labels, K classes, B labellings. A solution has a row per class and a column per label, and one more for an
+intercept.
 """
 
 from __future__ import annotations
@@ -34,27 +41,53 @@ class SoftmaxMachine(NamedTuple):
 
     Attributes
     ----------
-    Q : (m, m) array
+    Q : (M, M) array
+        The kernel; with intercepts, bordered by ones, and M = m + 1.
     C : float
     n_classes : int
+    m : int
+        Number of labels.
     entry_max : float
         ``max |Q_ij|``.
     factor : float
         Upper bound on ``1 + √(Cλ/2) / 2``.
+    spread : float
+        Upper bound on ``√(λ max Q_ii)``: how far a residual of 1 moves any ``f_ci``.
+    reach : float
+        Upper bound on ``1 + √(m C max Q_ii / 2) / 2``: how far a change of 1 of the intercepts does.
     """
 
     Q: Float
     C: float
     n_classes: int
+    m: int
     entry_max: float
     factor: float
+    spread: float
+    reach: float
 
     @classmethod
-    def of(cls, Q: Float, C: float, n_classes: int) -> SoftmaxMachine:
+    def of(cls, Q: Float, C: float, n_classes: int, *, intercept: bool = False) -> SoftmaxMachine:
         """The largest eigenvalue is at most the largest sum of a row's magnitudes."""
-        largest = 1.01 * float(np.abs(Q).sum(axis=1).max())
-        factor = 1.01 * (1.0 + math.sqrt(C / 2.0) * math.sqrt(largest) / 2.0)
-        return cls(Q, C, n_classes, float(np.abs(Q).max()), factor)
+        m = Q.shape[0]
+        largest, diagonal = 1.01 * float(np.abs(Q).sum(axis=1).max()), float(np.diag(Q).max())
+        if intercept:
+            Q = np.block([[Q, np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
+        return cls(
+            Q=Q,
+            C=C,
+            n_classes=n_classes,
+            m=m,
+            entry_max=float(np.abs(Q).max()),
+            factor=1.01 * (1.0 + math.sqrt(C / 2.0) * math.sqrt(largest) / 2.0),
+            spread=1.01 * math.sqrt(largest) * math.sqrt(diagonal),
+            reach=1.01 * (1.0 + math.sqrt(m * C / 2.0) * math.sqrt(diagonal) / 2.0),
+        )
+
+    @property
+    def intercept(self) -> bool:
+        """Whether there are intercepts."""
+        return bool(self.Q.shape[0] > self.m)
 
     def train(self, codes: Int, Z: Float | None = None, inverse: Float | None = None) -> tuple[Float, Float]:
         """Train on many labellings.
@@ -63,21 +96,20 @@ class SoftmaxMachine(NamedTuple):
         ----------
         codes : (B, m) array
             Class of each label.
-        Z : (K, m) array, optional
+        Z : (K, M) array, optional
             Where to start: the solution for similar labels.
-        inverse : (Km, Km) array, optional
+        inverse : (KM, KM) array, optional
             From :meth:`inverse` there.
 
         Returns
         -------
-        (B, K, m) array, (B,) array
+        (B, K, M) array, (B,) array
             Solutions, and bounds on their 2-norm errors: on ``|k·z_c − k·z_c*|`` for every class and ``‖k‖₂ ≤ 1``, but
-            for the rounding of that product.
+            for the rounding of that product. With intercepts, up to one number that all classes share.
         """
-        B, m = codes.shape
-        shape = (B, self.n_classes, m)
+        shape = (codes.shape[0], self.n_classes, self.Q.shape[0])
         out = np.zeros(shape) if Z is None else np.broadcast_to(Z, shape).copy()
-        left = np.arange(B)
+        left = np.arange(codes.shape[0])
         if Z is not None:
             left = self._chords(codes, out, self.inverse(Z) if inverse is None else inverse)
         for k in left:
@@ -85,41 +117,47 @@ class SoftmaxMachine(NamedTuple):
         return out, self._bounds(codes, out)
 
     def inverse(self, Z: Float) -> Float:
-        """(Km, Km) inverse of ``I + DQ`` at some solution."""
+        """(KM, KM) inverse of the system of a Newton step at some solution."""
         return np.asarray(np.linalg.inv(self._system(self._shares(Z[None])[0])))
 
     def _shares(self, Z: Float) -> Float:
         """(B, K, m) softmax of the margins."""
-        f = Z @ self.Q
+        f = (Z @ self.Q)[:, :, : self.m]
         p = np.exp(f - f.max(axis=1, keepdims=True))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def _residuals(self, codes: Int, Z: Float) -> tuple[Float, Float]:
-        """(B, K, m) ``z − h(Qz)``, and ``h`` itself."""
+        """(B, K, M) ``z − h(Qz)``, and behind it the sums of the dual variables; (B, K, m) ``h`` itself."""
         member = codes[:, None, :] == np.arange(self.n_classes)[None, :, None]
         h = self.C * (member - self._shares(Z))
-        return Z - h, h
+        residual = Z[:, :, : self.m] - h
+        if self.intercept:
+            residual = np.concatenate([residual, Z[:, :, : self.m].sum(axis=2, keepdims=True)], axis=2)
+        return residual, h
 
     def _system(self, p: Float) -> Float:
-        """``I + DQ``, for the shares (K, m) of one labelling."""
-        K, m = p.shape
-        A = np.empty((K, m, K, m))
+        """The system of a Newton step, for the shares (K, m) of one labelling."""
+        K, m, M = self.n_classes, self.m, self.Q.shape[0]
+        A = np.zeros((K, M, K, M))
         for a in range(K):
             for b in range(K):
-                A[a, :, b] = (self.C * p[a] * ((a == b) - p[b]))[:, None] * self.Q
-        flat = A.reshape(K * m, K * m)
-        flat[np.diag_indices(K * m)] += 1.0
-        return flat
+                A[a, :m, b] = (self.C * p[a] * ((a == b) - p[b]))[:, None] * self.Q[:m]
+            if self.intercept:
+                A[a, m, a, :m] = 1.0
+                A[a, m, :, m] = 1.0  # of all equivalent intercepts, steps with a sum of 0
+            A[a, range(m), a, range(m)] += 1.0
+        return A.reshape(K * M, K * M)
 
     def _good(self, residual: Float, Z: Float) -> Bool:
-        """(B,) whether residuals (B, K, m) are as small as they need to be, or as rounding lets them be."""
-        size, norm = (np.linalg.norm(values, axis=(1, 2)) for values in (residual, Z))
-        noise = UNIT_ROUNDOFF * (8.0 + self.Q.shape[0] * self.entry_max * np.abs(Z).sum(axis=2).max(axis=1))
-        return np.asarray(size <= np.maximum(GOOD / self.factor, noise) * norm)
+        """(B,) whether residuals are as small as they need to be, or as rounding lets them be."""
+        size, norm = np.linalg.norm(residual, axis=(1, 2)), np.linalg.norm(Z[:, :, : self.m], axis=(1, 2))
+        noise = UNIT_ROUNDOFF * (8.0 + self.m * self.entry_max * np.abs(Z).sum(axis=2).max(axis=1))
+        good = 1e-2 * GOOD if self.intercept else GOOD
+        return np.asarray(size <= np.maximum(good / self.factor, noise) * norm)
 
     def _chords(self, codes: Int, Z: Float, inverse: Float) -> Int:
         """Improve solutions in place, with one inverse for all; returns the labellings that need one of their own."""
-        K, m = Z.shape[1:]
+        K, M = Z.shape[1:]
         left = np.arange(Z.shape[0])
         last = np.full(left.size, np.inf)
         slow: list[Int] = []
@@ -133,7 +171,7 @@ class SoftmaxMachine(NamedTuple):
             if not go.any():
                 return np.concatenate(slow)
             left, last = left[go], size[go]
-            Z[left] -= (residual[go].reshape(left.size, K * m) @ inverse.T).reshape(left.size, K, m)
+            Z[left] -= (residual[go].reshape(left.size, K * M) @ inverse.T).reshape(left.size, K, M)
         return np.concatenate([*slow, left])
 
     def _newton(self, codes: Int, Z: Float) -> Float:
@@ -157,11 +195,54 @@ class SoftmaxMachine(NamedTuple):
 
     def _bounds(self, codes: Int, Z: Float) -> Float:
         """(B,) proved bounds on the distances from the optima."""
-        m, K, u = self.Q.shape[0], self.n_classes, UNIT_ROUNDOFF
+        m, K, u = self.m, self.n_classes, UNIT_ROUNDOFF
         residual, h = self._residuals(codes, Z)
-        computed, size, norm = (np.linalg.norm(values, axis=(1, 2)) for values in (residual, h, Z))
-        err = 1.01 * u * (m + 3) * self.entry_max * np.abs(Z).sum(axis=2).max(axis=1) + m * 1e-290
+        sums = residual[:, :, m:]
+        parts = (residual[:, :, :m], h, Z, sums)
+        computed, size, norm, excess = (np.linalg.norm(values, axis=(1, 2)) for values in parts)
+        err = 1.01 * u * (m + 4) * self.entry_max * np.abs(Z).sum(axis=2).max(axis=1) + m * 1e-290
         # Each share changes by at most itself times twice the change of f; exponentials are good to a few units.
         shares = self.C * math.sqrt(m) * (2.05 * err + (K + 40) * u)
         total = 1.01 * (1.01 * computed + shares + 8 * u * (size + norm) + K * m * 1e-290 * (1.0 + self.C))
-        return np.where(err < 1e-3, 1.01 * self.factor * total, np.inf)
+        off = 1.01 * self.factor * total
+        if self.intercept:
+            uneven = 1.01 * (excess + K * err + math.sqrt(m) * off)
+            falls = self._falls(Z, self._directions(Z[0]))
+            for k in np.flatnonzero(falls == 0.0):
+                falls[k] = self._falls(Z[k : k + 1], self._directions(Z[k]))[0]
+            shift = 2.75 * uneven / np.maximum(falls, 1e-300)
+            moved = self.reach * shift + self.spread * total + err
+            shift[~(moved <= 0.2)] = np.inf
+            off = off + 1.01 * shift * (1.0 + self.factor * self.C / 2.0 * math.sqrt(m))
+        return np.where(err < 1e-3, off, np.inf)
+
+    def _falls(self, Z: Float, U: Float) -> Float:
+        """(B,) lower bounds on the smallest eigenvalue of S, beside that of equal intercepts; 0: none is proved."""
+        K, m, Q = self.n_classes, self.m, self.Q[: self.m, : self.m]
+        p = self._shares(Z)
+        pairs, alone = np.einsum("zam,zbm->zabm", p, p), np.einsum("zam,ab->zabm", p, np.eye(K))
+        E = np.repeat(_differences(K)[:, None], m, axis=1)
+        DU = self.C * np.einsum("zabm,bmx->zamx", alone - pairs, U)
+        first = np.einsum("cmx,zcmy->zxy", E, DU)
+        low = first + first.transpose(0, 2, 1) - np.einsum("cmx,zcmy->zxy", U, DU)
+        low -= np.einsum("zcmx,zcmy->zxy", DU, np.einsum("ij,zcjx->zcix", Q, DU))
+        sizes = self.C * np.einsum("zabm,bmx->zamx", alone + pairs, np.abs(U))
+        terms = np.einsum("cmx,zcmx->z", 2 * np.abs(E) + np.abs(U), sizes)
+        rounding = 8.0 * UNIT_ROUNDOFF * (m + K + 8) * (terms + self.entry_max * sizes.sum(axis=(1, 2, 3)) ** 2)
+        # Shares have a relative error of less than 1/200 (the bound asks for it), and so have D and S.
+        return np.asarray(np.maximum(0.9 * (np.linalg.eigvalsh(low)[:, 0] - rounding), 0.0))
+
+    def _directions(self, Z: Float) -> Float:
+        """(K, m, K - 1) the best ``U = E − Q(I + DQ)⁻¹DE`` at some solution; good for similar labels, too."""
+        K, m = self.n_classes, self.m
+        p = self._shares(Z[None])[0]
+        system = self._system(p).reshape(K, self.Q.shape[0], K, self.Q.shape[0])[:, :m, :, :m].reshape(K * m, K * m)
+        E = np.repeat(_differences(K)[:, None], m, axis=1)
+        DE = self.C * (p[:, :, None] * E - p[:, :, None] * np.einsum("bm,bmx->mx", p, E))
+        V = np.linalg.solve(system, DE.reshape(K * m, K - 1)).reshape(K, m, K - 1)
+        return np.asarray(E - np.einsum("ij,cjx->cix", self.Q[:m, :m], V))
+
+
+def _differences(K: int) -> Float:
+    """(K, K - 1) orthonormal columns that add up to 0: all that matters of intercepts."""
+    return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from labelcert.arrays import Float, Index, Int
-from labelcert.losses.balls import BallSoftmax
+from labelcert.losses.balls import BallSoftmax, BallSoftmaxIntercept
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.losses.solutions import Solution
 from labelcert.prediction.highest import Highest
@@ -36,7 +36,8 @@ class Softmax(Highest):
         self._trained: OrderedDict[bytes, tuple[Float, float]] = OrderedDict()
         self._exact: OrderedDict[bytes, list[Solution]] = OrderedDict()
         self._balls: BallSoftmax | None = None
-        self.machine = SoftmaxMachine.of(problem.K_train, problem.C, problem.n_classes)
+        intercept = problem.trained_with.intercept
+        self.machine = SoftmaxMachine.of(problem.K_train, problem.C, problem.n_classes, intercept=intercept)
         self.Z = self.machine.train(problem.codes[None])[0][0]
         self.inverse = self.machine.inverse(self.Z)
         super().__init__(problem, linear=linear)
@@ -62,7 +63,8 @@ class Softmax(Highest):
         key = codes.tobytes()
         if key not in self._exact:
             if self._balls is None:
-                self._balls = BallSoftmax(self.problem.K_train, self.problem.C, self.problem.n_classes)
+                kind = BallSoftmaxIntercept if self.machine.intercept else BallSoftmax
+                self._balls = kind(self.problem.K_train, self.problem.C, self.problem.n_classes)
             found = list[Solution](self._balls.solutions(codes, self.train(codes)[0]))
             self._remember(self._exact, key, found, _KEEP)
         return [self._exact[key][c] for c in classes]

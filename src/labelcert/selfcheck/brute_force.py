@@ -21,7 +21,7 @@ from flint import arb, fmpq
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.losses import LOSSES
-from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, precision
+from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, BallSoftmaxIntercept, precision
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
@@ -286,23 +286,27 @@ def logistic_trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
 
 def softmax_trainer(problem: Problem) -> Callable[[list[int]], list[list[fmpq]]]:
     """From labels (class codes) to the scores of all test nodes for each class."""
-    m, K, C = problem.m, problem.n_classes, problem.C
-    model, machine = BallSoftmax(problem.K_train, C, K), SoftmaxMachine.of(problem.K_train, C, K)
+    m, K, C, intercept = problem.m, problem.n_classes, problem.C, problem.trained_with.intercept
+    model = (BallSoftmaxIntercept if intercept else BallSoftmax)(problem.K_train, C, K)
+    machine = SoftmaxMachine.of(problem.K_train, C, K, intercept=intercept)
 
-    def scores(labels: list[int]) -> list[list[fmpq]]:
+    def train(labels: list[int]) -> list[list[fmpq]]:
         codes = np.array(labels)
         z, _ = model.solve(codes, [arb(float(v)) for v in machine.train(codes[None])[0].ravel()], 1100)
         with precision(1100):
-            blocks = [z[c * m : (c + 1) * m] for c in range(K)]
-            f = [_images(problem.K_train, block) for block in blocks]
-            gaps = []
+            size = m + 1 if intercept else m
+            blocks = [z[c * size : c * size + m] for c in range(K)]
+            b = [z[c * size + m] - z[m] for c in range(K)] if intercept else [arb(0)] * K
+            f = [[v + b[c] for v in _images(problem.K_train, block)] for c, block in enumerate(blocks)]
+            gaps = [sum(block, arb(0)) for block in blocks] if intercept else []
             for i, label in enumerate(labels):
                 for c in range(K):
                     share = 1 / sum(((f[r][i] - f[c][i]).exp() for r in range(K)), arb(0))
                     gaps.append(arb(C) * ((1 if label == c else 0) - share) - blocks[c][i])
-            return [_rounded(problem, C, gaps, _images(problem.K_test, block)) for block in blocks]
+            scores = [[v + b[c] for v in _images(problem.K_test, block)] for c, block in enumerate(blocks)]
+            return [_rounded(problem, C, gaps, own) for own in scores]
 
-    return scores
+    return train
 
 
 def _images(K: Float, z: list[Any]) -> list[Any]:

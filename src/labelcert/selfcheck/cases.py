@@ -21,7 +21,7 @@ MOST_RELABELLINGS = 2000
 """Brute force visits at most so many relabellings of a problem with more than two classes."""
 
 
-OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy")
+OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept")
 """Losses that problems of the self-check take turns with."""
 
 FEW_RELABELLINGS = 130

@@ -1,0 +1,113 @@
+"""An estimator of scikit-learn as a model that can be certified."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float, Text, Values
+from labelcert.certificate import Certificate
+from labelcert.certification import Names, certify
+from labelcert.errors import InvalidInput
+
+Transform = Callable[[Any, Any], tuple[Float, Float]]
+"""From training and test data as the user has them to feature matrices."""
+
+
+class Certifiable(ABC):
+    """A model that gives the predictions of a scikit-learn estimator, and can be certified.
+
+    Attributes
+    ----------
+    explanation : str
+        Which model is certified, and how it differs from the estimator.
+    """
+
+    explanation: str
+
+    @abstractmethod
+    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
+        """Certify the predictions for test points against changed labels.
+
+        Parameters
+        ----------
+        X_train, y_train, X_test
+            As for the estimator's ``fit`` and ``predict``.
+        **options
+            Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
+        """
+
+    def predict(self, X_train: Any, y_train: Any, X_test: Any) -> Values:
+        """What the certified model predicts after training on ``y_train``."""
+        return self.certify(X_train, y_train, X_test, max_flips=0).predictions
+
+
+@dataclass(frozen=True)
+class KernelMachine(Certifiable):
+    """A kernel machine on features.
+
+    Attributes
+    ----------
+    transform : callable
+        Prepares the data.
+    kernel : callable
+        From two feature matrices to the kernel between their rows.
+    C : float
+    loss : callable
+        From the number of classes to the name of a loss.
+    explanation : str
+    """
+
+    transform: Transform
+    kernel: Callable[[Float, Float], Float]
+    C: float
+    loss: Callable[[int], str]
+    explanation: str
+
+    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
+        """Certify the predictions for test points against changed labels."""
+        labels = checked_labels(X_train, y_train)
+        features, tested = self.transform(X_train, X_test)
+        K = self.kernel(features, features)
+        return certify(
+            (K + K.T) / 2,
+            labels,
+            self.kernel(tested, features),
+            self.C,
+            loss=self.loss(np.unique(labels).size),
+            names=Names(test=row_names(X_test), labels=row_names(X_train)),
+            **options,
+        )
+
+
+def checked_labels(X: Any, y: Any) -> Values:
+    """The labels, one per row of the data."""
+    labels = np.asarray(y)
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if labels.ndim != 1 or labels.size != rows:
+        raise InvalidInput(f"y_train must hold one label per row of X_train ({rows}), got shape {labels.shape}")
+    own, other = _index(X), _index(y)
+    if own is not None and other is not None and not own.equals(other):
+        raise InvalidInput(
+            "X_train and y_train are data frames with different indices, so their rows do not belong together; "
+            "align them first: y_train = y_train.loc[X_train.index]"
+        )
+    return labels
+
+
+def row_names(X: Any) -> Text | None:
+    """Names of the rows of a data frame whose index is more than numbers."""
+    index = _index(X)
+    if index is None or type(index).__name__ == "RangeIndex":
+        return None
+    return np.array([str(name) for name in index])
+
+
+def _index(X: Any) -> Any:
+    """The index of a data frame or series."""
+    index = getattr(X, "index", None)
+    return index if hasattr(index, "equals") else None

@@ -1,0 +1,76 @@
+"""Linear classifiers: logistic regression and linear support vector machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float
+from labelcert.errors import InvalidInput
+from labelcert.estimators.base import KernelMachine, Transform
+
+
+def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
+    """``LogisticRegression`` with an L2 penalty."""
+    _no_weights(estimator)
+    ridge = estimator.penalty in ("l2", "deprecated") and not getattr(estimator, "l1_ratio", None)
+    if not ridge or not np.isfinite(estimator.C):
+        raise InvalidInput(
+            "only LogisticRegression with its L2 penalty can be certified; use penalty='l2' and a finite C"
+        )
+    if estimator.solver == "liblinear":
+        squared = estimator.intercept_scaling**2 if estimator.fit_intercept else 0.0
+        return KernelMachine(
+            transform,
+            lambda A, B: A @ B.T + squared,
+            float(estimator.C),
+            lambda classes: "logistic",
+            "The certified model is LogisticRegression with solver='liblinear' itself: one class against the rest, "
+            "with its regularised intercept. The estimator solves the same problem up to its tolerance.",
+        )
+    intercept = bool(estimator.fit_intercept)
+
+    def loss(classes: int) -> str:
+        return ("logistic" if classes == 2 else "cross_entropy") + ("_intercept" if intercept else "")
+
+    return KernelMachine(
+        transform,
+        _linear,
+        float(estimator.C),
+        loss,
+        "The certified model is LogisticRegression itself: cross-entropy over all classes"
+        + (" with an intercept that is not regularised." if intercept else " without an intercept.")
+        + " The estimator solves the same problem up to its tolerance.",
+    )
+
+
+def linear_svc(estimator: Any, transform: Transform) -> KernelMachine:
+    """``LinearSVC``, whose intercept is regularised."""
+    _no_weights(estimator)
+    if estimator.penalty != "l2":
+        raise InvalidInput("only LinearSVC with its L2 penalty can be certified; use penalty='l2'")
+    if estimator.multi_class != "ovr":
+        raise InvalidInput("LinearSVC(multi_class='crammer_singer') cannot be certified; use multi_class='ovr'")
+    squared = estimator.intercept_scaling**2 if estimator.fit_intercept else 0.0
+    return KernelMachine(
+        transform,
+        lambda A, B: A @ B.T + squared,
+        float(estimator.C),
+        lambda classes: estimator.loss,
+        f"The certified model is LinearSVC itself, with loss={estimator.loss!r}: one class against the rest"
+        + (", with its regularised intercept." if squared else ", without an intercept.")
+        + " The estimator solves the same problem up to its tolerance.",
+    )
+
+
+def _linear(A: Float, B: Float) -> Float:
+    return A @ B.T
+
+
+def _no_weights(estimator: Any) -> None:
+    if estimator.class_weight is not None:
+        raise InvalidInput(
+            f"{type(estimator).__name__}(class_weight=...) weighs labels by their class, so that a changed label "
+            "changes all weights; that cannot be certified. Use class_weight=None"
+        )
