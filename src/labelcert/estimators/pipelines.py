@@ -36,25 +36,26 @@ def transform_with(steps: list[tuple[str, Any]]) -> Transform:
 
         for name, step in steps:
             fresh = clone(step)
-            if _asks_for_labels(fresh):
-                raise InvalidInput(
-                    f"the step {name!r} ({type(step).__name__}) of the pipeline looks at the labels, so changed labels "
-                    "change the features, too; that cannot be certified. Leave it out, or use a transformer without "
-                    "labels (PCA, StandardScaler, VarianceThreshold)"
-                )
             try:
                 X_train = fresh.fit_transform(X_train)
                 X_test = fresh.transform(X_test)
             except (TypeError, ValueError) as error:
+                if _asks_for_labels(fresh, error):
+                    raise InvalidInput(
+                        f"the step {name!r} ({type(step).__name__}) of the pipeline looks at the labels, so changed "
+                        "labels change the features, too; that cannot be certified. Leave it out, or use a transformer "
+                        "without labels (PCA, StandardScaler, VarianceThreshold)"
+                    ) from None
                 raise InvalidInput(
                     f"the step {name!r} ({type(step).__name__}) of the pipeline failed: {error}"
                 ) from None
-        return features("X_train", X_train), features("X_test", X_test, like=X_train)
+        ready = features("X_train", X_train)
+        return ready, features("X_test", X_test, columns=ready.shape[1])
 
     return transform
 
 
-def features(name: str, X: Any, *, like: Any = None) -> Float:
+def features(name: str, X: Any, *, columns: int | None = None) -> Float:
     """A matrix of finite numbers."""
     if hasattr(X, "toarray"):  # sparse
         X = X.toarray()
@@ -70,12 +71,13 @@ def features(name: str, X: Any, *, like: Any = None) -> Float:
         raise InvalidInput(
             f"{name} must not hold missing or infinite values; fill them first (scikit-learn: SimpleImputer)"
         )
-    if like is not None and array.shape[1] != like.shape[1]:
-        raise InvalidInput(f"{name} has {array.shape[1]} columns, but X_train has {like.shape[1]}")
+    if columns is not None and array.shape[1] != columns:
+        raise InvalidInput(f"{name} has {array.shape[1]} columns, but X_train has {columns}")
     return array
 
 
-def _asks_for_labels(step: Any) -> bool:
+def _asks_for_labels(step: Any, error: Exception) -> bool:
+    """Whether a transformer that failed without labels wants some."""
     from sklearn.utils import get_tags
 
-    return bool(get_tags(step).target_tags.required)
+    return bool(get_tags(step).target_tags.required) or "requires y" in str(error) or "'y'" in str(error)

