@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelcert.graphs import Graph
-from labelcert.prediction.scoring import HingeScorer
+from labelcert.prediction.scoring import RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import FREE, new_scratch, settle
 
@@ -83,7 +83,7 @@ def citation_like(n: int, edges: int, *, seed: int = 0) -> Graph:
 def share_free(arrays: Arrays, *, samples: int = 200, seed: int = 0) -> tuple[float, float]:
     """Share of labels in state Free: at the clean labels, and on average over random labellings."""
     problem = Problem.build(*arrays, max_flips=0)
-    machine = HingeScorer(problem).machine
+    machine = RetrainingScorer(problem).machine
     scratch = new_scratch(problem.m)
     settle(machine, scratch, problem.y.copy())
     clean = float(np.mean(scratch.state == FREE))

@@ -117,8 +117,12 @@ class CurvePanel:
     curves: tuple[Curve, ...]
 
 
-def curves_figure(panels: Sequence[CurvePanel], *, xlabel: str, ylabel: str, title: str | None = None) -> Figure:
+def curves_figure(
+    panels: Sequence[CurvePanel], *, xlabel: str, ylabel: str, title: str | None = None, columns: int = 3
+) -> Figure:
     """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
+
+    Many panels with the same lines share one legend.
 
     Examples
     --------
@@ -128,10 +132,11 @@ def curves_figure(panels: Sequence[CurvePanel], *, xlabel: str, ylabel: str, tit
     1
     """
     _need(panels)
-    columns = min(3, len(panels))
+    columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    # Panels may have lines of their own, so each has its legend, with room on the right.
-    figure = _figure(5.2 * columns, 3.8 * rows)
+    names = {tuple(curve.name for curve in panel.curves) for panel in panels}
+    shared = columns > 3 and len(names) == 1
+    figure = _figure((4.2 if shared else 5.2) * columns, (3.4 if shared else 3.8) * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=False):
         for k, curve in enumerate(panel.curves):
@@ -158,7 +163,11 @@ def curves_figure(panels: Sequence[CurvePanel], *, xlabel: str, ylabel: str, tit
         axes.set_xlabel(xlabel)
         axes.set_ylim(-3, 103)
         _tidy(axes)
-        axes.legend(frameon=False, fontsize=7)
+        if not shared:
+            axes.legend(frameon=False, fontsize=7)
+    if shared:
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), frameon=False)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_axis_off()
     for axes in grid[:, 0]:

@@ -18,7 +18,7 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import dataset_info
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
-from labelcert.studies.schema import COLUMNS, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
+from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
 
 MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine")
 """Keys that every model has, beside its own options."""
@@ -160,7 +160,7 @@ def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
     ensemble = [] if spec.parts is None else [f"{spec.parts} parts {spec.combine}"]
     label = spec.label or " ".join([spec.name, *(f"{key}={value}" for key, value in given.items()), *ensemble])
     if loss != "hinge" or several:
-        label = f"{label} · {loss.replace('_', ' ')}"
+        label = f"{label}{LOSS_MARK}{loss.replace('_', ' ')}"
     return replace(spec, options=given, label=label, loss=loss)
 
 

@@ -29,7 +29,7 @@ from labelcert.studies.compare import (
     drops,
 )
 from labelcert.studies.results import MISSING, each_row, means, tidy, write_frame
-from labelcert.studies.schema import Kind
+from labelcert.studies.schema import LOSS_MARK, Kind
 from labelcert.studies.store import Store
 
 if TYPE_CHECKING:
@@ -279,16 +279,22 @@ def _curves(plan: Plan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
     known = summary[summary["mean_lower"].notna()]
     if not draw or known.empty:
         return {}
-    share = not plan.study.flips
+    study = plan.study
+    share = not study.flips
+    parts = known["model"].str.split(LOSS_MARK)
+    if study.losses:  # a panel for each
+        known = known.assign(model=parts.str[0])
     panels = []
-    for (dataset, certificate), part in known.groupby(["dataset", "certificate"], sort=False):
-        curves = []
-        for model, own in part.groupby("model", sort=False):
-            columns = ("epsilon" if share else "flips", "mean_lower", "mean_upper", "std")
-            curves.append(Curve(str(model), *(own[column].to_numpy(dtype=float) for column in columns)))
-        panels.append(CurvePanel(f"{dataset}, {certificate}", tuple(curves)))
+    for (dataset, certificate), both in known.groupby(["dataset", "certificate"], sort=False):
+        for loss, part in both.groupby(parts.str[1]) if study.losses else (("", both),):
+            curves = []
+            for model, own in part.groupby("model", sort=False):
+                columns = ("epsilon" if share else "flips", "mean_lower", "mean_upper", "std")
+                curves.append(Curve(str(model), *(own[column].to_numpy(dtype=float) for column in columns)))
+            panels.append(CurvePanel(", ".join(filter(None, map(str, (dataset, certificate, loss)))), tuple(curves)))
     xlabel = "budget ε (share of the labels)" if share else "flips"
-    return {"picture": curves_figure(panels, xlabel=xlabel, ylabel="certified (%)", title=plan.study.title)}
+    most = len(study.losses) or 3
+    return {"picture": curves_figure(panels, xlabel=xlabel, ylabel="certified (%)", title=study.title, columns=most)}
 
 
 def _cell(row: Any, number: Compared | None) -> str:

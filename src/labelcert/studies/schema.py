@@ -40,6 +40,9 @@ Published = Annotated[str, Meta(min_length=1, description="the name of a publish
 Node = Annotated[str | int, Meta(description="the name of a node")]
 Nodes = Annotated[tuple[Node, ...], Meta(min_length=1)]
 
+LOSS_MARK = " · "
+"""Between the label of a model and its loss."""
+
 FILES = ("edges", "features", "labels")
 COLUMNS = ("source", "target", "weight", "node", "label_column")
 
