@@ -83,6 +83,8 @@ def training_rows(arrays: Arrays) -> list[dict[str, Any]]:
 def softmax_rows() -> list[dict[str, Any]]:
     """Cross-entropy of three classes, every relabelling a coupled training."""
     out = []
+    for loss in ("cross_entropy", "logistic"):
+        certify(*clouds(15, 5, 3), loss=loss, max_flips=1)  # compiles
     for m, flips in ((15, 3), (30, 2), (60, 2)):
         K, labels, rows, C = clouds(m, 200, 3)
         for loss in ("cross_entropy", "cross_entropy_intercept", "logistic"):

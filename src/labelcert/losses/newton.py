@@ -2,8 +2,8 @@
 
 The model minimises ``½‖w‖² + C Σ log(1 + exp(−y_i f_i))`` with ``w = Σ z_i φ_i`` and ``f = Q z``. At the optimum
 ``z = h(f)``, where ``h_i(f) = C y_i σ(−y_i f_i)`` and σ is the logistic function. A Newton step solves
-``(I + DQ) e = r`` with the residual ``r = z − h(Qz)`` and ``D = C σ(f) σ(−f)``, through the Cholesky factor of
-``B = I + D^½ Q D^½``. The factor serves for as many steps as it brings the residual down quickly. Flipping a label
+``(I + DQ) e = r`` with the residual ``r = z − h(Qz)`` and ``D = C σ(f) σ(−f)``, through the inverse of
+``B = I + D^½ Q D^½``. The inverse serves for as many steps as it brings the residual down quickly. Flipping a label
 changes neither ``f`` nor ``D``, so it serves for the first steps of a neighbour, too.
 
 The bound. Let ``e = z − z*``. Then ``r = e + D̃Qe`` with some diagonal ``0 ≤ D̃ ≤ C/4`` (mean values of the derivative).
@@ -30,20 +30,23 @@ from numba import njit
 
 from labelcert.arrays import Float, Int
 from labelcert.compiling import compiled
-from labelcert.svm.pivoting import FLAGS, REORDER, UNIT_ROUNDOFF, F, Z, multiply_symmetric
+from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, F, Z, multiply, multiply_symmetric, pivot
 
 RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE, BORDER = 0, 1, 4, 5, 6, 7, 8, 10
-"""Rows of ``Scratch.v`` beside ``Z`` and ``F``: ``r``, ``e``, ``D^½`` of the factor, ``D``, scratch, the last iterate
+"""Rows of ``Scratch.v`` beside ``Z`` and ``F``: ``r``, ``e``, ``D^½`` of the inverse, ``D``, scratch, the last iterate
 with its margins, and ``(I + DQ)⁻¹D1`` with its sum κ behind it (for the intercept)."""
 
 MOST_STEPS = 200
 """No training takes so many steps; what has not converged by then has a large error bound."""
 
-GOOD = 1e-10
+GOOD = 1e-9
 """An error bound of this, relative to the solution, is not worth another step."""
 
-KEEP = 0.1
-"""A factor is kept while every step makes the residual so much smaller, or smaller still."""
+KEEP = 0.15
+"""An inverse is kept while every step makes the residual so much smaller, or smaller still."""
+
+SATURATED = 1e-8
+"""A slope of less than this, as a share of C, does not tell how a margin moves."""
 
 _TINY = 1e-290
 """Covers underflow: far above the smallest normal number, far below anything that matters."""
@@ -78,8 +81,14 @@ class LogisticMachine(NamedTuple):
 @compiled(error_model="numpy")
 def _residual(machine: Any, s: Any, y: Float) -> float:
     """``f``, ``D`` and ``r`` of the current ``z``; returns ``‖r‖₂`` as it comes out."""
-    C = machine.C
     multiply_symmetric(machine.Q, s.v[Z], s.v[F])
+    return _terms(machine, s, y)
+
+
+@compiled(error_model="numpy")
+def _terms(machine: Any, s: Any, y: Float) -> float:
+    """The same for margins that are known."""
+    C = machine.C
     total = 0.0
     for i in range(y.shape[0]):
         x = y[i] * s.v[F, i]
@@ -97,62 +106,42 @@ def _residual(machine: Any, s: Any, y: Float) -> float:
     return math.sqrt(total)
 
 
-@compiled(fastmath=REORDER, error_model="numpy")
-def _factorise(machine: Any, s: Any, labels: int) -> None:
-    """The Cholesky factor of ``I + D^½ Q D^½`` into ``T``, its diagonal inverted; and the border."""
+@compiled(error_model="numpy")
+def _invert(machine: Any, s: Any, labels: int) -> None:
+    """The inverse of ``I + D^½ Q D^½`` into ``T``, by pivoting on every label; and the border."""
     m = machine.Q.shape[0]
-    T, root = s.T, s.v[ROOT]
+    root = s.v[ROOT]
     for i in range(m):
         root[i] = math.sqrt(s.v[SLOPE, i])
     for i in range(m):
-        for j in range(i + 1):
-            T[i, j] = root[i] * root[j] * machine.Q[i, j]
-        T[i, i] += 1.0
-    for i in range(m):
-        row = T[i]
-        for j in range(i):
-            other = T[j]
-            acc = row[j]
-            for k in range(j):
-                acc -= row[k] * other[k]
-            row[j] = acc * other[j]
-        acc = row[i]
-        for k in range(i):
-            acc -= row[k] * row[k]
-        row[i] = 1.0 / math.sqrt(max(acc, 1e-300))
+        for j in range(m):
+            s.T[i, j] = root[i] * root[j] * machine.Q[i, j]
+        s.T[i, i] += 1.0
+    for k in range(m):
+        pivot(s.T, k, s.v[IMAGE])
     if labels < m:
-        _solve(machine, s, T, s.v[SLOPE], s.v[BORDER])
+        _solve(machine, s, s.T, s.v[SLOPE], s.v[BORDER])
         total = 0.0
         for i in range(labels):
             total += s.v[BORDER, i]
         s.v[BORDER, labels] = total
 
 
-@compiled(fastmath=REORDER, error_model="numpy")
+@compiled(error_model="numpy")
 def _solve(machine: Any, s: Any, T: Float, right: Float, out: Float) -> None:
     """``(I + DQ)⁻¹`` times a vector (0 for the intercept), as ``r − D^½ B⁻¹ D^½ Q r``."""
-    m = machine.Q.shape[0]
     x, root = s.v[IMAGE], s.v[ROOT]
     multiply_symmetric(machine.Q, right, x)
-    for i in range(m):
-        acc = root[i] * x[i]
-        row = T[i]
-        for k in range(i):
-            acc -= row[k] * x[k]
-        x[i] = acc * row[i]
-    for i in range(m - 1, -1, -1):
-        row = T[i]
-        value = x[i] * row[i]
-        x[i] = value
-        for k in range(i):
-            x[k] -= value * row[k]
-    for i in range(m):
-        out[i] = right[i] - root[i] * x[i]
+    for i in range(x.shape[0]):
+        x[i] *= root[i]
+    multiply(T, x, out)
+    for i in range(x.shape[0]):
+        out[i] = right[i] - root[i] * out[i]
 
 
 @compiled(error_model="numpy")
 def _direction(machine: Any, s: Any, T: Float, labels: int) -> None:
-    """The Newton step for the factor in ``T``; with an intercept, such that the dual variables add up to 0 after it."""
+    """The Newton step for the inverse in ``T``; with an intercept, the dual variables add up to 0 after it."""
     if labels == machine.Q.shape[0]:
         _solve(machine, s, T, s.v[RESIDUAL], s.v[STEP])
         return
@@ -203,15 +192,24 @@ def _shorten(machine: Any, s: Any, y: Float, residual: float) -> bool:
     return False
 
 
-@njit(inline="always")
+@compiled(error_model="numpy")
 def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
-    """A full step with the factor in ``T``; returns the new residual's norm."""
-    _direction(machine, s, T, y.shape[0])
+    """A full step with the inverse in ``T``; returns the new residual's norm."""
+    m = y.shape[0]
+    _direction(machine, s, T, m)
+    told = True
     for i in range(s.v.shape[1]):
         s.v[BEFORE, i] = s.v[Z, i]
         s.v[F_BEFORE, i] = s.v[F, i]
         s.v[Z, i] -= s.v[STEP, i]
-    return _residual(machine, s, y)
+    for i in range(m):
+        # D times the change of f is what the step leaves of the residual.
+        slope = s.v[ROOT, i] * s.v[ROOT, i]
+        told = told and slope > SATURATED * machine.C
+        s.v[F, i] -= (s.v[RESIDUAL, i] - s.v[STEP, i]) / slope
+    if m < s.v.shape[1]:
+        s.v[F, m] -= s.v[RESIDUAL, m]
+    return _terms(machine, s, y) if told else _residual(machine, s, y)
 
 
 @njit(inline="always")
@@ -248,7 +246,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
             s.v[Z, i] = 0.0
     residual = _residual(machine, s, y)
     if fresh:
-        _factorise(machine, s, y.shape[0])
+        _invert(machine, s, y.shape[0])
     s.v[FLAGS, 0] = 0.0
     for step in range(MOST_STEPS):
         if _enough(machine, s, residual, y.shape[0]):
@@ -267,7 +265,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
             _back(s)
             after = _residual(machine, s, y)
         residual = after
-        _factorise(machine, s, y.shape[0])
+        _invert(machine, s, y.shape[0])
         fresh = True
     return -MOST_STEPS
 
@@ -330,9 +328,9 @@ def _shift(machine: Any, s: Any, m: int, excess: float) -> tuple[float, float]:
 
 @compiled(error_model="numpy")
 def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
-    """Flip labels of a solved parent, whose factor is shared: error bound and proof, as from :func:`bound`.
+    """Flip labels of a solved parent, whose inverse is shared: error bound and proof, as from :func:`bound`.
 
-    The bound is infinite where the parent's factor is not good enough. The solution is in ``own``, the labels in ``y``.
+    The bound is infinite where the parent's inverse is not good enough. The solution is in ``own``, labels in ``y``.
     """
     for row in range(parent.v.shape[0]):
         for j in range(parent.v.shape[1]):

@@ -200,7 +200,7 @@ def multiply_symmetric(A: Float, x: Float, out: Float) -> None:
 
 
 @compiled(fastmath=REORDER, error_model="numpy")
-def _pivot(T: Float, k: int, row: Float) -> None:
+def pivot(T: Float, k: int, row: Float) -> None:
     """Exchange ``z_k`` and ``f_k`` in the tableau (principal pivot on ``T_kk``).
 
     Works from a copy of row k (``row`` is scratch), so that the compiler knows that nothing overlaps.
@@ -282,7 +282,7 @@ def _exchange(s: Any, k: int, smallest: float) -> bool:
     if s.marks[-1] == AT_ONCE:
         if not s.T[k, k] > smallest:
             return False
-        _pivot(s.T, k, s.v[ROW])
+        pivot(s.T, k, s.v[ROW])
         return True
     if s.marks[-2] == s.rows.shape[0]:
         if s.marks[-1] == SHARED:
@@ -316,7 +316,7 @@ def _rebuild(machine: Any, s: Any) -> None:
     for k in range(m):
         if s.state[k] == FREE:
             if s.T[k, k] > 0.0:
-                _pivot(s.T, k, s.v[ROW])
+                pivot(s.T, k, s.v[ROW])
             else:
                 s.state[k] = CAP
     for k in range(m):
@@ -545,7 +545,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:  # noqa: C901
             if s.change[i] >= 0 and (patience > 0 or i == last):
                 if s.change[i] == FREE or s.state[i] == FREE:
                     if s.T[i, i] > 0.0:
-                        _pivot(s.T, i, s.v[ROW])
+                        pivot(s.T, i, s.v[ROW])
                     else:
                         s.v[FLAGS, 0] = COLD_TABLEAU
                 s.state[i] = s.change[i]
