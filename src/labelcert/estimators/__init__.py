@@ -7,12 +7,23 @@ from typing import Any
 
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import Certifiable, Transform
+from labelcert.estimators.linear_maps import gaussian_process, kernel_ridge, label_propagation, neighbours, ridge
 from labelcert.estimators.linear_models import linear_svc, logistic_regression
 from labelcert.estimators.pipelines import transform_with, unwrapped
+from labelcert.estimators.svc import svc
 
 ADAPTERS: dict[str, Callable[[Any, Transform], Certifiable]] = {
+    "GaussianProcessRegressor": gaussian_process,
+    "KNeighborsClassifier": neighbours,
+    "KernelRidge": kernel_ridge,
+    "LabelPropagation": label_propagation,
+    "LabelSpreading": label_propagation,
     "LinearSVC": linear_svc,
     "LogisticRegression": logistic_regression,
+    "RadiusNeighborsClassifier": neighbours,
+    "Ridge": ridge,
+    "RidgeClassifier": ridge,
+    "SVC": svc,
 }
 """How each class of scikit-learn is certified."""
 

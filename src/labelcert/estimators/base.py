@@ -84,6 +84,15 @@ class KernelMachine(Certifiable):
         )
 
 
+def no_class_weights(estimator: Any) -> None:
+    """Refuse weights that depend on labels."""
+    if estimator.class_weight is not None:
+        raise InvalidInput(
+            f"{type(estimator).__name__}(class_weight=...) weighs labels by their class, so that a changed label "
+            "changes all weights; that cannot be certified. Use class_weight=None"
+        )
+
+
 def checked_labels(X: Any, y: Any) -> Values:
     """The labels, one per row of the data."""
     labels = np.asarray(y)

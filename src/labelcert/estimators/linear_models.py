@@ -8,12 +8,12 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import KernelMachine, Transform
+from labelcert.estimators.base import KernelMachine, Transform, no_class_weights
 
 
 def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
     """``LogisticRegression`` with an L2 penalty."""
-    _no_weights(estimator)
+    no_class_weights(estimator)
     ridge = estimator.penalty in ("l2", "deprecated") and not getattr(estimator, "l1_ratio", None)
     if not ridge or not np.isfinite(estimator.C):
         raise InvalidInput(
@@ -47,7 +47,7 @@ def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
 
 def linear_svc(estimator: Any, transform: Transform) -> KernelMachine:
     """``LinearSVC``, whose intercept is regularised."""
-    _no_weights(estimator)
+    no_class_weights(estimator)
     if estimator.penalty != "l2":
         raise InvalidInput("only LinearSVC with its L2 penalty can be certified; use penalty='l2'")
     if estimator.multi_class != "ovr":
@@ -66,11 +66,3 @@ def linear_svc(estimator: Any, transform: Transform) -> KernelMachine:
 
 def _linear(A: Float, B: Float) -> Float:
     return A @ B.T
-
-
-def _no_weights(estimator: Any) -> None:
-    if estimator.class_weight is not None:
-        raise InvalidInput(
-            f"{type(estimator).__name__}(class_weight=...) weighs labels by their class, so that a changed label "
-            "changes all weights; that cannot be certified. Use class_weight=None"
-        )

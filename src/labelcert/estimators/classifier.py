@@ -1,0 +1,167 @@
+"""A classifier for scikit-learn's tools whose predictions can be certified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labelcert.arrays import Float, Values
+from labelcert.certificate import Certificate
+from labelcert.certification import Names, certify
+from labelcert.errors import InvalidInput
+from labelcert.estimators.base import row_names
+from labelcert.losses import get_loss
+
+
+class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A kernel machine with the interface of scikit-learn, and with certificates.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        As in scikit-learn's ``pairwise_kernels``: ``"rbf"``, ``"linear"``, ``"poly"``, and so on, or ``"precomputed"``.
+    loss : str
+        As in :func:`labelcert.certify`.
+    C : float
+        Regularisation: a larger C means less of it.
+    gamma : float, "scale" or "auto"
+        Of the kernel; ``"scale"`` is one over the number of features times their variance.
+    degree, coef0
+        Of the kernel.
+    bias : float
+        Squared size of a constant feature: a regularised intercept. 0 for none.
+
+    Attributes
+    ----------
+    classes_ : array
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CertifiedClassifier(loss="logistic", C=10.0).fit(X[::10], y[::10])
+    >>> cert = model.certify(X[5::30], max_flips=1)
+    >>> bool((cert.predictions == model.predict(X[5::30])).all())
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., Any] = "rbf",
+        *,
+        loss: str = "hinge",
+        C: float = 1.0,
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        bias: float = 0.0,
+    ) -> None:
+        self.kernel = kernel
+        self.loss = loss
+        self.C = C
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.bias = bias
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on labels ``y``."""
+        loss = get_loss(self.loss)
+        if not self.C > 0:
+            raise InvalidInput(f"C must be a positive number, got {self.C!r}")
+        if not self.bias >= 0:
+            raise InvalidInput(f"bias must be at least 0, got {self.bias!r}")
+        names = row_names(X)
+        features, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if self.classes_.size < 2:
+            raise InvalidInput(f"labels must hold at least two classes, but there is 1 class: {self.classes_[0]!r}")
+        self.X_, self.y_, self.names_ = features, labels, names  # the kernel asks for the first
+        K = self._kernel(features)
+        self.K_ = (K + K.T) / 2
+        self.dual_coef_ = loss.train_classes(np.ascontiguousarray(self.K_), codes, self.classes_.size, float(self.C))
+        return self
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores: one per point of two classes (positive: the second), one per point and class of more."""
+        check_is_fitted(self)
+        rows = get_loss(self.loss).rows(self._kernel(validate_data(self, X, dtype=np.float64, reset=False)))
+        scores = rows @ self.dual_coef_.T
+        return np.asarray(scores[:, 1] if self.classes_.size == 2 else scores)
+
+    def predict(self, X: Any) -> Values:
+        """The class with the highest score."""
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+
+    def certify(self, X_test: Any, **options: Any) -> Certificate:
+        """Certify the predictions for test points against changes of the labels that this was fitted on.
+
+        Parameters
+        ----------
+        X_test
+            As for ``predict``.
+        **options
+            Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
+        """
+        check_is_fitted(self)
+        names = Names(test=row_names(X_test), labels=self.names_)
+        rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
+        return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss, names=names, **options)
+
+    def _kernel(self, A: Float) -> Float:
+        """The kernel between points and those of the fit."""
+        if self.kernel == "precomputed":
+            return A + self.bias
+        options: dict[str, Any] = {}
+        if not callable(self.kernel):
+            spread = float(self.X_.var())
+            scale = 1.0 / (self.X_.shape[1] * spread) if spread > 0 else 1.0
+            named = {"scale": scale, "auto": 1.0 / self.X_.shape[1]}
+            gamma = named.get(self.gamma, self.gamma) if isinstance(self.gamma, str) else self.gamma
+            options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return np.asarray(pairwise_kernels(A, self.X_, metric=self.kernel, filter_params=True, **options)) + self.bias
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def make_certified_scorer(*, flips: int, accuracy: bool = True, **options: Any) -> Callable[[Any, Any, Any], float]:
+    """A scorer for ``GridSearchCV`` and its like: what is certified on the held-out points at so many flips.
+
+    Parameters
+    ----------
+    flips : int
+        Budget.
+    accuracy : bool
+        Count certified points whose prediction is right; otherwise all certified points.
+    **options
+        Passed to ``certify``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = GridSearchCV(
+    ...     CertifiedClassifier(loss="square"), {"C": [0.01, 1.0]}, scoring=make_certified_scorer(flips=3), cv=3
+    ... )
+    >>> search.fit(X[::4], y[::4]).best_params_
+    {'C': 0.01}
+    """
+
+    def score(estimator: Any, X: Any, y: Any) -> float:
+        cert = estimator.certify(X, max_flips=flips, collective=False, **options)
+        safe = cert.radius_lower > flips
+        return float(np.mean(safe & (cert.predictions == np.asarray(y)) if accuracy else safe))
+
+    return score

@@ -1,0 +1,234 @@
+"""Estimators whose scores are linear in the labels: ridge regression, Gaussian processes, neighbours, propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from labelcert.arrays import Bool, Float
+from labelcert.certificate import Certificate
+from labelcert.certification import Names, certify_linear
+from labelcert.errors import InvalidInput
+from labelcert.estimators.base import Certifiable, Transform, checked_labels, no_class_weights, row_names
+
+Map = Callable[[Float, Float, Bool], Any]
+"""From features of training and test points, and which training points are labelled, to one row per test point with
+what each label adds to the score of its class."""
+
+LINEAR = "Its scores are linear in the labels, so that radii are exact at any number of labels."
+
+
+@dataclass(frozen=True)
+class LinearMap(Certifiable):
+    """A model whose scores are ``H @ one-hot(labels)``.
+
+    Attributes
+    ----------
+    transform : callable
+        Prepares the data.
+    rows : callable
+        Computes H.
+    explanation : str
+    signs : bool
+        A regressor on labels -1 and 1, whose sign is the prediction.
+    unlabeled : bool
+        Points whose label is -1 have none, as in scikit-learn's semi-supervised estimators.
+    """
+
+    transform: Transform
+    rows: Map
+    explanation: str
+    signs: bool = False
+    unlabeled: bool = False
+
+    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
+        """Certify the predictions for test points against changed labels."""
+        labels = checked_labels(X_train, y_train)
+        if self.signs and not np.isin(labels, (-1, 1)).all():
+            raise InvalidInput(
+                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone"
+            )
+        known = labels != -1 if self.unlabeled and labels.dtype.kind in "if" else np.ones(labels.size, dtype=bool)
+        features, tested = self.transform(X_train, X_test)
+        names = row_names(X_train)
+        return certify_linear(
+            self.rows(features, tested, known),
+            labels[known],
+            names=Names(test=row_names(X_test), labels=None if names is None else names[known]),
+            **options,
+        )
+
+
+def ridge(estimator: Any, transform: Transform) -> LinearMap:
+    """``Ridge`` and ``RidgeClassifier``, with or without an intercept."""
+    if hasattr(estimator, "class_weight"):
+        no_class_weights(estimator)
+    if estimator.positive:
+        raise InvalidInput(f"{type(estimator).__name__}(positive=True) is not linear in the labels; use positive=False")
+    alpha, intercept = _number(estimator, "alpha"), bool(estimator.fit_intercept)
+
+    def rows(X: Float, T: Float, known: Bool) -> Float:
+        mean = X.mean(axis=0) if intercept else np.zeros(X.shape[1])
+        A, B = X - mean, T - mean
+        if X.shape[1] <= X.shape[0]:
+            H = B @ _solve(A.T @ A + alpha * np.eye(A.shape[1]), A.T)
+        else:
+            H = B @ A.T @ _solve(A @ A.T + alpha * np.eye(A.shape[0]), np.eye(A.shape[0]))
+        return H - H.mean(axis=1, keepdims=True) + 1.0 / X.shape[0] if intercept else H
+
+    return LinearMap(
+        transform,
+        rows,
+        f"The certified model is {type(estimator).__name__} itself, intercept included. {LINEAR}",
+        signs=_is_regressor(estimator),
+    )
+
+
+def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
+    """``KernelRidge`` on labels -1 and 1."""
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    alpha = _number(estimator, "alpha")
+    options = estimator.kernel_params or {}
+    if not callable(estimator.kernel):
+        options = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+
+    def kernel(A: Float, B: Float) -> Float:
+        return np.asarray(pairwise_kernels(A, B, metric=estimator.kernel, filter_params=True, **options))
+
+    def rows(X: Float, T: Float, known: Bool) -> Float:
+        return np.asarray(_solve(kernel(X, X) + alpha * np.eye(X.shape[0]), kernel(T, X).T).T)
+
+    return LinearMap(transform, rows, f"The certified model is KernelRidge itself, by its sign. {LINEAR}", signs=True)
+
+
+def gaussian_process(estimator: Any, transform: Transform) -> LinearMap:
+    """``GaussianProcessRegressor`` with fixed hyperparameters, on labels -1 and 1."""
+    if estimator.optimizer is not None:
+        raise InvalidInput(
+            "GaussianProcessRegressor chooses its kernel's parameters by the labels, so changed labels change the "
+            "kernel; fix them with optimizer=None (and kernel=fitted.kernel_ to keep those of a fitted one)"
+        )
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    # The default of scikit-learn: a constant times a Gaussian, both fixed.
+    kernel = ConstantKernel(1.0) * RBF(1.0) if estimator.kernel is None else estimator.kernel
+    centred = bool(estimator.normalize_y)
+
+    def rows(X: Float, T: Float, known: Bool) -> Float:
+        K = kernel(X) + np.diag(np.broadcast_to(estimator.alpha, X.shape[0]))
+        H = np.asarray(_solve(K, kernel(T, X).T).T)
+        return H - H.mean(axis=1, keepdims=True) + 1.0 / X.shape[0] if centred else H
+
+    return LinearMap(
+        transform, rows, f"The certified model is GaussianProcessRegressor itself, by its sign. {LINEAR}", signs=True
+    )
+
+
+def neighbours(estimator: Any, transform: Transform) -> LinearMap:
+    """``KNeighborsClassifier`` and ``RadiusNeighborsClassifier`` with any weights."""
+    from sklearn.neighbors import NearestNeighbors, RadiusNeighborsClassifier
+
+    by_radius = isinstance(estimator, RadiusNeighborsClassifier)
+    shared = ("algorithm", "leaf_size", "metric", "p", "metric_params", "n_jobs")
+    search = {name: getattr(estimator, name) for name in shared}
+
+    def rows(X: Float, T: Float, known: Bool) -> Any:
+        finder = NearestNeighbors(**search).fit(X)
+        if by_radius:
+            distances, index = finder.radius_neighbors(T, radius=estimator.radius)
+        else:
+            distances, index = finder.kneighbors(T, n_neighbors=min(estimator.n_neighbors, X.shape[0]))
+        lonely = [t for t, own in enumerate(index) if len(own) == 0]
+        if lonely:
+            raise InvalidInput(
+                f"test point {lonely[0]} has no neighbour within radius={estimator.radius}; use a larger one"
+            )
+        H = scipy.sparse.lil_array((T.shape[0], X.shape[0]))
+        for t, (far, own) in enumerate(zip(distances, index, strict=True)):
+            H[t, own] = _weights(estimator.weights, np.asarray(far, dtype=np.float64))
+        return H.tocsr()
+
+    return LinearMap(
+        transform,
+        rows,
+        f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, the estimator takes "
+        "the first class, and the certificate has no prediction to certify.",
+    )
+
+
+def label_propagation(estimator: Any, transform: Transform) -> LinearMap:
+    """``LabelPropagation`` and ``LabelSpreading`` at convergence; points with the label -1 have none."""
+    from sklearn.semi_supervised import LabelSpreading
+
+    spreading = isinstance(estimator, LabelSpreading)
+
+    def rows(X: Float, T: Float, known: Bool) -> Float:
+        fresh = type(estimator)(**estimator.get_params())
+        fresh.X_ = X
+        fresh.n_features_in_ = X.shape[1]
+        # scikit-learn's own graph; it asks for the points alone.
+        G = np.asarray(_dense(fresh._build_graph()), dtype=np.float64)
+        labelled = np.flatnonzero(known)
+        m = labelled.size
+        if spreading:
+            F = _solve(np.eye(X.shape[0]) - fresh.alpha * G, np.eye(X.shape[0])[:, labelled])
+        else:
+            P = G / G.sum(axis=1, keepdims=True)
+            free = np.flatnonzero(~known)
+            F = np.zeros((X.shape[0], m))
+            F[labelled] = np.eye(m)
+            if free.size:
+                F[free] = _solve(np.eye(free.size) - P[np.ix_(free, free)], P[np.ix_(free, labelled)])
+        F = F / np.maximum(F.sum(axis=1, keepdims=True), 1e-300)
+        if fresh.kernel == "knn":
+            near = fresh._get_kernel(X, T)
+            return np.array([F[own].sum(axis=0) for own in near])
+        return np.asarray(np.asarray(_dense(fresh._get_kernel(X, T))).T @ F)
+
+    return LinearMap(
+        transform,
+        rows,
+        f"The certified model is {type(estimator).__name__} at convergence; the estimator stops just before. {LINEAR}",
+        unlabeled=True,
+    )
+
+
+def _weights(weights: Any, distances: Float) -> Float:
+    """As scikit-learn weighs neighbours: equally, by the inverse of their distance, or by a function of it."""
+    if weights in (None, "uniform"):
+        return np.ones_like(distances)
+    if weights == "distance":
+        zero = distances == 0.0
+        return np.asarray(zero.astype(np.float64) if zero.any() else 1.0 / distances)
+    if callable(weights):
+        return np.asarray(np.asarray(weights(distances[None]), dtype=np.float64)[0])
+    raise InvalidInput(f"weights must be 'uniform', 'distance' or a function, got {weights!r}")
+
+
+def _solve(A: Float, B: Float) -> Float:
+    try:
+        return np.asarray(scipy.linalg.solve(A, B))
+    except np.linalg.LinAlgError:
+        raise InvalidInput("the estimator's linear system is singular; use a larger alpha") from None
+
+
+def _number(estimator: Any, name: str) -> float:
+    value = getattr(estimator, name)
+    if np.ndim(value) != 0:
+        raise InvalidInput(f"{type(estimator).__name__}({name}=...) must be one number, got an array")
+    return float(value)
+
+
+def _is_regressor(estimator: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    return bool(is_regressor(estimator))
+
+
+def _dense(A: Any) -> Any:
+    return A.toarray() if hasattr(A, "toarray") else A

@@ -1,0 +1,88 @@
+"""``SVC``: a kernel machine whose intercept is not regularised, certified with one that hardly is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float
+from labelcert.certificate import Certificate
+from labelcert.errors import InvalidInput
+from labelcert.estimators.base import KernelMachine, Transform, checked_labels, no_class_weights
+
+STRENGTH = 1000.0
+"""Squared size of the intercept's feature, as a multiple of the largest squared norm of a training point."""
+
+
+@dataclass(frozen=True)
+class SupportVectorMachine(KernelMachine):
+    """``SVC`` of two classes.
+
+    Attributes
+    ----------
+    estimator
+        The estimator itself, for :meth:`disagreement`.
+    """
+
+    estimator: Any = None
+
+    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
+        """Certify the predictions for test points against changed labels."""
+        classes = np.unique(checked_labels(X_train, y_train))
+        if classes.size > 2:
+            raise InvalidInput(
+                f"SVC with {classes.size} classes votes among {classes.size * (classes.size - 1) // 2} models of two "
+                "classes each, which cannot be certified; use LinearSVC, LogisticRegression or RidgeClassifier, "
+                "which train one class against the rest"
+            )
+        return super().certify(X_train, y_train, X_test, **options)
+
+    def disagreement(self, X_train: Any, y_train: Any, X_test: Any) -> float:
+        """Share of test points for which the certified model does not predict what the estimator does."""
+        from sklearn.base import clone
+
+        features, tested = self.transform(X_train, X_test)
+        fitted = clone(self.estimator).fit(features, y_train)
+        return float(np.mean(self.predict(X_train, y_train, X_test) != fitted.predict(tested)))
+
+
+def svc(estimator: Any, transform: Transform) -> SupportVectorMachine:
+    """``SVC`` with any kernel."""
+    no_class_weights(estimator)
+
+    def kernel(A: Float, B: Float) -> Float:
+        return _kernel(estimator, A, B)
+
+    return SupportVectorMachine(
+        transform,
+        kernel,
+        float(estimator.C),
+        lambda classes: "hinge",
+        "The certified model is SVC with an intercept that is slightly regularised: its feature is "
+        f"{STRENGTH:g} times as large, squared, as the largest squared norm of a training point. The estimator's own "
+        "is not regularised; `disagreement(X_train, y_train, X_test)` measures the difference.",
+        estimator,
+    )
+
+
+def _kernel(estimator: Any, A: Float, B: Float) -> Float:
+    """The kernel between rows and training points, with a constant more for the intercept."""
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    if estimator.kernel == "precomputed":
+        return A + STRENGTH * float(np.diag(B).max())
+    gamma = estimator.gamma
+    if gamma == "scale":
+        spread = float(B.var())
+        gamma = 1.0 / (B.shape[1] * spread) if spread > 0 else 1.0
+    elif gamma == "auto":
+        gamma = 1.0 / B.shape[1]
+    options = {"gamma": gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+
+    def between(rows: Float) -> Float:
+        named = {} if callable(estimator.kernel) else options
+        return np.asarray(pairwise_kernels(rows, B, metric=estimator.kernel, filter_params=True, **named))
+
+    return between(A) + STRENGTH * float(np.diag(between(B)).max())
