@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values
+from labelcert.certificate import display
+from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.errors import InvalidInput
@@ -20,6 +22,7 @@ from labelcert.problem.budget import flips_for_fraction
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 TRUSTED_SOLVER = "a trusted solver"
@@ -426,12 +429,14 @@ class Certificate:
 
         becomes = [None if k < 0 else self.classes[k].item() for k in self.new_classes]
         counted = self.black_box_radius
+        named = self.test_names
+        index = pd.RangeIndex(self.n_test, name="node") if named is None else pd.Index(named, dtype=object, name="node")
         return pd.DataFrame(
             {
                 "prediction": self.predictions,
                 "decision_value": self.top_scores,
                 "runner_up": self.runners_up(),
-                "becomes": pd.Series(becomes, dtype=object),
+                "becomes": pd.Series(becomes, dtype=object, index=index),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "radius_claimed": self.radius_claimed,
@@ -440,7 +445,7 @@ class Certificate:
                 "proved_by": self.radius_proved_by,
                 "witness": [self.witness(t) for t in range(self.n_test)],
             },
-            index=pd.RangeIndex(self.n_test, name="node"),
+            index=index,
         )
 
     def curve_frame(self) -> pd.DataFrame:
@@ -485,6 +490,47 @@ class Certificate:
         from labelcert.certificate.storage import checksum
 
         return checksum(self)
+
+    def summary(self) -> str:
+        """A few lines of at most 80 columns: what survives a few budgets, and the weakest prediction.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> print(cert.summary().splitlines()[0])
+        2 predictions, 2 labels of 2 classes, hinge loss
+        """
+        return display.summary(self)
+
+    def plot(self, ax: Axes | None = None, *, collective: bool = True, **style: Any) -> Axes:
+        """Draw the certified ratio over the budget; returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default, the current axes of pyplot.
+        collective : bool
+            Against one attack on all nodes, or on each node alone.
+        **style
+            Of the line, as in ``Axes.plot``.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.gca()
+        draw_ratio(ax, self, collective=collective, **style)
+        ax.set_xlabel(f"{self.run.unit} (of {self.labels.size} labels)")
+        ax.set_ylabel("predictions that survive (%)")
+        ax.set_ylim(-3, 103)
+        return ax
+
+    def to_latex(self) -> str:
+        """The table of :meth:`summary` for LaTeX."""
+        return display.as_latex(self)
+
+    def _repr_html_(self) -> str:
+        return display.as_html(self)
 
     def __repr__(self) -> str:
         return (

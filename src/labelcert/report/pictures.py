@@ -16,6 +16,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
+from labelcert.certificate.drawing import draw_ratio
 from labelcert.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -66,26 +67,15 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
     panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
     for axes, collective, heading in zip(panels, (False, True), ("Each node alone", "All nodes at once"), strict=True):
         for k, (name, cert) in enumerate(certificates):
-            budgets = np.arange(cert.max_flips + 1)
-            lower, upper = (
-                100.0
-                * np.array([cert.certified_ratio(flips=int(b), collective=collective, bound=bound) for b in budgets])
-                for bound in ("lower", "upper")
-            )
-            colour = PALETTE[k % len(PALETTE)]
-            axes.plot(
-                budgets,
-                lower,
-                color=colour,
+            draw_ratio(
+                axes,
+                cert,
+                collective=collective,
+                color=PALETTE[k % len(PALETTE)],
                 marker=MARKERS[k % len(MARKERS)],
                 markersize=max(4.0, 7.0 - 1.5 * k),  # equal curves stay visible below each other
-                markevery=max(1, len(budgets) // 25),
                 label=_legend(name, cert),
-                zorder=3,
             )
-            if np.any(lower < upper):
-                axes.plot(budgets, upper, color=colour, linestyle="--", linewidth=1.0, zorder=2)
-                axes.fill_between(budgets, lower, upper, color=colour, alpha=0.2, linewidth=0, zorder=1)
         axes.set_title(heading, fontsize=11)
         axes.set_xlabel(_budget_label(certificates))
         axes.set_ylim(-3, 103)

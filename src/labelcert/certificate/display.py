@@ -1,0 +1,106 @@
+"""A certificate at a glance: in plain text, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labelcert.certificate.certificate import Certificate
+
+WIDTH = 80
+"""Columns of the summary."""
+
+BUDGETS = 6
+"""Budgets that a summary shows."""
+
+
+def budgets_to_show(max_flips: int) -> list[int]:
+    """A few budgets, more of them small.
+
+    Examples
+    --------
+    >>> budgets_to_show(3), budgets_to_show(20)
+    ([0, 1, 2, 3], [0, 1, 2, 3, 8, 20])
+    """
+    if max_flips < BUDGETS:
+        return list(range(max_flips + 1))
+    return [0, 1, 2, 3, max(4, (2 * max_flips) // 5), max_flips]
+
+
+def rows(cert: Certificate) -> list[tuple[str, str, str]]:
+    """For a few budgets: the budget, and the shares of predictions that survive it, each alone and all at once."""
+
+    def share(b: int, collective: bool) -> str:
+        low, high = (cert.certified_ratio(flips=b, collective=collective, bound=end) for end in ("lower", "upper"))
+        return f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
+
+    return [(str(b), share(b, False), share(b, True)) for b in budgets_to_show(cert.max_flips)]
+
+
+def headline(cert: Certificate) -> str:
+    """What the certificate is about, in one line."""
+    return f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {cert.run.loss} loss"
+
+
+def weakest(cert: Certificate) -> str:
+    """The prediction that the fewest changes overturn, and how."""
+    t = int(cert.radius_upper.argmin())
+    if not 0 < cert.radius_upper[t] < cert.never:
+        return ""
+    change = cert.witness(t) or {}
+    named = ", ".join(f"{label_name(cert, i)} → {new}" for i, new in list(change.items())[:3])
+    more = ", …" if len(change) > 3 else ""
+    return f"weakest: {node_name(cert, t)} ({cert.predictions[t]}) changes with {named}{more}"
+
+
+def node_name(cert: Certificate, t: int) -> str:
+    """What test node ``t`` is called."""
+    return f"node {t}" if cert.test_names is None else str(cert.test_names[t])
+
+
+def label_name(cert: Certificate, i: int) -> str:
+    """What labelled point ``i`` is called."""
+    return f"label {i}" if cert.label_names is None else str(cert.label_names[i])
+
+
+def summary(cert: Certificate) -> str:
+    """A few lines of at most 80 columns."""
+    lines = [
+        headline(cert),
+        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s",
+        "",
+        f"{cert.run.unit:>12}  {'each alone, %':>18}  {'all at once, %':>18}",
+        *(f"{b:>12}  {one:>18}  {all_:>18}" for b, one, all_ in rows(cert)),
+    ]
+    last = weakest(cert)
+    lines += ["", last] if last else []
+    return "\n".join(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines)
+
+
+def as_html(cert: Certificate) -> str:
+    """The same as a table."""
+    body = "".join(f"<tr><td>{b}</td><td>{one}</td><td>{all_}</td></tr>" for b, one, all_ in rows(cert))
+    last = weakest(cert)
+    return (
+        f"<div><strong>Certificate</strong>: {html.escape(headline(cert))}<br>"
+        f"{html.escape(cert.state)}, engine {html.escape(cert.engine)}"
+        f"<table><thead><tr><th>{html.escape(cert.run.unit)}</th><th>each alone, %</th><th>all at once, %</th></tr>"
+        f"</thead><tbody>{body}</tbody></table>{html.escape(last)}</div>"
+    )
+
+
+def as_latex(cert: Certificate) -> str:
+    """The same for a paper."""
+    lines = [f"{b} & {one} & {all_} \\\\" for b, one, all_ in rows(cert)]
+    return "\n".join(
+        [
+            r"\begin{tabular}{rrr}",
+            r"\hline",
+            rf"{cert.run.unit} & each alone (\%) & all at once (\%) \\",
+            r"\hline",
+            *lines,
+            r"\hline",
+            r"\end{tabular}",
+        ]
+    )
