@@ -9,8 +9,11 @@ import pytest
 
 import labelcert
 from labelcert import certify, certify_partition
+from labelcert.engines.base import Question
+from labelcert.engines.coupled.method import _chunks, extend_for
 from labelcert.errors import InvalidInput
 from labelcert.losses import LOSSES, get_loss, loss_names
+from labelcert.prediction import Highest, predictor_for
 from labelcert.problem import Problem
 from tests.helpers.certificates import same
 from tests.helpers.command_line import run
@@ -175,3 +178,35 @@ def test_cross_validation_with_the_loss(loss: str) -> None:
     labeled = np.arange(0, 34, 2)
     found = labelcert.select(labelcert.GCN(), graph, labeled, seed=0, loss=loss, C=(0.01, 1.0))
     assert all(0.5 <= candidate.accuracy <= 1.0 for candidate in found.candidates)
+
+
+def test_linearity_asks_every_model_of_a_part() -> None:
+    """Two classes are left in the part, and the labels of one of them can move to a third."""
+    X = np.array([[0.126, -0.132], [0.64, 0.105], [-0.536, 0.362], [1.304, 0.947], [-0.704, -1.265], [-0.623, 0.041]])
+    K = X @ X.T + 1e-3 * np.eye(6)
+    threat = labelcert.Threat(allowed_targets=[[], [2], [2], [2], [2], []])
+    labels = [0, 1, 1, 1, 1, 2]
+    whole = Problem.unsettled(K, labels, K, 0.667, threat=threat, max_flips=1, loss="squared_hinge")
+    part = whole.restricted(np.arange(5))
+    each = [part.one_vs_rest(c)._is_linear(False) for c in range(3)]
+    assert each[0]
+    assert not each[1]
+    assert not part.is_linear()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "cross_entropy"])
+def test_classes_without_labels_are_tied(loss: str) -> None:
+    X = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, -0.5]])
+    problem = Problem.build(X @ X.T + np.eye(3), [0, 1, 2], X[:, :1].T @ X @ X.T, 1.0, loss=loss)
+    predictor = predictor_for(problem, linear=False)
+    assert isinstance(predictor, Highest)
+    assert predictor.compare(np.array([2, 2, 2]), 0, 0, 1) == 0
+
+
+def test_relabellings_come_level_by_level_without_being_kept() -> None:
+    problem = Problem.build(*blobs(100, 3, classes=3), 1.0, loss="cross_entropy", max_flips=30)
+    chunks = _chunks(extend_for(Question.ask(predictor_for(problem, linear=False))))
+    seen = [next(chunks) for _ in range(40)]
+    assert [chunk.parents[0].shape[1] for chunk in seen[:15]] == [0] + [1] * 13 + [2]
+    assert seen[0].min_cost == 1
+    assert seen[-1].min_cost == 3

@@ -119,6 +119,12 @@ class BallModel(ABC):
         f = self._image(z)
         return _dot(z, f) / 2 + C * self.losses(f, labels)
 
+    def _sizes(self) -> tuple[Any, Any]:
+        """Upper bounds on the largest diagonal entry and on the largest eigenvalue (a row's sum) of the kernel."""
+        rows = [float(sum((abs(self.Q[i, j]) for j in range(self.m)), arb(0)).upper()) for i in range(self.m)]
+        diagonal = max(float(self.Q[i, i].upper()) for i in range(self.m))
+        return arb(1.01 * diagonal), arb(1.01 * max(rows))
+
     def _image(self, z: list[Any]) -> list[Any]:
         out: list[Any] = []
         for start in range(0, len(z), self.m):
@@ -163,7 +169,8 @@ class BallLogistic(BallModel):
         """From signs ±1."""
         h, slope = [], []
         for y, v in zip(labels.tolist(), f, strict=True):
-            share = 1 / (1 + (int(y) * v).exp())
+            x = int(y) * v
+            share = (-x).exp() / (1 + (-x).exp()) if float(x.mid()) > 0 else 1 / (1 + x.exp())
             h.append(share * int(y))
             slope.append(share * (1 - share))
         return h, [[slope]]
@@ -204,8 +211,7 @@ class BallIntercept(BallLogistic):
         v = [a * b for a, b in zip(d, u, strict=True)]
         fall = sum(v, arb(0)) ** 2 / (_dot(v, u) + _dot(v, self._image(v)))
         shift = (arb(1).exp() * (abs(r[-1]) + arb(m).sqrt() * inner) / fall).upper()
-        diagonal = max((self.Q[i, i] for i in range(m)), key=lambda value: float(value.mid()))
-        largest = max((sum((abs(self.Q[i, j]) for j in range(m)), arb(0)).upper() for i in range(m)), key=float)
+        diagonal, largest = self._sizes()
         moved = shift * (1 + (m * self.C * diagonal).sqrt() / 4) + (largest * diagonal).sqrt() * _norm(r[:-1])
         if not (fall > 0 and moved < 1):
             return arb.pos_inf()
@@ -328,8 +334,7 @@ class BallSoftmaxIntercept(BallSoftmax):
         if not fall > 0:
             return arb.pos_inf()
         shift = (arb(1).exp() * (_norm(sums) + arb(m).sqrt() * inner) / fall).upper()
-        diagonal = max((self.Q[i, i] for i in range(m)), key=lambda value: float(value.mid()))
-        largest = max((sum((abs(self.Q[i, j]) for j in range(m)), arb(0)).upper() for i in range(m)), key=float)
+        diagonal, largest = self._sizes()
         moved = shift * (1 + (m * self.C * diagonal / 2).sqrt() / 2) + (largest * diagonal).sqrt() * _norm(rest)
         if not moved < arb(1) / 4:
             return arb.pos_inf()
@@ -365,10 +370,11 @@ class BallTraining:
 
     def at(self, level: int) -> tuple[list[Any], Any]:
         """An approximate solution, and a bound on its distance from the optimum."""
-        while len(self._known) <= level:
-            start = self._known[-1][0] if self._known else self._start
-            self._known.append(self._model.solve(self._labels, start, BITS[len(self._known)]))
-        return self._known[level]
+        with _PRECISION:
+            while len(self._known) <= level:
+                start = self._known[-1][0] if self._known else self._start
+                self._known.append(self._model.solve(self._labels, start, BITS[len(self._known)]))
+            return self._known[level]
 
 
 class BallSolution(Solution):

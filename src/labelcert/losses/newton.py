@@ -30,7 +30,7 @@ from numba import njit
 
 from labelcert.arrays import Float, Int
 from labelcert.compiling import compiled
-from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, F, Z, multiply, multiply_symmetric, pivot
+from labelcert.svm.pivoting import COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, F, Z, multiply, multiply_symmetric, pivot
 
 RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE, BORDER = 0, 1, 4, 5, 6, 7, 8, 10
 """Rows of ``Scratch.v`` beside ``Z`` and ``F``: ``r``, ``e``, ``D^½`` of the inverse, ``D``, scratch, the last iterate
@@ -208,7 +208,9 @@ def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
         told = told and slope > SATURATED * machine.C
         s.v[F, i] -= (s.v[RESIDUAL, i] - s.v[STEP, i]) / slope
     if m < s.v.shape[1]:
-        s.v[F, m] -= s.v[RESIDUAL, m]
+        s.v[F, m] = 0.0
+        for i in range(m):
+            s.v[F, m] += s.v[Z, i]
     return _terms(machine, s, y) if told else _residual(machine, s, y)
 
 
@@ -219,7 +221,7 @@ def _enough(machine: Any, s: Any, residual: float, labels: int) -> bool:
     for i in range(s.v.shape[1]):
         total += s.v[Z, i] * s.v[Z, i] if i < labels else 0.0
         one += abs(s.v[Z, i])
-    noise = UNIT_ROUNDOFF * (4.0 + s.v.shape[1] * machine.entry_max * one)
+    noise = min(1e-4, UNIT_ROUNDOFF * (4.0 + s.v.shape[1] * machine.entry_max * one))
     good = GOOD if labels == s.v.shape[1] else 1e-3 * GOOD  # an intercept magnifies what is left
     return bool(residual <= max(good / machine.factor, noise) * math.sqrt(total))
 
@@ -239,15 +241,28 @@ def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
 
 @compiled(error_model="numpy")
 def settle(machine: Any, s: Any, y: Float) -> int:
-    """Train on labels ``y`` from what is at hand; returns the number of steps, negative where it did not converge."""
-    fresh = s.v[FLAGS, 0] != 0.0
+    """Train on labels ``y`` from what is at hand; returns the number of steps, negative where it did not converge.
+
+    Where that leads nowhere, it starts over from nothing, and so does the next training.
+    """
+    warm = s.v[FLAGS, 0] == 0.0
+    steps = _iterate(machine, s, y, warm)
+    if steps < 0 and warm:
+        steps = _iterate(machine, s, y, False)
+    s.v[FLAGS, 0] = 0.0 if steps >= 0 else COLD_TABLEAU
+    return steps
+
+
+@compiled(error_model="numpy")
+def _iterate(machine: Any, s: Any, y: Float, warm: bool) -> int:
+    """Newton steps from the solution at hand, or from nothing."""
+    fresh = not warm
     if fresh:
         for i in range(s.v.shape[1]):
             s.v[Z, i] = 0.0
     residual = _residual(machine, s, y)
     if fresh:
         _invert(machine, s, y.shape[0])
-    s.v[FLAGS, 0] = 0.0
     for step in range(MOST_STEPS):
         if _enough(machine, s, residual, y.shape[0]):
             return step

@@ -151,7 +151,7 @@ class SoftmaxMachine(NamedTuple):
     def _good(self, residual: Float, Z: Float) -> Bool:
         """(B,) whether residuals are as small as they need to be, or as rounding lets them be."""
         size, norm = np.linalg.norm(residual, axis=(1, 2)), np.linalg.norm(Z[:, :, : self.m], axis=(1, 2))
-        noise = UNIT_ROUNDOFF * (8.0 + self.m * self.entry_max * np.abs(Z).sum(axis=2).max(axis=1))
+        noise = np.minimum(1e-4, UNIT_ROUNDOFF * (8.0 + self.m * self.entry_max * np.abs(Z).sum(axis=2).max(axis=1)))
         good = 1e-2 * GOOD if self.intercept else GOOD
         return np.asarray(size <= np.maximum(good / self.factor, noise) * norm)
 
@@ -228,8 +228,9 @@ class SoftmaxMachine(NamedTuple):
         low = first + first.transpose(0, 2, 1) - np.einsum("cmx,zcmy->zxy", U, DU)
         low -= np.einsum("zcmx,zcmy->zxy", DU, np.einsum("ij,zcjx->zcix", Q, DU))
         sizes = self.C * np.einsum("zabm,bmx->zamx", alone + pairs, np.abs(U))
-        terms = np.einsum("cmx,zcmx->z", 2 * np.abs(E) + np.abs(U), sizes)
-        rounding = 8.0 * UNIT_ROUNDOFF * (m + K + 8) * (terms + self.entry_max * sizes.sum(axis=(1, 2, 3)) ** 2)
+        # Every entry of a sum over all labels and classes, on and off the diagonal.
+        terms = np.einsum("cm,zcm->z", (2 * np.abs(E) + np.abs(U)).sum(axis=2), sizes.sum(axis=3))
+        rounding = 8.0 * UNIT_ROUNDOFF * (K * m + K + 8) * (terms + self.entry_max * sizes.sum(axis=(1, 2, 3)) ** 2)
         # Shares have a relative error of less than 1/200 (the bound asks for it), and so have D and S.
         return np.asarray(np.maximum(0.9 * (np.linalg.eigvalsh(low)[:, 0] - rounding), 0.0))
 

@@ -74,6 +74,8 @@ class Highest(Predictor):
 
     def compare(self, codes: Int, t: int, c: int, r: int) -> int | None:
         """Sign of the score of ``c`` minus that of ``r`` for node ``t``, exactly; None where that is out of reach."""
+        if not np.isin(codes, (c, r)).any():  # two classes without labels have the same score
+            return 0
         (p, q), tau = self._all_scores(codes, np.array([t]), [c, r])
         if not tau.any():  # these are exact
             return int(np.sign(p[0] - q[0]))

@@ -67,8 +67,9 @@ class OneVsRest(Highest):
         if not self.scorer.exact:
             return None
         key = y.astype(np.int8).tobytes()
-        if key in self._solutions:
-            return self._solutions[key]
+        known = self._solutions.get(key)
+        if known is not None:
+            return known
         found = self.scorer.exact_solution(self.scorer.train(y))
         self._remember(self._solutions, key, found, _EXACT_CACHE)
         return found

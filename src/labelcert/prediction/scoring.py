@@ -10,6 +10,8 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -34,7 +36,7 @@ FEW_FLIPS = 16
 from it."""
 
 PATIENCE_SECONDS = 5.0
-"""When rational arithmetic has taken so long, a warning says what could be done about it."""
+"""When arithmetic beyond float64 has taken so long, a warning says what could be done about it."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
@@ -213,20 +215,32 @@ class RetrainingScorer(Scorer):
         if self._exactly is None:
             self._exactly = self.problem.trained_with.exactly(self.problem.K_train, self.problem.C)
         assert training.state is not None
+        with self._patiently():
+            return self._exactly.solution(training.y, training.state, training.z)
+
+    def exact_signs(self, training: Training, nodes: Index) -> Signs:
+        """Signs of some nodes beyond float64."""
+        with self._patiently():
+            return super().exact_signs(training, nodes)
+
+    @contextmanager
+    def _patiently(self) -> Iterator[None]:
+        """Say what can be done about it when more digits have taken long."""
         began = time.perf_counter()
-        found = self._exactly.solution(training.y, training.state, training.z)
-        self._exact_seconds += time.perf_counter() - began
+        try:
+            yield
+        finally:
+            self._exact_seconds += time.perf_counter() - began
         if self._exact_seconds > PATIENCE_SECONDS and not self._complained:
             self._complained = True
             warnings.warn(
-                f"rational arithmetic has taken {self._exact_seconds:.0f} seconds so far, since float64 cannot decide "
-                "many labellings of this kernel. Answers stay exact, but take long. Usually, some feature columns have "
-                "a much larger scale than others, so that the kernel is nearly singular. Standardise the features "
-                "(scikit-learn: StandardScaler), or add a small constant to the diagonal of K_train",
+                f"arithmetic beyond float64 has taken {self._exact_seconds:.0f} seconds so far, since float64 cannot "
+                "decide many labellings of this kernel. Answers stay exact, but take long. Usually, some feature "
+                "columns have a much larger scale than others, so that the kernel is nearly singular. Standardise the "
+                "features (scikit-learn: StandardScaler), or add a small constant to the diagonal of K_train",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return found
 
 
 class LinearScorer(Scorer):

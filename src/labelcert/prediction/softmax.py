@@ -61,13 +61,14 @@ class Softmax(Highest):
         if self.problem.m * self.problem.n_classes > EXACT_LIMIT:
             return [None] * len(classes)
         key = codes.tobytes()
-        if key not in self._exact:
+        known = self._exact.get(key)
+        if known is None:
             if self._balls is None:
                 kind = BallSoftmaxIntercept if self.machine.intercept else BallSoftmax
                 self._balls = kind(self.problem.K_train, self.problem.C, self.problem.n_classes)
-            found = list[Solution](self._balls.solutions(codes, self.train(codes)[0]))
-            self._remember(self._exact, key, found, _KEEP)
-        return [self._exact[key][c] for c in classes]
+            known = list[Solution](self._balls.solutions(codes, self.train(codes)[0]))
+            self._remember(self._exact, key, known, _KEEP)
+        return [known[c] for c in classes]
 
 
 def score_errors(Z: Float, error: Float) -> Float:

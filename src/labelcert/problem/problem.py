@@ -325,12 +325,9 @@ class Problem:
             return True
         if self.coupled:
             return False
-        distinct: list[Problem] = []
-        for part in map(self.one_vs_rest, range(self.n_classes)):
-            # Of two classes, one model is the negative of the other.
-            if not any(np.array_equal(part.codes, 1 - other.codes) for other in distinct):
-                distinct.append(part)
-        return all(part._is_linear(strict) for part in distinct)
+        # Of two classes, one model is the negative of the other.
+        models = range(1 if self.n_classes == 2 else self.n_classes)
+        return all(self.one_vs_rest(c)._is_linear(strict) for c in models)
 
     def _is_linear(self, strict: bool) -> bool:
         movable = np.zeros(self.m, dtype=bool)

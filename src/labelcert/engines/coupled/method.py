@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -136,29 +137,23 @@ def _counts(question: Question) -> Int:
 
 
 def _chunks(task: Extend) -> Iterator[Chunk]:
-    """Parents in blocks, level by level: first the clean labels."""
-    empty = np.zeros((1, 0), dtype=np.int64)
-    level: Parents = (empty, empty)
+    """Parents in blocks, level by level: first the clean labels. Nothing is kept."""
+    nothing = np.zeros(0, dtype=np.int64)
     cheapest = np.concatenate([[0], np.cumsum(np.sort(task.costs))])
     for size in range(min(task.longest, task.labels.size)):
-        positions, targets = level
-        for start in range(0, positions.shape[0], PARENTS):
-            end = start + PARENTS
-            yield Chunk((positions[start:end], targets[start:end]), int(cheapest[size + 1]))
-        if size + 1 < task.longest:
-            level = _next_level(task, level)
+        parents = _relabellings(task, nothing, nothing, size)
+        while block := list(itertools.islice(parents, PARENTS)):
+            positions, targets = (np.array(part).reshape(len(block), size) for part in zip(*block, strict=True))
+            yield Chunk((positions, targets), int(cheapest[size + 1]))
 
 
-def _next_level(task: Extend, level: Parents) -> Parents:
-    """All admissible relabellings with one label more."""
-    grown = []
-    for positions, targets in zip(*level, strict=True):
-        moves = task._children(positions)
-        both = np.repeat(np.stack([positions, targets])[None], moves.shape[0], axis=0)
-        grown.append(np.concatenate([both, moves[:, :, None]], axis=2))
-    size = level[0].shape[1] + 1
-    together = np.concatenate([*grown, np.zeros((0, 2, size), dtype=np.int64)])
-    return together[:, 0], together[:, 1]
+def _relabellings(task: Extend, positions: Int, targets: Int, more: int) -> Iterator[tuple[Int, Int]]:
+    """All admissible relabellings that change so many later labels more."""
+    if more == 0:
+        yield positions, targets
+        return
+    for position, target in task.children(positions):
+        yield from _relabellings(task, np.append(positions, position), np.append(targets, target), more - 1)
 
 
 class _Ledger:

@@ -105,7 +105,7 @@ class Extend(NamedTuple):
         return record.found(), True
 
     def _extend(self, positions: Int, targets: Int, record: _Record) -> None:
-        moves = self._children(positions)
+        moves = self.children(positions)
         if moves.size == 0:
             return
         parent = self.codes.copy()
@@ -124,7 +124,7 @@ class Extend(NamedTuple):
             chosen = np.concatenate([np.repeat(both[None], some.shape[0], axis=0), some[:, :, None]], axis=2)
             record.enter(chosen, changed, open_)
 
-    def _children(self, positions: Int) -> Int:
+    def children(self, positions: Int) -> Int:
         """(c, 2) each later label that the budgets still pay for, and each class that it may become."""
         caps = self.group_caps.copy()
         spent, groups = self.costs[positions], self.groups[positions]
