@@ -13,10 +13,7 @@ from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax
 from labelcert.losses.newton import new_machine
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.losses.solutions import ExactRow
-from labelcert.prediction.scoring import RetrainingScorer
-from labelcert.problem import Problem
 from labelcert.svm.pivoting import Z, new_scratch
-from labelcert.svm.walking import MANY_LABELS
 from tests.helpers.problems import blobs, gaussian
 
 
@@ -98,23 +95,6 @@ def test_a_false_solution_gets_a_large_bound() -> None:
         assert tau >= 1e-3
     s.v[Z] = np.nan
     assert newton.bound(machine, s, y, True)[0] == np.inf
-
-
-@pytest.mark.parametrize("m", [12, MANY_LABELS + 20])
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_it_does_not_matter_what_was_trained_before(m: int, loss: str) -> None:
-    K, labels, rows = blobs(m, 6, classes=2)
-    problem = Problem.build(K, labels, rows, 1.0, loss=loss)
-    rng = np.random.default_rng(3)
-    one = RetrainingScorer(problem)
-    for step in range(20):
-        flips = rng.permutation(m)[: rng.integers(0, m // 2)] if step % 7 == 0 else rng.permutation(m)[:3]
-        y = problem.y.copy()
-        y[flips] *= -1.0
-        found, fresh = one.train(y, sharp=bool(step % 2)), RetrainingScorer(problem).train(y)
-        assert found.tau < 1e-4
-        assert np.all(np.abs(one.scores(found) - one.scores(fresh)) <= found.tau + fresh.tau)
-        assert np.array_equal(one.signs(found), one.signs(fresh))
 
 
 @pytest.mark.parametrize("C", [1e-4, 0.3, 5.0, 1e3])

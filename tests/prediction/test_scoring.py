@@ -13,10 +13,11 @@ from labelcert.problem import Problem
 from labelcert.svm.walking import MANY_LABELS
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("m", [12, MANY_LABELS + 8, 130])
-def test_it_does_not_matter_what_was_trained_before(m: int) -> None:
+def test_it_does_not_matter_what_was_trained_before(m: int, loss: str) -> None:
     K, labels, rows = blobs(m, 6, classes=2)
-    problem = Problem.build(K, labels, rows, 1.0)
+    problem = Problem.build(K, labels, rows, 1.0, loss=loss)
     rng = np.random.default_rng(3)
     one = RetrainingScorer(problem)
     for step in range(30):

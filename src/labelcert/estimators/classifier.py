@@ -156,7 +156,7 @@ def make_certified_scorer(*, flips: int, accuracy: bool = True, **options: Any) 
     ...     CertifiedClassifier(loss="square"), {"C": [0.01, 1.0]}, scoring=make_certified_scorer(flips=3), cv=3
     ... )
     >>> search.fit(X[::4], y[::4]).best_params_
-    {'C': 0.01}
+    {'C': 1.0}
     """
 
     def score(estimator: Any, X: Any, y: Any) -> float:
