@@ -245,12 +245,16 @@ class Attacks:
         if change in self._entered:
             return self._entered[change]
         changed, unchanged = self._question.changed(change)
+        self.take(change, changed)
+        self._entered[change] = found = int(changed.sum()), bool((changed | unchanged).all())
+        return found
+
+    def take(self, change: Relabelling, changed: Bool) -> None:
+        """Improve all that a relabelling can, which provably changes some nodes."""
         cost = self._question.problem.adversary.cost(change)
         for t in np.flatnonzero(changed & (cost < self.radius)).tolist():
             self.radius[t], self.radius_changes[t] = cost, change
         self.count(change, int(changed.sum()))
-        self._entered[change] = found = int(changed.sum()), bool((changed | unchanged).all())
-        return found
 
     def count(self, change: Relabelling, count: int) -> None:
         """Take note of how many nodes a relabelling provably changes."""

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,6 +15,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import Names, certify
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import row_names
+from labelcert.estimators.kernels import kernel_between
 from labelcert.losses import get_loss
 
 
@@ -120,14 +120,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The kernel between points and those of the fit."""
         if self.kernel == "precomputed":
             return A + self.bias
-        options: dict[str, Any] = {}
-        if not callable(self.kernel):
-            spread = float(self.X_.var())
-            scale = 1.0 / (self.X_.shape[1] * spread) if spread > 0 else 1.0
-            named = {"scale": scale, "auto": 1.0 / self.X_.shape[1]}
-            gamma = named.get(self.gamma, self.gamma) if isinstance(self.gamma, str) else self.gamma
-            options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return np.asarray(pairwise_kernels(A, self.X_, metric=self.kernel, filter_params=True, **options)) + self.bias
+        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return kernel_between(A, self.X_, self.kernel, **options) + self.bias  # type: ignore[arg-type]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,6 +14,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import Names, certify_linear
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import Certifiable, Transform, checked_labels, no_class_weights, row_names
+from labelcert.estimators.kernels import kernel_between
 
 Map = Callable[[Float, Float, Bool], Any]
 """From features of training and test points, and which training points are labelled, to one row per test point with
@@ -90,15 +91,12 @@ def ridge(estimator: Any, transform: Transform) -> LinearMap:
 
 def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
     """``KernelRidge`` on labels -1 and 1."""
-    from sklearn.metrics.pairwise import pairwise_kernels
-
     alpha = _number(estimator, "alpha")
-    options = estimator.kernel_params or {}
-    if not callable(estimator.kernel):
-        options = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    own = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    options = (estimator.kernel_params or {}) if callable(estimator.kernel) else own
 
     def kernel(A: Float, B: Float) -> Float:
-        return np.asarray(pairwise_kernels(A, B, metric=estimator.kernel, filter_params=True, **options))
+        return kernel_between(A, B, estimator.kernel, **options)
 
     def rows(X: Float, T: Float, known: Bool) -> Float:
         return np.asarray(_solve(kernel(X, X) + alpha * np.eye(X.shape[0]), kernel(T, X).T).T)

@@ -11,6 +11,7 @@ from labelcert.arrays import Float
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import KernelMachine, Transform, checked_labels, no_class_weights
+from labelcert.estimators.kernels import kernel_between
 
 STRENGTH = 1000.0
 """Squared size of the intercept's feature, as a multiple of the largest squared norm of a training point."""
@@ -69,20 +70,9 @@ def svc(estimator: Any, transform: Transform) -> SupportVectorMachine:
 
 def _kernel(estimator: Any, A: Float, B: Float) -> Float:
     """The kernel between rows and training points, with a constant more for the intercept."""
-    from sklearn.metrics.pairwise import pairwise_kernels
-
     if estimator.kernel == "precomputed":
         return A + STRENGTH * float(np.diag(B).max())
-    gamma = estimator.gamma
-    if gamma == "scale":
-        spread = float(B.var())
-        gamma = 1.0 / (B.shape[1] * spread) if spread > 0 else 1.0
-    elif gamma == "auto":
-        gamma = 1.0 / B.shape[1]
-    options = {"gamma": gamma, "degree": estimator.degree, "coef0": estimator.coef0}
-
-    def between(rows: Float) -> Float:
-        named = {} if callable(estimator.kernel) else options
-        return np.asarray(pairwise_kernels(rows, B, metric=estimator.kernel, filter_params=True, **named))
-
-    return between(A) + STRENGTH * float(np.diag(between(B)).max())
+    options = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    K = kernel_between(A, B, estimator.kernel, **options)
+    own = K if A is B else kernel_between(B, B, estimator.kernel, **options)
+    return K + STRENGTH * float(np.diag(own).max())

@@ -347,9 +347,6 @@ def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) 
 
     The bound is infinite where the parent's inverse is not good enough. The solution is in ``own``, labels in ``y``.
     """
-    for row in range(parent.v.shape[0]):
-        for j in range(parent.v.shape[1]):
-            own.v[row, j] = parent.v[row, j]
     for i in flips:
         y[i] = -y[i]
     return _chords(machine, parent, own, y)
@@ -358,15 +355,16 @@ def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) 
 @compiled(error_model="numpy")
 def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
     """The same for one label."""
-    for row in range(parent.v.shape[0]):
-        for j in range(parent.v.shape[1]):
-            own.v[row, j] = parent.v[row, j]
     y[i] = -y[i]
     return _chords(machine, parent, own, y)
 
 
 @njit(inline="always")
 def _chords(machine: Any, parent: Any, own: Any, y: Float) -> tuple[float, int]:
+    """Steps from the parent's solution with its inverse, for labels that are changed already."""
+    for row in range(parent.v.shape[0]):
+        for j in range(parent.v.shape[1]):
+            own.v[row, j] = parent.v[row, j]
     residual = _residual(machine, own, y)
     for _ in range(y.shape[0]):
         if _enough(machine, own, residual, y.shape[0]):

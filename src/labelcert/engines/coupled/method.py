@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
 from labelcert.arrays import Int, Signs
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.coupled.walk import NONE, Extend, Found, Parents
+from labelcert.engines.coupled.walk import NONE, Chunk, Extend, Found
 from labelcert.engines.pools import in_order, seconds_per_step
 from labelcert.engines.tables.sizes import last_fitting
 from labelcert.prediction import Softmax
@@ -23,26 +23,6 @@ PARENTS = 16
 
 SAMPLE = 6
 """Parents whose children are timed."""
-
-
-class LevelTask(NamedTuple):
-    """A walk as work for a pool, which knows tasks as tuples."""
-
-    extend: Extend
-
-    def new_worker(self) -> None:
-        """Nothing is needed."""
-
-    def walk(self, chunk: Chunk, worker: None, flag: Signs) -> tuple[Found, bool]:
-        """Of the chunk's parents."""
-        return self.extend.walk(chunk.parents, worker, flag)
-
-
-class Chunk(NamedTuple):
-    """Some parents, and the least that a child of any parent of this level or a later one costs."""
-
-    parents: Parents
-    min_cost: int
 
 
 class CoupledMethod:
@@ -74,7 +54,7 @@ class CoupledMethod:
         ledger = _Ledger(question)
         total = float(_counts(question)[-1])
         chunks = _chunks(task)
-        for chunk, (found, finished) in in_order(LevelTask(task), chunks, control):
+        for chunk, (found, finished) in in_order(task, chunks, control):
             ledger.merge(found)
             if not finished:
                 ledger.unvisited(chunk.min_cost)
@@ -103,13 +83,8 @@ def extend_for(question: Question) -> Extend:
         codes=problem.codes,
         Z=predictor.Z,
         inverse=predictor.inverse,
-        labels=a.labels,
-        costs=a.costs,
-        groups=a.groups,
-        targets=a.targets,
-        group_caps=a.group_caps,
+        adversary=a,
         budget=question.budget,
-        never=a.never,
         longest=max(1, a.most_flips(question.budget)),
     )
 
@@ -117,12 +92,14 @@ def extend_for(question: Question) -> Extend:
 def seconds_per_training(question: Question) -> float:
     """Measured on the children of relabellings of the most frequent size, as many as a moment allows."""
     task = extend_for(question)
-    nu = task.labels.size
+    a = task.adversary
+    nu = a.labels.size
     size = min(task.longest - 1, max(0, nu // 2 - 1))
     rng = np.random.default_rng(0)
-    generous = task._replace(budget=int(task.costs.sum()), group_caps=np.full_like(task.group_caps, task.never))
+    everything = replace(a, group_caps=np.full_like(a.group_caps, a.never))
+    generous = task._replace(budget=int(a.costs.sum()), adversary=everything)
     some = np.array([np.sort(rng.permutation(max(1, nu // 2))[:size]) for _ in range(SAMPLE)]).reshape(SAMPLE, size)
-    parents = some.astype(np.int64), task.targets[some.astype(np.int64)].argmax(axis=2)
+    parents = Chunk((some.astype(np.int64), a.targets[some.astype(np.int64)].argmax(axis=2)), 0)
 
     def walk(flag: Signs) -> int:
         return max(1, generous.walk(parents, None, flag)[0].trainings)
@@ -139,8 +116,8 @@ def _counts(question: Question) -> Int:
 def _chunks(task: Extend) -> Iterator[Chunk]:
     """Parents in blocks, level by level: first the clean labels. Nothing is kept."""
     nothing = np.zeros(0, dtype=np.int64)
-    cheapest = np.concatenate([[0], np.cumsum(np.sort(task.costs))])
-    for size in range(min(task.longest, task.labels.size)):
+    cheapest = np.concatenate([[0], np.cumsum(np.sort(task.adversary.costs))])
+    for size in range(min(task.longest, task.adversary.labels.size)):
         parents = _relabellings(task, nothing, nothing, size)
         while block := list(itertools.islice(parents, PARENTS)):
             positions, targets = (np.array(part).reshape(len(block), size) for part in zip(*block, strict=True))
@@ -200,7 +177,7 @@ class _Ledger:
                 continue
             decided += 1
             changed, unchanged = question.changed(change)
-            attacks.enter(change)
+            attacks.take(change, changed)
             undecided = ~(changed | unchanged)
             open_radius[undecided] = np.minimum(open_radius[undecided], cost)
             open_most[cost] = max(open_most[cost], int(changed.sum() + undecided.sum()))

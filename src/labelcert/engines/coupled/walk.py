@@ -16,6 +16,7 @@ from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.prediction.highest import GUARD
 from labelcert.prediction.softmax import score_errors
+from labelcert.problem import Adversary
 
 CHILDREN = 256
 """So many children are trained at a time."""
@@ -23,8 +24,20 @@ CHILDREN = 256
 NONE = -1
 """Fills up the columns of a relabelling behind its last label."""
 
-Parents = tuple[Int, Int]
-"""(P, s) positions and targets of some relabellings."""
+
+class Chunk(NamedTuple):
+    """Some relabellings to extend.
+
+    Attributes
+    ----------
+    parents : pair of (P, s) arrays
+        Their positions and targets.
+    min_cost : int
+        The least that a child of any parent of this level or a later one costs.
+    """
+
+    parents: tuple[Int, Int]
+    min_cost: int
 
 
 class Found(NamedTuple):
@@ -56,7 +69,7 @@ class Found(NamedTuple):
 
 
 class Extend(NamedTuple):
-    """Everything that a walk needs: constant, and made of arrays and numbers, so that it can travel.
+    """Everything that a walk needs: constant, and plain values, so that it can travel as work for a pool.
 
     Attributes
     ----------
@@ -69,10 +82,8 @@ class Extend(NamedTuple):
         Clean labels.
     Z, inverse : (K, m) and (Km, Km) arrays
         The clean solution, and from where similar labels are trained.
-    labels, costs, groups : (ν,) arrays
-    targets : (ν, K) array
-    group_caps : (G,) array
-    budget, never : int
+    adversary : Adversary
+    budget : int
     longest : int
         Labels of the longest relabelling.
     """
@@ -83,22 +94,17 @@ class Extend(NamedTuple):
     codes: Int
     Z: Float
     inverse: Float
-    labels: Int
-    costs: Int
-    groups: Int
-    targets: Bool
-    group_caps: Int
+    adversary: Adversary
     budget: int
-    never: int
     longest: int
 
     def new_worker(self) -> None:
         """Nothing is needed."""
 
-    def walk(self, chunk: Parents, worker: None, flag: Signs) -> tuple[Found, bool]:
+    def walk(self, chunk: Chunk, worker: None, flag: Signs) -> tuple[Found, bool]:
         """What the children of some parents do, and whether all of them were looked at."""
         record = _Record(self)
-        for positions, targets in zip(*chunk, strict=True):
+        for positions, targets in zip(*chunk.parents, strict=True):
             if flag[0] != 0:
                 return record.found(), False
             self._extend(positions, targets, record)
@@ -109,7 +115,7 @@ class Extend(NamedTuple):
         if moves.size == 0:
             return
         parent = self.codes.copy()
-        parent[self.labels[positions]] = targets
+        parent[self.adversary.labels[positions]] = targets
         Z, inverse = self.Z, self.inverse
         if positions.size:
             Z = self.machine.train(parent[None], Z, inverse)[0][0]
@@ -117,7 +123,7 @@ class Extend(NamedTuple):
         for start in range(0, moves.shape[0], CHILDREN):
             some = moves[start : start + CHILDREN]
             codes = np.repeat(parent[None], some.shape[0], axis=0)
-            codes[np.arange(some.shape[0]), self.labels[some[:, 0]]] = some[:, 1]
+            codes[np.arange(some.shape[0]), self.adversary.labels[some[:, 0]]] = some[:, 1]
             solutions, error = self.machine.train(codes, Z, inverse)
             changed, open_ = self._effects(solutions, score_errors(solutions, error))
             both = np.stack([positions, targets])
@@ -126,14 +132,10 @@ class Extend(NamedTuple):
 
     def children(self, positions: Int) -> Int:
         """(c, 2) each later label that the budgets still pay for, and each class that it may become."""
-        caps = self.group_caps.copy()
-        spent, groups = self.costs[positions], self.groups[positions]
-        np.subtract.at(caps, groups[groups >= 0], spent[groups >= 0])
-        may = self.costs <= self.budget - spent.sum()
-        grouped = self.groups >= 0
-        may[grouped] &= self.costs[grouped] <= caps[self.groups[grouped]]
+        a = self.adversary
+        may = a.affordable(self.budget - int(a.costs[positions].sum()), positions)
         may[: positions[-1] + 1 if positions.size else 0] = False
-        return np.argwhere(self.targets & may[:, None]).astype(np.int64)
+        return np.argwhere(a.targets & may[:, None]).astype(np.int64)
 
     def _effects(self, Z: Float, tau: Float) -> tuple[Bool, Bool]:
         """(c, n) nodes that are provably changed, and nodes for which that is open."""
@@ -149,7 +151,7 @@ class Extend(NamedTuple):
     def cost_of(self, moves: Int) -> Int:
         """(c,) what relabellings (c, 2, s) cost."""
         positions = moves[:, 0]
-        return np.asarray(np.where(positions >= 0, self.costs[positions], 0).sum(axis=1))
+        return np.asarray(np.where(positions >= 0, self.adversary.costs[positions], 0).sum(axis=1))
 
 
 class _Record:
@@ -158,7 +160,7 @@ class _Record:
     def __init__(self, task: Extend) -> None:
         n, B, L = task.own.size, task.budget, task.longest
         self._task = task
-        self._radius = np.full(n, task.never, dtype=np.int64)
+        self._radius = np.full(n, task.adversary.never, dtype=np.int64)
         self._radius_moves = np.full((n, 2, L), NONE, dtype=np.int64)
         self._most = np.full(B + 1, -1, dtype=np.int64)
         self._most_moves = np.full((B + 1, 2, L), NONE, dtype=np.int64)
@@ -172,7 +174,7 @@ class _Record:
         full[:, :, : moves.shape[2]] = moves
         cost = self._task.cost_of(moves)
         self._trainings += cost.size
-        cheapest = np.where(changed, cost[:, None], self._task.never)
+        cheapest = np.where(changed, cost[:, None], self._task.adversary.never)
         first = cheapest.argmin(axis=0)
         closer = np.flatnonzero(cheapest[first, np.arange(first.size)] < self._radius)
         self._radius[closer] = cost[first[closer]]
