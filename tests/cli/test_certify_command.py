@@ -38,14 +38,14 @@ def test_a_solvers_claims_are_shown_and_trusted_on_request(call: Call, tmp_path:
     asked = ("certify", "karate", "--model", "sgc", "--engine", "milp-paper", "--max-flips", "1", "--test", "0,23")
     code, shown, _ = call(*asked, "--no-pictures", "--out", "o")
     assert code == 0
-    assert "1 or more (2 or more claimed by the solver)" in shown
+    assert "≥ 1 (≥ 2 claimed by the solver)" in shown
     assert "0 to 2 (at most 0 claimed by the solver)" in shown
     assert "intervals (finished; claimed by the solver: 2 of 2 radii, 1 of 2 curve points)" in shown
     assert "radius_claimed" in (tmp_path / "o" / "sgc-own-nodes.csv").read_text()
     assert "changed_claimed" in (tmp_path / "o" / "sgc-own-budgets.csv").read_text()
     code, shown, _ = call(*asked, "--no-pictures", "--trust-solver", "--out", "o")
     assert code == 0
-    assert "2 or more (trusting the solver)" in shown
+    assert "≥ 2 (trusting the solver)" in shown
     assert "0 (trusting the solver)" in shown
     assert "exact, trusting the solver; engine milp-paper" in shown
     assert "a trusted solver" in (tmp_path / "o" / "sgc-own-nodes.csv").read_text()

@@ -63,7 +63,7 @@ def test_relabel_follows_the_optimum(seed: int, C: float, dims: int) -> None:
     for i in rng.integers(0, m, 15):
         relabel(scorer.machine, s, y, int(i))
         settle(scorer.machine, s, y)
-        tau, _ = bound(scorer.machine, s, y)
+        tau, _ = bound(scorer.machine, s, y, True)
         cold = scorer.train(y)
         assert np.all(np.abs(scorer.rows @ s.z - scorer.scores(cold)) <= tau + cold.tau)
 
@@ -142,10 +142,10 @@ def test_bound_does_not_believe_a_solution_that_does_not_fit_its_states() -> Non
     for _ in range(200):
         s.state[:] = rng.integers(0, 4, 12)
         s.z[:] = 10.0 * problem.y * rng.random(12)
-        tau, _ = bound(scorer.machine, s, problem.y)
+        tau, _ = bound(scorer.machine, s, problem.y, True)
         assert np.all(np.abs(scorer.rows @ s.z - best) <= tau + tau_best)
     s.z[:] = np.nan
-    assert not bound(scorer.machine, s, problem.y)[0] < np.inf
+    assert not bound(scorer.machine, s, problem.y, True)[0] < np.inf
 
 
 def test_exact_solutions_come_with_their_scale() -> None:

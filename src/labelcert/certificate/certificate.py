@@ -199,6 +199,11 @@ class Certificate:
         return self.run.engine
 
     @property
+    def last_flips(self) -> int:
+        """The largest budget worth showing: ``max_flips``, or less where the adversary cannot spend so much."""
+        return self.max_flips if self.run.spendable is None else min(self.max_flips, self.run.spendable)
+
+    @property
     def black_box_radius(self) -> Int | None:
         """(n,) radii of an ensemble on parts of the labels that follow from counting votes alone; None without parts.
 
@@ -217,9 +222,13 @@ class Certificate:
     @property
     def exact(self) -> bool:
         """Whether nothing within ``max_flips`` is open: every radius up to it and, if asked for, the whole curve."""
-        settled = (self.radius_lower == self.radius_upper) | (self.radius_lower > self.max_flips)
         curve = np.array_equal(self.collective_lower, self.collective_upper)
-        return bool(settled.all() and (curve or not self.run.collective))
+        return bool(self.settled.all() and (curve or not self.run.collective))
+
+    @property
+    def settled(self) -> Bool:
+        """(n,) for which nodes nothing within ``max_flips`` is open."""
+        return np.asarray((self.radius_lower == self.radius_upper) | (self.radius_lower > self.max_flips))
 
     @property
     def state(self) -> str:
@@ -244,21 +253,47 @@ class Certificate:
             return ""
         return f"; claimed by the solver: {radii} of {self.n_test} radii, {points} of {self.max_flips + 1} curve points"
 
-    def witness(self, t: int) -> dict[int, Any] | None:
+    def witness(self, t: int | str, *, names: bool = False) -> dict[Any, Any] | None:
         """The flips that realise ``radius_upper[t]``: ``{index of label: new label}``; None where none is known.
 
         They have been checked: training on these labels provably changes the prediction of node ``t``.
+
+        Parameters
+        ----------
+        t : int or str
+            The test node: its index, or its name.
+        names : bool
+            Whether to name labels instead of counting them, where they have names.
         """
-        if not -self.n_test <= t < self.n_test:
-            raise InvalidInput(f"there is no test node {t}: nodes are 0 to {self.n_test - 1}")
-        t %= self.n_test
+        t = self.node(t)
         if self.radius_upper[t] >= self.never:
             return None
-        return self._in_labels(self.node_attacks, t)
+        return self._in_labels(self.node_attacks, t, names)
 
-    def collective_witness(self, b: int) -> dict[int, Any]:
-        """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once."""
-        return self._in_labels(self.curve_attacks, self._attack_at(b))
+    def collective_witness(self, b: int, *, names: bool = False) -> dict[Any, Any]:
+        """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once.
+
+        Parameters
+        ----------
+        b : int
+        names : bool
+            As in :meth:`witness`.
+        """
+        return self._in_labels(self.curve_attacks, self._attack_at(b), names)
+
+    def node(self, t: int | str) -> int:
+        """The index of a test node, from its index or its name."""
+        if isinstance(t, str):
+            found = [] if self.test_names is None else np.flatnonzero(self.test_names == t).tolist()
+            if len(found) != 1:
+                known = "they have no names" if self.test_names is None else f"such as {self.test_names[0]!r}"
+                raise InvalidInput(
+                    f"{'several' if found else 'no'} test nodes are called {t!r} ({known}); give an index"
+                )
+            return int(found[0])
+        if not -self.n_test <= t < self.n_test:
+            raise InvalidInput(f"there is no test node {t}: nodes are 0 to {self.n_test - 1}")
+        return t % self.n_test
 
     def collective_changed(self, b: int) -> Bool:
         """(n,) which predictions the attack of :meth:`collective_witness` provably changes."""
@@ -400,6 +435,11 @@ class Certificate:
         np.add.at(counts, (self._predicted[changed], self.new_classes[changed]), 1)
         return pd.DataFrame(counts, index=names[0], columns=names[1])
 
+    def radii_in_words(self) -> list[str]:
+        """Each radius in words: a number, an interval, "≥ 3" where nothing larger is known, or "never"."""
+        ends = zip(self.radius_lower.tolist(), self.radius_upper.tolist(), strict=True)
+        return [display.interval(lower, upper, self.never) for lower, upper in ends]
+
     def runners_up(self) -> Values:
         """(n,) the class with the second highest clean score."""
         scores = self._class_scores.copy()
@@ -424,7 +464,10 @@ class Certificate:
         return np.column_stack([-one, one]) if one.ndim == 1 else one
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per node: prediction, score, runner-up, radius (whether it is exact), witness and what it does."""
+        """One row per node: prediction, score, runner-up, radius, witness and what it does, all in names.
+
+        ``radius`` is in words. ``exact`` says whether nothing within ``max_flips`` is open.
+        """
         import pandas as pd
 
         becomes = [None if k < 0 else self.classes[k].item() for k in self.new_classes]
@@ -437,13 +480,14 @@ class Certificate:
                 "decision_value": self.top_scores,
                 "runner_up": self.runners_up(),
                 "becomes": pd.Series(becomes, dtype=object, index=index),
+                "radius": self.radii_in_words(),
                 "radius_lower": self.radius_lower,
                 "radius_upper": self.radius_upper,
                 "radius_claimed": self.radius_claimed,
                 **({} if counted is None else {"black_box_radius": counted}),
-                "exact": self.radius_lower == self.radius_upper,
+                "exact": self.settled,
                 "proved_by": self.radius_proved_by,
-                "witness": [self.witness(t) for t in range(self.n_test)],
+                "witness": [self.witness(t, names=True) for t in range(self.n_test)],
             },
             index=index,
         )
@@ -465,7 +509,7 @@ class Certificate:
                     self.certified_ratio(flips=b, collective=True, bound="upper") for b in budgets
                 ],
                 "proved_by": self.collective_proved_by,
-                "witness": [self.collective_witness(b) for b in budgets],
+                "witness": [self.collective_witness(b, names=True) for b in budgets],
             },
             index=pd.RangeIndex(self.max_flips + 1, name="flips"),
         )
@@ -538,9 +582,10 @@ class Certificate:
             f"budgets 0..{self.max_flips}, {self.state}, engine={self.engine!r})"
         )
 
-    def _in_labels(self, attacks: RelabellingList, k: int) -> dict[int, Any]:
+    def _in_labels(self, attacks: RelabellingList, k: int, names: bool) -> dict[Any, Any]:
         labels, targets = attacks[k]
-        return {int(i): self.classes[c].item() for i, c in zip(labels, targets, strict=True)}
+        keys = labels if self.label_names is None or not names else self.label_names[labels]
+        return {i: self.classes[c].item() for i, c in zip(keys.tolist(), targets, strict=True)}
 
     def _attack_at(self, b: int) -> int:
         if not 0 <= b <= self.max_flips:

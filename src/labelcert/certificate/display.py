@@ -15,6 +15,19 @@ BUDGETS = 6
 """Budgets that a summary shows."""
 
 
+def interval(lower: int, upper: int, never: int) -> str:
+    """A radius in words: exact, an interval, or open above.
+
+    Examples
+    --------
+    >>> interval(2, 2, 21), interval(2, 5, 21), interval(4, 21, 21), interval(21, 21, 21)
+    ('2', '2 to 5', '≥ 4', 'never')
+    """
+    if lower == upper:
+        return "never" if lower == never else str(lower)
+    return f"≥ {lower}" if upper == never else f"{lower} to {upper}"
+
+
 def budgets_to_show(max_flips: int) -> list[int]:
     """A few budgets, more of them small.
 
@@ -35,7 +48,7 @@ def rows(cert: Certificate) -> list[tuple[str, str, str]]:
         low, high = (cert.certified_ratio(flips=b, collective=collective, bound=end) for end in ("lower", "upper"))
         return f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
 
-    return [(str(b), share(b, False), share(b, True)) for b in budgets_to_show(cert.max_flips)]
+    return [(str(b), share(b, False), share(b, True)) for b in budgets_to_show(cert.last_flips)]
 
 
 def headline(cert: Certificate) -> str:

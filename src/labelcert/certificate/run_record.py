@@ -65,6 +65,8 @@ class RunRecord:
     problem_sha256 : str
         Hash of the problem: :meth:`labelcert.problem.Problem.digest`.
     seconds : float
+    spendable : int or None
+        The most that the adversary can spend: no larger budget changes anything.
     budget_note : str
         Why the largest budget is what it is, where nobody gave it and not all are answered.
     versions : dict
@@ -86,6 +88,7 @@ class RunRecord:
     workers: int
     problem_sha256: str
     seconds: float
+    spendable: int | None = None
     budget_note: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -29,7 +29,7 @@ def certify(
     K_train: npt.ArrayLike,
     labels: npt.ArrayLike,
     K_test: npt.ArrayLike,
-    C: float,
+    C: float | str,
     *,
     threat: Threat | None = None,
     max_flips: int | None = None,
@@ -58,8 +58,9 @@ def certify(
         loss couples them), and the highest score decides.
     K_test : (n, m) array
         Kernel between test nodes and labelled points.
-    C : float
-        Regularisation: the model minimises ``½‖w‖² + C Σ loss``.
+    C : float or "cv"
+        Regularisation: the model minimises ``½‖w‖² + C Σ loss``. With ``"cv"`` it is chosen by cross-validation over
+        the labels as they are (``cert.run.C``); the certificate is then about that one value.
     threat : Threat, optional
         What the adversary may change; by default any label, one unit each.
     max_flips : int, optional
@@ -209,6 +210,7 @@ def record(
         workers=control.workers,
         problem_sha256=problem.digest() if sha256 is None else sha256,
         seconds=seconds,
+        spendable=problem.adversary.spendable,
         budget_note=budget_note,
         versions=versions(),
     )

@@ -74,7 +74,7 @@ class GraphCertifier:
         self,
         test: npt.ArrayLike,
         *,
-        C: float | None = None,
+        C: float | str | None = None,
         using: Callable[..., Certificate] = certify,
         **options: Any,
     ) -> Certificate:
@@ -84,8 +84,8 @@ class GraphCertifier:
         ----------
         test : indices or mask
             Certificates keep their order.
-        C : float, optional
-            Instead of the model's own.
+        C : float or "cv", optional
+            Instead of the model's own; "cv" for cross-validation over the labels.
         using : callable
             What certifies the arrays; :func:`labelcert.certify` by default.
         **options

@@ -32,7 +32,7 @@ def certify_partition(
     K_train: npt.ArrayLike,
     labels: npt.ArrayLike,
     K_test: npt.ArrayLike,
-    C: float,
+    C: float | str,
     *,
     parts: int,
     seed: int = 0,

@@ -21,6 +21,7 @@ from labelcert.cli.option_groups import (
     OUTPUT_OPTIONS,
     THREAT_OPTIONS,
     WORK_OPTIONS,
+    GroupedCommand,
 )
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
@@ -55,7 +56,7 @@ Examples:
       600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
 
-@click.command("certify", epilog=EXAMPLES, context_settings={"max_content_width": 110})
+@click.command("certify", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
 @GRAPH_OPTIONS
 @MODEL_OPTIONS
 @NODE_OPTIONS
@@ -122,6 +123,7 @@ def certify_command(**given: Any) -> None:
                 rule=given["rule"],
                 seed=given["seed"],
                 loss=given["loss"],
+                validate=True,
                 report=show.report,
                 **own,
             )

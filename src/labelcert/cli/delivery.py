@@ -52,23 +52,31 @@ def _print(results: list[Certified], limit: int) -> None:
             print_table(
                 tables.budget_table(
                     cert,
-                    budgets=few(cert.max_flips),
+                    budgets=few(cert.last_flips),
                     title=f"{choice.label}: predictions that provably survive, {where}",
                 )
             )
             if cert.run.finds_attacks:
                 title = f"{choice.label}: what predictions become within {cert.max_flips} flips, {where}"
                 print_table(tables.takeover_table(cert, title=title))
-            accuracy = "" if result.correct is None else f"; clean accuracy {result.correct.mean():.1%}"
-            click.echo(f"{tables.summary(cert)}{accuracy}")
+            click.echo(f"{tables.summary(cert)}{_accuracies(result)}")
     for group in _by_targets(results):
         if len(group) > 1:
             click.echo()
             pairs = [(result.choice.label, result.certificate) for result in group]
-            budgets = few(min(cert.max_flips for _, cert in pairs))
+            budgets = few(min(cert.last_flips for _, cert in pairs))
             table = tables.comparison_table(pairs, budgets=budgets)
             table.title = f"Compared: predictions that provably survive, {group[0].targets.title}"
             print_table(table)
+
+
+def _accuracies(result: Certified) -> str:
+    """On test nodes where their labels are known, and by cross-validation over the labelled ones."""
+    known = {} if result.correct is None else {"clean accuracy": float(result.correct.mean())}
+    if result.choice.accuracy is not None:
+        known["cross-validated"] = result.choice.accuracy
+    text = ", ".join(f"{name} {value:.1%}" for name, value in known.items())
+    return f"; {text}" if text else ""
 
 
 def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Path]:
@@ -120,6 +128,7 @@ def _as_json(results: Sequence[Certified], given: dict[str, Any]) -> dict[str, A
                 "model": choice.name,
                 "options": asdict(choice.model),
                 "C_from": choice.source,
+                "cross_validated_accuracy": choice.accuracy,
                 "certificates": [result.describe() for result in of_choice],
             }
             for choice, of_choice in _by_choice(results)

@@ -20,12 +20,34 @@ from labelcert.models.selection import RULES
 DEFAULT_FOLDER = Path("labelcert-out")
 
 
-def options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options as one decorator, in the order in which the help shows them."""
+FIRST = "edges", "features", "labels", "names", "C", "max_flips", "trusted", "time_limit", "out", "as_json"
+"""The options that matter most, which the help shows before all others."""
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows the options that matter most, then all others in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options into the help."""
+        sections: dict[str, list[tuple[str, str]]] = {"The options that matter most": []}
+        for param in self.get_params(ctx):
+            line = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if line is not None:
+                first = param.name in FIRST
+                group = next(iter(sections)) if first else getattr(param, "group", "Other options")
+                sections.setdefault(group, []).append(line)
+        for heading, lines in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
+
+def options(group: str, *options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options of one group as one decorator, in the order in which the help shows them."""
 
     def decorate(command: Any) -> Any:
         for option in reversed(options):
             command = option(command)
+            command.__click_params__[-1].group = group
         return command
 
     return decorate
@@ -35,6 +57,7 @@ _FILE = click.Path(path_type=Path)
 MODEL_OPTION_NAMES = tuple(dict.fromkeys(option for info in models() for option in info.options if option != "C"))
 
 GRAPH_OPTIONS = options(
+    "Your tables and datasets",
     click.argument("name", required=False, metavar="[NAME or FILE.npz]"),
     click.option(
         "--edges", type=_FILE, help="Your edge list: CSV or Parquet with the columns source, target[, weight]."
@@ -60,6 +83,7 @@ GRAPH_OPTIONS = options(
 )
 
 MODEL_OPTIONS = options(
+    "Models",
     click.option(
         "--model",
         "-m",
@@ -80,6 +104,13 @@ MODEL_OPTIONS = options(
     click.option(
         "--rule", type=click.Choice(RULES), help="How cross-validation chooses among similar C. [default: the paper's]"
     ),
+    click.option(
+        "--loss",
+        type=click.Choice(loss_names()),
+        default="hinge",
+        show_default=True,
+        help="; ".join(f"{name}: {LOSSES[name].formula}" for name in loss_names()) + ".",
+    ),
     click.option("--depth", type=int, help="Hidden layers."),
     click.option("--normalization", type=click.Choice(NORMALIZATIONS), help="Of the graph convolution."),
     click.option("--activation", type=click.Choice(ACTIVATIONS)),
@@ -99,14 +130,10 @@ MODEL_OPTIONS = options(
         help="How the parts' models decide: mean scores, or votes.",
     ),
     click.option("--part-flips", type=int, help="Largest attack on one part that is looked at. [default: all]"),
-    click.option(
-        "--scheduler",
-        metavar="processes|ADDRESS",
-        help="Where enumeration and parts are computed: local processes, or a Dask cluster. [default: threads]",
-    ),
 )
 
 NODE_OPTIONS = options(
+    "Nodes",
     click.option("--seed", default=0, show_default=True, help="Of random graphs, splits, cross-validation and parts."),
     click.option(
         "--per-class", type=int, help="Training nodes per class of the paper's split (as many for validation)."
@@ -122,6 +149,7 @@ NODE_OPTIONS = options(
 )
 
 THREAT_OPTIONS = options(
+    "The adversary",
     click.option(
         "--max-flips", type=int, help="Largest budget. [default: all labels, or what takes about half a minute]"
     ),
@@ -142,6 +170,7 @@ THREAT_OPTIONS = options(
 )
 
 WORK_OPTIONS = options(
+    "How it is computed",
     click.option(
         "--engine",
         default="auto",
@@ -167,22 +196,21 @@ WORK_OPTIONS = options(
         "--collective/--no-collective", default=True, show_default=True, help="Whether the collective curve is wanted."
     ),
     click.option(
-        "--loss",
-        type=click.Choice(loss_names()),
-        default="hinge",
-        show_default=True,
-        help="; ".join(f"{name}: {LOSSES[name].formula}" for name in loss_names()) + ".",
-    ),
-    click.option(
         "--time-limit",
         type=float,
         metavar="SECONDS",
         help="For each certificate; what is open then comes as intervals.",
     ),
     click.option("--workers", type=int, help="Threads. [default: all cores]"),
+    click.option(
+        "--scheduler",
+        metavar="processes|ADDRESS",
+        help="Where enumeration and parts are computed: local processes, or a Dask cluster. [default: threads]",
+    ),
 )
 
 OUTPUT_OPTIONS = options(
+    "Output",
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
     click.option(
         "--out", type=_FILE, metavar="FOLDER", help="Write certificates, tables and pictures into this folder."

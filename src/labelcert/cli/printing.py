@@ -43,7 +43,7 @@ def print_json(value: Any) -> None:
 def show(cert: Certificate, *, limit: int | None = 20) -> None:
     """Both tables and the summary of a certificate that knows no names."""
     print_table(tables.node_table(cert, limit=limit))
-    print_table(tables.budget_table(cert, budgets=few(cert.max_flips)))
+    print_table(tables.budget_table(cert, budgets=few(cert.last_flips)))
     if cert.run.finds_attacks:
         print_table(tables.takeover_table(cert))
     click.echo(tables.summary(cert))

@@ -41,6 +41,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 _study_options = options(
+    "Study",
     click.option("--seeds", metavar="LIST", help="Comma-separated seeds, instead of the study's own."),
     click.option("--variant", type=click.Choice(VARIANTS), help="Use exact kernels, or those of the published code."),
     click.option(
@@ -59,6 +60,7 @@ _out_option = click.option(
     help="Folder for results. Studies can share it.",
 )
 _run_options = options(
+    "Running",
     click.option(
         "--workers",
         type=int,

@@ -26,10 +26,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Int
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 from labelcert.svm.pivoting import COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, F, Z, multiply, multiply_symmetric, pivot
 
 RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE, BORDER = 0, 1, 4, 5, 6, 7, 8, 10
@@ -52,6 +51,7 @@ _TINY = 1e-290
 """Covers underflow: far above the smallest normal number, far below anything that matters."""
 
 
+@by_reference
 class LogisticMachine(NamedTuple):
     """One kernel logistic regression up to its labels.
 
@@ -78,14 +78,14 @@ class LogisticMachine(NamedTuple):
     reach: float
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _residual(machine: Any, s: Any, y: Float) -> float:
     """``f``, ``D`` and ``r`` of the current ``z``; returns ``‖r‖₂`` as it comes out."""
     multiply_symmetric(machine.Q, s.v[Z], s.v[F])
     return _terms(machine, s, y)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _terms(machine: Any, s: Any, y: Float) -> float:
     """The same for margins that are known."""
     C = machine.C
@@ -106,7 +106,7 @@ def _terms(machine: Any, s: Any, y: Float) -> float:
     return math.sqrt(total)
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _invert(machine: Any, s: Any, labels: int) -> None:
     """The inverse of ``I + D^½ Q D^½`` into ``T``, by pivoting on every label; and the border."""
     m = machine.Q.shape[0]
@@ -127,7 +127,7 @@ def _invert(machine: Any, s: Any, labels: int) -> None:
         s.v[BORDER, labels] = total
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _solve(machine: Any, s: Any, T: Float, right: Float, out: Float) -> None:
     """``(I + DQ)⁻¹`` times a vector (0 for the intercept), as ``r − D^½ B⁻¹ D^½ Q r``."""
     x, root = s.v[IMAGE], s.v[ROOT]
@@ -139,7 +139,7 @@ def _solve(machine: Any, s: Any, T: Float, right: Float, out: Float) -> None:
         out[i] = right[i] - root[i] * out[i]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _direction(machine: Any, s: Any, T: Float, labels: int) -> None:
     """The Newton step for the inverse in ``T``; with an intercept, the dual variables add up to 0 after it."""
     if labels == machine.Q.shape[0]:
@@ -158,13 +158,13 @@ def _direction(machine: Any, s: Any, T: Float, labels: int) -> None:
     s.v[RESIDUAL, labels] = excess
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _back(s: Any) -> None:
     for i in range(s.v.shape[1]):
         s.v[Z, i] = s.v[BEFORE, i]
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _shorten(machine: Any, s: Any, y: Float, residual: float) -> bool:
     """Go only a part of the last step, so that the residual falls; False where no part of it helps.
 
@@ -192,7 +192,7 @@ def _shorten(machine: Any, s: Any, y: Float, residual: float) -> bool:
     return False
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
     """A full step with the inverse in ``T``; returns the new residual's norm."""
     m = y.shape[0]
@@ -214,7 +214,7 @@ def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
     return _terms(machine, s, y) if told else _residual(machine, s, y)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _enough(machine: Any, s: Any, residual: float, labels: int) -> bool:
     """Whether another step is not worth it: the error bound is good, or all that is left is rounding."""
     total, one = 0.0, 0.0
@@ -253,7 +253,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
     return steps
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _iterate(machine: Any, s: Any, y: Float, warm: bool) -> int:
     """Newton steps from the solution at hand, or from nothing."""
     fresh = not warm
@@ -315,7 +315,7 @@ def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
     return (tau if tau < np.inf else np.inf), 3
 
 
-@compiled(error_model="numpy")
+@compiled(inner=True, error_model="numpy")
 def _shift(machine: Any, s: Any, m: int, excess: float) -> tuple[float, float]:
     """Bound δ on the distance of the intercept from its optimum, where ``|g(b)| ≤ excess``; and ``‖D1‖``."""
     for i in range(m):
@@ -359,7 +359,7 @@ def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[
     return _chords(machine, parent, own, y)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _chords(machine: Any, parent: Any, own: Any, y: Float) -> tuple[float, int]:
     """Steps from the parent's solution with its inverse, for labels that are changed already."""
     for row in range(parent.v.shape[0]):

@@ -1,9 +1,9 @@
-"""How compiled walks retrain, whatever the loss: the type of the machine chooses the code.
+"""How compiled walks retrain, whatever the loss.
 
 A walk flips labels (:func:`relabel`), trains (:func:`settle`), and asks how far the result can be from the optimum
 (:func:`bound`). With many labels it solves the neighbours of a labelling from its solution, which they share
-(:func:`solve_child`). Each kind of machine brings its own functions. The choice is made when a walk is compiled,
-so that it costs nothing.
+(:func:`solve_child`). Each kind of machine brings its own functions. A walk holds their addresses, so one compiled walk
+serves all losses.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numba.extending import overload
+import numpy as np
+from numba import types
 
 from labelcert.arrays import Float, Int
+from labelcert.compiling import by_reference, compiled
+from labelcert.compiling.references import Anything, Compiled, call
 from labelcert.losses import newton
 from labelcert.svm import error_bound, pivoting, walking
+from labelcert.svm.walking import MANY_LABELS
 
 
-class Retraining(NamedTuple):
+class Functions(NamedTuple):
     """The compiled functions of one kind of machine."""
 
     relabel: Callable[..., None]
@@ -29,8 +33,8 @@ class Retraining(NamedTuple):
     solve_descendant: Callable[..., tuple[float, int]]
 
 
-RETRAINING: dict[type, Retraining] = {
-    pivoting.Machine: Retraining(
+FUNCTIONS: dict[type, Functions] = {
+    pivoting.Machine: Functions(
         relabel=pivoting.relabel,
         settle=pivoting.settle,
         bound=error_bound.bound,
@@ -38,7 +42,7 @@ RETRAINING: dict[type, Retraining] = {
         solve_child=walking.solve_child,
         solve_descendant=walking.solve_descendant,
     ),
-    newton.LogisticMachine: Retraining(
+    newton.LogisticMachine: Functions(
         relabel=newton.relabel,
         settle=newton.settle,
         bound=newton.bound,
@@ -50,63 +54,82 @@ RETRAINING: dict[type, Retraining] = {
 """A kind of machine is one line here."""
 
 
-def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
+@by_reference
+class Retraining(NamedTuple):
+    """A machine, and where the compiled functions of its kind are."""
+
+    machine: Any
+    relabel: Any
+    settle: Any
+    bound: Any
+    relabel_all: Any
+    solve_child: Any
+    solve_descendant: Any
+
+    def __reduce__(self) -> Any:
+        """Addresses mean nothing in another process."""
+        return retraining, (self.machine.values,)
+
+
+def retraining(machine: Any) -> Retraining:
+    """What compiled walks take to retrain a machine; None where they have nothing to train.
+
+    Nothing is compiled that they will not call.
+    """
+    functions: Functions | None = None if machine is None else FUNCTIONS[type(machine)]
+    many = machine is not None and machine.Q.shape[0] > MANY_LABELS
+    s, y, i, flips = pivoting.new_scratch(0), np.zeros(0), 0, np.zeros(0, dtype=np.int64)
+    tau_and_proof = types.Tuple((types.float64, types.intp))
+
+    def at(name: str, result: Any, *arguments: Any, needed: bool = True) -> Compiled:
+        function = getattr(functions, name) if functions is not None and needed else None
+        return Compiled(function, result, (machine, *arguments))
+
+    return Retraining(
+        machine=Anything(machine),
+        relabel=at("relabel", types.none, s, y, i),
+        settle=at("settle", types.intp, s, y),
+        bound=at("bound", tau_and_proof, s, y, True),
+        relabel_all=at("relabel_all", types.none, s, y, flips),
+        solve_child=at("solve_child", tau_and_proof, s, s, y, i, needed=many),
+        solve_descendant=at("solve_descendant", tau_and_proof, s, s, y, flips, needed=many),
+    )
+
+
+@compiled()
+def relabel(r: Any, s: Any, y: Float, i: int) -> None:
     """Flip label ``i`` of ``y``; the solution at hand is where the next training starts."""
-    RETRAINING[type(machine)].relabel(machine, s, y, i)
+    call(r.relabel, (r.machine, s, y, i))
 
 
-def settle(machine: Any, s: Any, y: Float) -> int:
+@compiled()
+def settle(r: Any, s: Any, y: Float) -> int:
     """Train on labels ``y`` from what is at hand; returns the rounds it took, negative where it did not converge."""
-    return RETRAINING[type(machine)].settle(machine, s, y)
+    return call(r.settle, (r.machine, s, y))
 
 
-def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
+@compiled()
+def bound(r: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
     """Proved error bound on ``k·z`` for every row with ``‖k‖₂ ≤ 1``, and how it was proved."""
-    return RETRAINING[type(machine)].bound(machine, s, y, sharp)
+    return call(r.bound, (r.machine, s, y, sharp))
 
 
-def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
+@compiled()
+def relabel_all(r: Any, s: Any, y: Float, flips: Int) -> None:
     """Flip several labels."""
-    RETRAINING[type(machine)].relabel_all(machine, s, y, flips)
+    call(r.relabel_all, (r.machine, s, y, flips))
 
 
-def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
-    """Flip label ``i`` of a solved parent without changing it: error bound and proof, infinite where that fails."""
-    return RETRAINING[type(machine)].solve_child(machine, parent, own, y, i)
+@compiled()
+def solve_child(r: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
+    """Flip label ``i`` of a solved parent without changing it: error bound and proof, infinite where that fails.
+
+    More than ``MANY_LABELS`` labels are needed for this; ``own`` has the parent's tableau.
+    """
+    return call(r.solve_child, (r.machine, parent, own, y, i))
 
 
-def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
+@compiled()
+def solve_descendant(r: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
     """The same with several flips."""
-    return RETRAINING[type(machine)].solve_descendant(machine, parent, own, y, flips)
-
-
-_OPTIONS: Any = {"_nrt": False}
-"""As in :mod:`~labelcert.compiling`."""
-
-
-def _of(machine: Any) -> Retraining:
-    return RETRAINING[machine.instance_class]
-
-
-@overload(relabel, jit_options=_OPTIONS, strict=False)
-def _relabel(machine: Any, s: Any, y: Any, i: Any) -> Any:
-    chosen = _of(machine).relabel
-    return lambda machine, s, y, i: chosen(machine, s, y, i)
-
-
-@overload(settle, jit_options=_OPTIONS, strict=False)
-def _settle(machine: Any, s: Any, y: Any) -> Any:
-    chosen = _of(machine).settle
-    return lambda machine, s, y: chosen(machine, s, y)
-
-
-@overload(bound, jit_options=_OPTIONS, strict=False)
-def _bound(machine: Any, s: Any, y: Any, sharp: Any) -> Any:
-    chosen = _of(machine).bound
-    return lambda machine, s, y, sharp: chosen(machine, s, y, sharp)
-
-
-@overload(solve_child, jit_options=_OPTIONS, strict=False)
-def _solve_child(machine: Any, parent: Any, own: Any, y: Any, i: Any) -> Any:
-    chosen = _of(machine).solve_child
-    return lambda machine, parent, own, y, i: chosen(machine, parent, own, y, i)
+    return call(r.solve_descendant, (r.machine, parent, own, y, flips))

@@ -1,12 +1,13 @@
 """Infinitely wide networks and plain kernels: from a graph to the kernel of the certified SVM."""
 
+from labelcert.losses.cross_validation import C_GRID
 from labelcert.models.base import GraphLike, Model
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
 from labelcert.models.pagerank import APPNP, PPNP
 from labelcert.models.partition import Partition
 from labelcert.models.plain_kernels import MLP, RBF, Linear
 from labelcert.models.registry import ModelInfo, model_from_name, models
-from labelcert.models.selection import C_GRID, Candidate, Selection, select
+from labelcert.models.selection import Candidate, Selection, select
 
 __all__ = [
     "APPNP",

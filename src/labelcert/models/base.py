@@ -188,7 +188,7 @@ class Model(ABC):
             As in `kernel_blocks`.
         **options
             Passed to `labelcert.certify`: ``threat``, ``max_flips``, ``engine``, ``time_limit``, ``workers``,
-            ``progress``, ``loss``, ``collective``.
+            ``progress``, ``loss``, ``collective``. With ``C="cv"``, cross-validation chooses C instead of the model.
 
         Returns
         -------

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Float, Int
-from labelcert.errors import InvalidInput
-from labelcert.losses import Loss, get_loss
+from labelcert.losses import get_loss
+from labelcert.losses.cross_validation import C_GRID, accuracies, stratified_folds
 from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
 
-C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-"""The paper's grid for C."""
+if TYPE_CHECKING:
+    import pandas as pd
 
 Rule = Literal["best", "smallest"]
 RULES: tuple[str, ...] = get_args(Rule)
@@ -56,6 +56,32 @@ class Selection:
     model: Model
     candidates: tuple[Candidate, ...]
 
+    @property
+    def accuracy(self) -> float:
+        """Cross-validated accuracy of the model that was chosen."""
+        return next(candidate.accuracy for candidate in self.candidates if candidate.model == self.model)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per point of the grid: options that differ, accuracy and its deviation over the folds."""
+        import pandas as pd
+
+        settings = [asdict(candidate.model) for candidate in self.candidates]
+        searched = [name for name in settings[0] if len({str(setting[name]) for setting in settings}) > 1]
+        rows = [
+            {
+                **{name: setting[name] for name in searched},
+                "accuracy": candidate.accuracy,
+                "deviation": candidate.deviation,
+                "chosen": candidate.model == self.model,
+            }
+            for setting, candidate in zip(settings, self.candidates, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame().to_html(index=False, float_format="{:.3f}".format)
+        return f"<div><strong>{html.escape(repr(self.model))}</strong>{table}</div>"
+
 
 def select(
     model: Model,
@@ -67,7 +93,7 @@ def select(
     grid: Mapping[str, Sequence[Any]] | None = None,
     loss: str = "hinge",
     rule: Rule = "best",
-    folds: int = 4,
+    folds: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
     """Choose C, and other options if a grid for them is given, by stratified cross-validation.
@@ -95,7 +121,7 @@ def select(
         whose accuracy is at most one standard deviation of the best candidate below the best; among equals, the
         more accurate.
     folds
-        Number of folds.
+        Number of folds; 4 by default, or as many as the smallest class has labels.
     progress
         Called after each evaluation with the number done and the total.
 
@@ -129,24 +155,20 @@ def select(
         bool((labels >= 0).all()),
         f"every node in `labeled` needs a label, but {int((labels < 0).sum())} of {len(labels)} have none",
     )
-    parts = _stratified_folds(labels, folds=folds, seed=seed)
+    parts = stratified_folds(labels, folds=folds, seed=seed)
     settings = [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
-    total, done = len(settings) * len(C) * len(parts), 0
+    total, trained = len(settings) * len(C) * len(parts), itertools.count(1)
+
+    def count() -> None:
+        if progress is not None:
+            progress(next(trained), total)
+
     candidates: list[Candidate] = []
     for setting in settings:
         variant = replace(model, **setting)
         K = variant.kernel_blocks(graph, nodes, nodes[:1])[0]
-        for value in C:
-            accuracies = []
-            for fit, validation in parts:
-                predicted = _predict(K[np.ix_(fit, fit)], labels[fit], K[np.ix_(validation, fit)], value, trained_with)
-                accuracies.append(float(np.mean(predicted == labels[validation])))
-                done += 1
-                if progress is not None:
-                    progress(done, total)
-            candidates.append(
-                Candidate(replace(variant, C=value), float(np.mean(accuracies)), float(np.std(accuracies)))
-            )
+        for value, found in zip(C, accuracies(K, labels, C, parts, trained_with, count), strict=True):
+            candidates.append(Candidate(replace(variant, C=value), float(np.mean(found)), float(np.std(found))))
     return Selection(_choose(candidates, rule), tuple(candidates))
 
 
@@ -158,23 +180,3 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> Model:
     threshold = best.accuracy - best.deviation - 1e-12
     close = [candidate for candidate in candidates if candidate.accuracy >= threshold]
     return min(close, key=lambda candidate: (candidate.model.C, -candidate.accuracy)).model
-
-
-def _stratified_folds(labels: Int, *, folds: int, seed: int) -> list[tuple[Int, Int]]:
-    from sklearn.model_selection import StratifiedKFold
-
-    smallest = int(np.unique(labels, return_counts=True)[1].min())
-    if not 2 <= folds <= smallest:
-        raise InvalidInput(
-            f"folds must lie between 2 and the size of the smallest class of labelled nodes ({smallest}), "
-            f"got {folds}; label more nodes or use fewer folds"
-        )
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    return [(fit, validation) for fit, validation in splitter.split(np.zeros(len(labels)), labels)]
-
-
-def _predict(K: Float, labels: Int, K_test: Float, C: float, loss: Loss) -> Int:
-    """The class with the highest score."""
-    classes, codes = np.unique(labels, return_inverse=True)
-    Z = loss.train_classes(np.ascontiguousarray(K), codes, classes.size, C)
-    return np.asarray(classes[np.argmax(Z @ loss.rows(K_test).T, axis=0)])

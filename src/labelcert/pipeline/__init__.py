@@ -3,7 +3,6 @@
 from labelcert.pipeline.choices import (
     ALL,
     COLLECTIVE,
-    FOLDS,
     Choice,
     Targets,
     choose_model,
@@ -16,7 +15,6 @@ from labelcert.pipeline.results import Certified, certify_targets, save_results
 __all__ = [
     "ALL",
     "COLLECTIVE",
-    "FOLDS",
     "Certified",
     "Choice",
     "Targets",

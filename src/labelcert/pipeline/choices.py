@@ -22,7 +22,7 @@ from labelcert.graphs import (
     published_split,
 )
 from labelcert.graphs.datasets import DATASETS, MULTI_CLASS, DatasetInfo
-from labelcert.models import Model, Partition, model_from_name, models, select
+from labelcert.models import C_GRID, Model, Partition, model_from_name, models, select
 from labelcert.models.selection import RULES, Rule
 from labelcert.pipeline.paper_settings import paper_rule, paper_setting
 from labelcert.problem.validation import check_labels
@@ -31,8 +31,6 @@ from labelcert.progress import Report
 ALL, COLLECTIVE, OWN = "all", "collective", "own"
 COLLECTIVE_COUNT = 50
 """Nodes of the paper's collective test on real graphs, and of its test with more than two classes."""
-
-FOLDS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +69,15 @@ class Choice:
         "given", "paper", "default" (of this package for the dataset) or "cross-validation".
     ensemble : Partition or None
         The ensemble that it is trained as, on parts of the labels.
+    accuracy : float or None
+        Its cross-validated accuracy, where that was measured.
     """
 
     name: str
     model: Model
     source: str
     ensemble: Partition | None = None
+    accuracy: float | None = None
 
     @property
     def label(self) -> str:
@@ -187,6 +188,7 @@ def choose_model(
     rule: str | None = None,
     seed: int = 0,
     loss: str = "hinge",
+    validate: bool = False,
     report: Report | None = None,
     **options: Any,
 ) -> Choice:
@@ -206,6 +208,8 @@ def choose_model(
         Of the cross-validation's folds.
     loss : str
         What the model is trained with; the paper has values of C for the hinge loss alone.
+    validate : bool
+        Whether to tell the cross-validated accuracy even where C needs no cross-validation.
     **options
         Options of the model that are fixed.
 
@@ -219,24 +223,21 @@ def choose_model(
     setting = paper_setting(graph.name, name, options)
     extra = {} if setting is None else dict(setting.options)
     model = replace(known, **extra)
+    grid: tuple[float, ...] = C_GRID
+    source = "cross-validation"
     if C is None and setting is not None and loss == "hinge":
-        return Choice(name, replace(model, C=setting.C), setting.source)
-    if C is None or C == "cv":
-        labels = graph.labels[np.asarray(labeled)]
-        check_labels(labels)
-        smallest = int(np.unique(labels, return_counts=True)[1].min())
-        if smallest < 2:
-            raise InvalidInput(
-                "cross-validation needs at least two labelled nodes of each class to choose C, but one class has "
-                "a single one; give C as a number"
-            )
-        chosen = _rule(rule, graph.name)
-        folds = min(FOLDS, smallest)
-        found = select(model, graph, labeled, seed=seed, loss=loss, rule=chosen, folds=folds, progress=report)
-        return Choice(name, found.model, "cross-validation")
-    if isinstance(C, str):
-        raise InvalidInput(f"C must be a positive number or 'cv', got {C!r}")
-    return Choice(name, replace(model, C=float(C)), "given")
+        grid, source = (setting.C,), setting.source
+    elif C is not None and C != "cv":
+        if isinstance(C, str):
+            raise InvalidInput(f"C must be a positive number or 'cv', got {C!r}")
+        grid, source = (float(C),), "given"
+    labels = graph.labels[np.asarray(labeled)]
+    check_labels(labels)
+    if len(grid) == 1 and not (validate and np.unique(labels, return_counts=True)[1].min() > 1):
+        return Choice(name, replace(model, C=grid[0]), source)
+    chosen = _rule(rule, graph.name)
+    found = select(model, graph, labeled, seed=seed, C=grid, loss=loss, rule=chosen, progress=report)
+    return Choice(name, found.model, source, accuracy=found.accuracy)
 
 
 def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:

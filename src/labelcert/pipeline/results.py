@@ -74,7 +74,7 @@ class Certified:
         names, truth = _names(cert.test_names, cert.n_test), self.graph.named_labels(self.targets.nodes).tolist()
         rows = []
         for t, row in enumerate(_rows(cert.to_frame())):
-            flips = self._named(row.pop("witness"))
+            flips = row.pop("witness")
             about = {"node": names[t], "index": int(self.targets.nodes[t]), "true_label": truth[t] or None}
             rows.append({**about, **row, "flips": flips})
         return rows
@@ -84,7 +84,7 @@ class Certified:
         cert, correct = self.certificate, self.correct
         rows = []
         for b, row in enumerate(_rows(cert.curve_frame())):
-            attack = self._named(row.pop("witness"))
+            attack = row.pop("witness")
             if correct is not None:
                 row["accuracy_lower"] = float(np.mean(correct & (cert.radius_lower > b)))
                 row["accuracy_upper"] = float(np.mean(correct & (cert.radius_upper > b)))
@@ -118,12 +118,6 @@ class Certified:
             for new in counts.columns
             if counts.loc[old, new]
         ]
-
-    def _named(self, witness: dict[int, Any] | None) -> dict[str, Any] | None:
-        if witness is None:
-            return None
-        names = _names(self.certificate.label_names, self.certificate.labels.size)
-        return {names[i]: label for i, label in witness.items()}
 
 
 def certify_targets(

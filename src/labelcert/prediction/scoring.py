@@ -21,11 +21,11 @@ import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
-from labelcert.losses.retraining import bound, relabel_all, settle, solve_descendant
+from labelcert.losses.retraining import bound, relabel_all, retraining, settle, solve_descendant
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge
-from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, copy_of, new_scratch, overwrite
+from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, copy_of, new_scratch, overwrite, sharing
 from labelcert.svm.walking import MANY_LABELS
 
 UNDECIDED = np.int8(2)
@@ -145,6 +145,7 @@ class RetrainingScorer(Scorer):
         self.problem = problem
         self.rows, self.scale = unit_rows(problem.test_rows)
         self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
+        self.retraining = retraining(self.machine)
         self._threads = threading.local()
         self._exactly: Exactly | None = None
         self._exact_seconds, self._complained = 0.0, False
@@ -166,8 +167,8 @@ class RetrainingScorer(Scorer):
                 return found
         s = self._scratch
         self._start(s, y)
-        settle(self.machine, s, y)
-        tau, _ = bound(self.machine, s, y, sharp)
+        settle(self.retraining, s, y)
+        tau, _ = bound(self.retraining, s, y, sharp)
         self._threads.last = y
         if len(self._trained) < self.problem.n_classes:
             self._trained.append((y.copy(), copy_of(s)))
@@ -191,7 +192,7 @@ class RetrainingScorer(Scorer):
         if not hasattr(self._threads, "own"):
             self._threads.own = new_scratch(self.machine.Q.shape[0])
         own, here = self._threads.own, near[0].copy()
-        tau, _ = solve_descendant(self.machine, near[1], own, here, np.flatnonzero(here != y))
+        tau, _ = solve_descendant(self.retraining, near[1], sharing(own, near[1]), here, np.flatnonzero(here != y))
         if not tau < np.inf:
             return None
         return Training(y, own.z.copy(), tau, own.state.copy(), sharp=False)
@@ -206,7 +207,7 @@ class RetrainingScorer(Scorer):
         before, solved = near
         if solved is not s:
             overwrite(s, solved)
-        relabel_all(self.machine, s, before.copy(), np.flatnonzero(before != y))
+        relabel_all(self.retraining, s, before.copy(), np.flatnonzero(before != y))
 
     def exact_solution(self, training: Training) -> Solution | None:
         """Retrain beyond float64, from what that found."""

@@ -13,9 +13,13 @@ import numpy.typing as npt
 from labelcert.arrays import Float, Int, Values
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
+from labelcert.losses.cross_validation import best_C
 from labelcert.problem import validation
 from labelcert.problem.relabelling import Relabelling
 from labelcert.problem.threat import Adversary, Threat
+
+CROSS_VALIDATED = "cv"
+"""Stands where C would: choose it by cross-validation over the labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class Problem:
         K_train: npt.ArrayLike,
         labels: npt.ArrayLike,
         K_test: npt.ArrayLike,
-        C: float,
+        C: float | str,
         *,
         threat: Threat | None = None,
         max_flips: int | None = None,
@@ -89,7 +93,7 @@ class Problem:
         K_train: npt.ArrayLike,
         labels: npt.ArrayLike,
         K_test: npt.ArrayLike,
-        C: float,
+        C: float | str,
         *,
         threat: Threat | None = None,
         max_flips: int | None = None,
@@ -100,7 +104,7 @@ class Problem:
         values, classes, codes = validation.check_labels(labels)
         Q = validation.check_train_kernel(K_train, codes.size)
         rows = validation.check_test_kernel(K_test, codes.size)
-        constant = validation.check_cap(C)
+        constant = best_C(Q, codes, LOSSES[loss]) if C == CROSS_VALIDATED else validation.check_cap(C)
         threat, adversary = _resolved(threat, values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         if LOSSES[loss].intercept:

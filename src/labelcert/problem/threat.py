@@ -220,6 +220,12 @@ class Adversary:
         return self.never - 1
 
     @property
+    def spendable(self) -> int:
+        """The most that can be spent, with the budgets of groups: a larger budget buys nothing more."""
+        free = int(self.costs[self.groups < 0].sum())
+        return free + int(np.minimum(self.group_totals, self.group_caps).sum())
+
+    @property
     def group_totals(self) -> Int:
         """(G,) cost of flipping all of each limited group."""
         totals = np.zeros(self.group_caps.size, dtype=np.int64)

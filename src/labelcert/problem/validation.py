@@ -146,7 +146,7 @@ def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
     return labels, classes, np.searchsorted(classes, labels).astype(np.int64)
 
 
-def check_cap(C: float) -> float:
+def check_cap(C: object) -> float:
     """A positive regularisation constant."""
     if isinstance(C, bool) or not isinstance(C, numbers.Real):
         raise InvalidInput(f"C must be a positive number, got {C!r}")

@@ -7,6 +7,7 @@ styles say the same a second time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,7 @@ def curves_figure(
 def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str | None = None) -> Figure:
     """How many nodes need how many flips: one bar per radius and model.
 
-    Nodes whose radius is not known exactly are hatched, at the number of flips that they are proved to need.
+    Nodes whose radius is not known exactly have bars of their own, hatched: "≥ 3" is what they are proved to need.
 
     Examples
     --------
@@ -182,32 +183,30 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     _need(certificates)
     figure = _figure(7.0, 3.8)
     axes = figure.subplots()
-    radii = sorted({int(r) for _, cert in certificates for r in cert.radius_lower})
-    place = {radius: k for k, radius in enumerate(radii)}
+    bars = [
+        Counter(zip(cert.radius_lower.tolist(), (cert.radius_lower < cert.radius_upper).tolist(), strict=True))
+        for _, cert in certificates
+    ]
+    places = sorted({place for counts in bars for place in counts})
     width = 0.8 / len(certificates)
-    for k, (name, cert) in enumerate(certificates):
-        exact = cert.radius_lower == cert.radius_upper
-        at = np.arange(len(radii)) + (k - (len(certificates) - 1) / 2) * width
-        known, open_ = (
-            np.bincount([place[int(r)] for r in cert.radius_lower[mask]], minlength=len(radii))
-            for mask in (exact, ~exact)
-        )
+    for k, ((name, cert), counts) in enumerate(zip(certificates, bars, strict=True)):
+        at = np.arange(len(places)) + (k - (len(certificates) - 1) / 2) * width
         colour = PALETTE[k % len(PALETTE)]
-        axes.bar(at, known, width, color=colour, label=_legend(name, cert), edgecolor="white", linewidth=0.5)
-        if open_.any():
-            axes.bar(
-                at,
-                open_,
-                width,
-                bottom=known,
-                facecolor="white",
-                edgecolor=colour,
-                hatch="///",
-                linewidth=0.8,
-                label=f"{_legend(name, cert)}: at least",
-            )
+        drawn = axes.bar(
+            at,
+            [counts[place] for place in places],
+            width,
+            color=colour,
+            edgecolor="white",
+            linewidth=0.5,
+            label=_legend(name, cert),
+        )
+        for bar, (_, open_) in zip(drawn, places, strict=True):
+            if open_:
+                bar.set(facecolor="white", edgecolor=colour, hatch="///", linewidth=0.8)
     never = {cert.never for _, cert in certificates}
-    axes.set_xticks(np.arange(len(radii)), ["never" if never == {radius} else str(radius) for radius in radii])
+    words = [f"≥ {radius}" if open_ else "never" if never == {radius} else str(radius) for radius, open_ in places]
+    axes.set_xticks(np.arange(len(places)), words)
     axes.set_xlabel(f"radius: fewest {_budget_label(certificates)} that change the prediction")
     axes.set_ylabel("nodes")
     _whole(axes.yaxis)

@@ -9,21 +9,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from labelcert.arrays import Text
 from labelcert.certificate import TRUSTED_SOLVER, Certificate
-
-
-def interval(lower: int, upper: int, never: int) -> str:
-    """A radius in words: exact, an interval, or open above.
-
-    Examples
-    --------
-    >>> interval(2, 2, 21), interval(2, 5, 21), interval(4, 21, 21), interval(21, 21, 21)
-    ('2', '2 to 5', '4 or more', 'never')
-    """
-    if lower == upper:
-        return "never" if lower == never else str(lower)
-    return f"{lower} or more" if upper == never else f"{lower} to {upper}"
+from labelcert.certificate.display import interval
 
 
 def node_table(
@@ -52,7 +39,7 @@ def node_table(
         radius += _by_solver(cert.radius_proved_by[t], claimed > lower, interval(claimed, upper, cert.never))
         name = str(t) if cert.test_names is None else str(cert.test_names[t])
         tie = " (tie)" if cert.radius_upper[t] == 0 else ""
-        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t), cert.label_names))
+        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t, names=True)))
     if limit is not None and cert.n_test > limit:
         table.caption = f"the {limit} weakest of {cert.n_test} nodes"
     return table
@@ -77,7 +64,7 @@ def budget_table(
         table.add_column(heading, justify="right")
     table.add_column("by flipping")
     total = cert.never - 1
-    for b in range(cert.max_flips + 1) if budgets is None else budgets:
+    for b in range(cert.last_flips + 1) if budgets is None else budgets:
         lower, upper, claimed = (
             int(ends[b]) for ends in (cert.collective_lower, cert.collective_upper, cert.collective_claimed)
         )
@@ -93,7 +80,7 @@ def budget_table(
                 cert.certified_ratio(flips=b, collective=True, bound="upper"),
             ),
             changed,
-            flips_text(cert.collective_witness(b), cert.label_names),
+            flips_text(cert.collective_witness(b, names=True)),
         )
     return table
 
@@ -148,7 +135,7 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
     for kind in ("each alone", "all at once"):
         for name, _ in certificates:
             table.add_column(f"{name}, {kind}", justify="right")
-    covered = min(cert.max_flips for _, cert in certificates)
+    covered = min(cert.last_flips for _, cert in certificates)
     for b in range(covered + 1) if budgets is None else [b for b in budgets if b <= covered]:
         cells = [
             _percent(
@@ -180,7 +167,7 @@ def listing(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) 
     return table
 
 
-def flips_text(witness: dict[int, Any] | None, label_names: Text | None = None) -> str:
+def flips_text(witness: dict[Any, Any] | None) -> str:
     """A witness in one short line.
 
     Examples
@@ -192,7 +179,7 @@ def flips_text(witness: dict[int, Any] | None, label_names: Text | None = None) 
         return "none known"
     if not witness:
         return "–"
-    shown = [f"{i if label_names is None else label_names[i]} → {label}" for i, label in list(witness.items())[:6]]
+    shown = [f"{i} → {label}" for i, label in list(witness.items())[:6]]
     return ", ".join(shown) + (f", … ({len(witness)} flips)" if len(witness) > 6 else "")
 
 

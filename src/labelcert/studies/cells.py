@@ -19,9 +19,9 @@ from labelcert.arrays import Int
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
+from labelcert.losses.cross_validation import C_GRID, FOLDS
 from labelcert.models import model_from_name
-from labelcert.models.selection import C_GRID
-from labelcert.pipeline import FOLDS, choose_split, choose_targets
+from labelcert.pipeline import choose_split, choose_targets
 from labelcert.pipeline.paper_settings import paper_rule, paper_setting
 from labelcert.problem.budget import flips_for_fraction
 from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study

@@ -36,7 +36,7 @@ GOOD_BOUND = 1e-10
 """Error bounds below this, relative to the solution, are not worth improving."""
 
 
-@compiled()
+@compiled(inner=True)
 def _margins(machine: Any, s: Any) -> float:
     """``f = Q z``; returns a bound on the rounding error of every ``f_i`` (and of ``y_i − f_i``)."""
     m = machine.Q.shape[0]
@@ -50,7 +50,7 @@ def _margins(machine: Any, s: Any) -> float:
     return 1.01 * UNIT_ROUNDOFF * ((m + 2) * machine.entry_max * norm1 + 4.0 * biggest) + m * _TINY
 
 
-@compiled()
+@compiled(inner=True)
 def _residual(s: Any, y: Float, err: float) -> float:
     """Upper bound on ``‖y_F − (Qz)_F‖₂`` over the FREE set."""
     total = 0.0
@@ -61,7 +61,7 @@ def _residual(s: Any, y: Float, err: float) -> float:
     return 1.01 * math.sqrt(total)
 
 
-@compiled()
+@compiled(inner=True)
 def _inverse_norm(machine: Any, s: Any) -> float:
     """Proved upper bound on ``‖Q_FF⁻¹‖₂``, infinite where none is found.
 
@@ -94,7 +94,7 @@ def _inverse_norm(machine: Any, s: Any) -> float:
     return 1.01 * norm_x / (1.0 - theta)
 
 
-@compiled()
+@compiled(inner=True)
 def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) -> bool:
     """Whether the exact solution of the FREE system satisfies all optimality conditions.
 
@@ -118,7 +118,7 @@ def _strictly_optimal(machine: Any, s: Any, y: Float, err: float, delta: float) 
 
 
 @compiled()
-def bound(machine: Any, s: Any, y: Float, sharp: bool = True) -> tuple[float, int]:  # noqa: C901
+def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:  # noqa: C901
     """Rigorous error bound ``τ`` on ``k·z`` for rows with ``‖k‖₂ ≤ 1``, and how it was proved.
 
     1 or 2: the active set is proved optimal, with the global or a local bound on the inverse, and ``τ`` is the

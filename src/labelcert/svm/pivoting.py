@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from labelcert.arrays import Float, Int, Signs
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 
 ZERO, FREE, CAP = 0, 1, 2
 UNIT_ROUNDOFF = 2.0**-53
@@ -39,6 +39,7 @@ SLACK = 1e-13
 """Violations up to this, relative to the numbers at hand, do not move a label: pivoting on noise leads nowhere."""
 
 
+@by_reference
 class Machine(NamedTuple):
     """One SVM up to its labels: the kernel and the constants that its error bounds need.
 
@@ -75,6 +76,7 @@ X, G, Z, F, LOW, HIGH, STEP, IMAGE, ROW, FLAGS = range(10)
 """Rows of ``Scratch.v``."""
 
 
+@by_reference
 class Scratch(NamedTuple):
     """Everything that one worker writes to while it solves.
 
@@ -128,6 +130,11 @@ def overwrite(s: Scratch, other: Scratch) -> None:
     """Put everything of another one in its place."""
     s.T[:], s.state[:], s.change[:], s.v[:] = other.T, other.state, other.change, other.v
     s.rows[:], s.marks[:] = other.rows, other.marks
+
+
+def sharing(s: Scratch, parent: Scratch) -> Scratch:
+    """The same memory, but with the parent's tableau."""
+    return s._replace(T=parent.T)
 
 
 def new_scratch(m: int) -> Scratch:
@@ -305,7 +312,7 @@ def _assign(s: Any, j: int, state: int, C: float) -> None:
     s.v[HIGH, j] = C if state == FREE else (1.0 if state == CAP else np.inf)
 
 
-@compiled()
+@compiled(inner=True)
 def _rebuild(machine: Any, s: Any) -> None:
     """The tableau of the current FREE set, from scratch."""
     m = machine.Q.shape[0]
@@ -350,7 +357,7 @@ def _enter_free(s: Any, j: int, y: float, smallest: float, C: float) -> bool:
     return True
 
 
-@compiled(error_model="numpy", fastmath=REORDER, forceinline=True)
+@compiled(inner=True, error_model="numpy", fastmath=REORDER, forceinline=True)
 def _rates(s: Any, y: Float, i: int, way: float) -> None:
     """Rates ``dg/d|z_i|`` in ``s.v[STEP]``, and in ``s.v[IMAGE]`` how far each label can go before its state ends."""
     row_of(s, i, s.v[ROW])
@@ -364,7 +371,7 @@ def _rates(s: Any, y: Float, i: int, way: float) -> None:
         s.v[IMAGE, j] = room / abs(dv) if dv != 0.0 else np.inf
 
 
-@compiled()
+@compiled(inner=True)
 def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
     """Move ``z_i`` to ``target`` along the path of optima of all other labels, one event at a time.
 
@@ -452,7 +459,7 @@ def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
     s.marks[-1] = AT_ONCE
 
 
-@compiled()
+@compiled(inner=True)
 def _grow(machine: Any, s: Any, y: Float) -> bool:
     """The optimum from nothing: one label after the other joins. Returns whether all went well.
 

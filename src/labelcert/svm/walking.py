@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Int
 from labelcert.compiling import compiled
 from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import AT_ONCE, FLAGS, FREE, REORDER, SHARED, G, Scratch, X, Z, relabel
+from labelcert.svm.pivoting import AT_ONCE, FLAGS, FREE, REORDER, SHARED, G, X, Z, relabel
 
 MANY_LABELS = 60
 """With more labels, a set is solved from its parent's tableau without copying it (:func:`solve_child`)."""
 
 
-@njit(inline="always")
+@compiled()
 def copy_scratch(source: Any, target: Any) -> None:
     """All that a solve starts from (in plain loops, here and elsewhere: slices take seconds to compile)."""
     m = source.state.shape[0]
@@ -35,36 +34,35 @@ def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[
 
     Pivots are noted, and only the rows of the tableau that the path asks for are computed. So the work is linear in the
     number of labels, but for one product with the kernel. The bound is infinite where that does not work. The solution
-    is in ``own``, the labels in ``y``.
+    is in ``own``, which has the parent's tableau (:func:`~labelcert.svm.pivoting.sharing`), the labels in ``y``.
     """
-    s = _shared(parent, own)
-    relabel(machine, s, y, i)
-    return _solved(machine, s, y)
+    _share(parent, own)
+    relabel(machine, own, y, i)
+    return _solved(machine, own, y)
 
 
 @compiled()
 def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
     """The same with several flips, as long as there is room for their pivots."""
-    s = _shared(parent, own)
+    _share(parent, own)
     for i in flips:
-        if s.v[FLAGS, 0] == 0.0:
-            relabel(machine, s, y, i)
-    return _solved(machine, s, y)
+        if own.v[FLAGS, 0] == 0.0:
+            relabel(machine, own, y, i)
+    return _solved(machine, own, y)
 
 
-@njit(inline="always")
-def _shared(parent: Any, own: Any) -> Any:
-    """A copy of all that is solved but for the tableau, into which pivots are noted."""
+@compiled(inner=True)
+def _share(parent: Any, own: Any) -> None:
+    """Copy all that is solved but for the tableau, which both have; pivots are noted."""
     for j in range(parent.state.shape[0]):
         own.state[j] = parent.state[j]
         for row in range(parent.v.shape[0]):
             own.v[row, j] = parent.v[row, j]
     own.marks[-2] = 0
     own.marks[-1] = SHARED
-    return Scratch(parent.T, own.state, own.change, own.v, own.rows, own.marks)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _solved(machine: Any, s: Any, y: Float) -> tuple[float, int]:
     """The solution at the end of a path, its error bound and proof."""
     tau, proof = np.inf, 3

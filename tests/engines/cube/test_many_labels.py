@@ -13,7 +13,7 @@ from labelcert.engines.base import Question
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Relabelling
 from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import Z, _exchange, new_scratch, row_of, settle
+from labelcert.svm.pivoting import Z, _exchange, new_scratch, row_of, settle, sharing
 from labelcert.svm.training import loose_machine
 from labelcert.svm.walking import MANY_LABELS, solve_child
 
@@ -79,11 +79,11 @@ def test_a_child_is_solved_like_any_other_problem(seed: int) -> None:
     before = parent.T.copy()
     for i in range(0, M, 5):
         here = signs.copy()
-        tau, _ = solve_child(machine, parent, own, here, i)
+        tau, _ = solve_child(machine, parent, sharing(own, parent), here, i)
         assert here[i] == -signs[i]
         cold.chill()
         settle(machine, cold, here)
-        sharp, _ = bound(machine, cold, here)
+        sharp, _ = bound(machine, cold, here, True)
         norms = np.linalg.norm(rows, axis=1)
         assert np.all(np.abs(rows @ own.v[Z] - rows @ cold.v[Z]) <= (tau + sharp) * norms)
         assert tau < 1e-4

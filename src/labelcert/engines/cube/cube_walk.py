@@ -13,10 +13,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Int, Words
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 from labelcert.engines.bitsets import words_for
 from labelcert.engines.cube.recording import (
     BATCH,
@@ -32,14 +31,19 @@ from labelcert.engines.cube.recording import (
     record,
 )
 from labelcert.losses.retraining import bound, relabel, settle, solve_child
-from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch
+from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, sharing
 from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch
 
 
+@by_reference
 class Walker(NamedTuple):
-    """Everything that one worker writes to during a walk; ``clean`` is the training that all walks start from."""
+    """Everything that one worker writes to during a walk.
+
+    ``clean`` is the training that all walks start from, ``child`` is ``svm`` with the parent's tableau.
+    """
 
     svm: Scratch
+    child: Scratch
     y: Float
     p: Float
     bits: Words
@@ -55,20 +59,22 @@ def new_walker(task: Walk) -> Walker:
     m, n = task.scores.shape
     words = words_for(task.labels.size)
     svm_size = 0 if task.linear else m
+    svm, parent = new_scratch(svm_size), new_scratch(svm_size)
     return Walker(
-        svm=new_scratch(svm_size),
+        svm=svm,
+        child=sharing(svm, parent),
         y=task.y.copy(),
         p=np.zeros(n),
         bits=np.zeros(words, dtype=np.uint64),
         group_used=np.zeros(task.group_caps.size, dtype=np.int64),
         cost=np.zeros(1, dtype=np.int64),
-        parent=new_scratch(svm_size),
+        parent=parent,
         clean=new_scratch(svm_size),
         batch=new_batch(task),
     )
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _count(task: Any, w: Any, position: int) -> None:
     """Put one label into the set of flips, or take it out, and keep cost and groups up to date."""
     word, bit = position >> 6, np.uint64(position & 63)
@@ -79,7 +85,7 @@ def _count(task: Any, w: Any, position: int) -> None:
         w.group_used[task.groups[position]] += sign * task.costs[position]
 
 
-@compiled()
+@compiled(inner=True)
 def _flip(task: Any, w: Any, position: int) -> None:
     """Flip one label (by its position among the flippable ones); the model follows."""
     _count(task, w, position)
@@ -87,10 +93,10 @@ def _flip(task: Any, w: Any, position: int) -> None:
     if task.linear:
         w.y[i] = -w.y[i]
     else:
-        relabel(task.machine, w.svm, w.y, i)
+        relabel(task.retraining, w.svm, w.y, i)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _reset(task: Any, w: Any) -> None:
     """Back to the clean labels."""
     for i in range(task.y.shape[0]):
@@ -102,7 +108,7 @@ def _reset(task: Any, w: Any) -> None:
     w.cost[0] = 0
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _within(task: Any, w: Any) -> bool:
     """Whether the current set respects the budget and every group's own."""
     if w.cost[0] > task.budget:
@@ -113,7 +119,7 @@ def _within(task: Any, w: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _mirror_within(task: Any, w: Any) -> bool:
     """The same for the complement of the current set."""
     if not task.mirror or task.total - w.cost[0] > task.budget:
@@ -124,10 +130,10 @@ def _mirror_within(task: Any, w: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _train(task: Any, w: Any, found: Any) -> None:
     """Retrain on the current labels, from the tableau at hand."""
-    rounds = settle(task.machine, w.svm, w.y)
+    rounds = settle(task.retraining, w.svm, w.y)
     found.counters[SOLVED] += 1
     if rounds < 0:
         found.counters[STUCK] += 1
@@ -135,15 +141,15 @@ def _train(task: Any, w: Any, found: Any) -> None:
     found.counters[ROUNDS] += rounds
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _bound(task: Any, w: Any, found: Any, sharp: bool) -> float:
     """Error bound of the scores that the current training gives."""
-    tau, proof = bound(task.machine, w.svm, w.y, sharp)
+    tau, proof = bound(task.retraining, w.svm, w.y, sharp)
     found.counters[GLOBAL_PROOFS - 1 + proof] += 1
     return tau
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _row(task: Any, w: Any, mirrored: bool) -> int:
     """Where the current set, or its complement, belongs in the table of lowest scores."""
     row = task.total - w.cost[0] if mirrored else w.cost[0]
@@ -152,7 +158,7 @@ def _row(task: Any, w: Any, mirrored: bool) -> int:
     return row
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _sure(p: Float, tau: float) -> bool:
     """Whether the sign of every score is proved."""
     for t in range(p.shape[0]):
@@ -161,13 +167,13 @@ def _sure(p: Float, tau: float) -> bool:
     return True
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
     """Visit the parent's set with one position more, from the parent's tableau, and go back."""
     i = task.labels[position]
     _count(task, w, position)
     if _within(task, w):
-        tau, proof = solve_child(task.machine, w.parent, w.svm, w.y, i)
+        tau, proof = solve_child(task.retraining, w.parent, w.child, w.y, i)
         combine(task.scores, w.svm.v[Z], w.p)
         if tau < np.inf and _sure(w.p, tau):
             found.counters[SOLVED] += 1
@@ -175,7 +181,7 @@ def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
         else:
             w.y[i] = task.y[i]
             copy_scratch(w.parent, w.svm)
-            relabel(task.machine, w.svm, w.y, i)
+            relabel(task.retraining, w.svm, w.y, i)
             _train(task, w, found)
             tau = _bound(task, w, found, False)
             combine(task.scores, w.svm.v[Z], w.p)
@@ -187,7 +193,7 @@ def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
     w.y[i] = task.y[i]
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _visit(task: Any, w: Any, found: Any) -> None:
     """Train on the current set, to be scored later, together with its complement where that is admissible."""
     here = _within(task, w)
@@ -209,14 +215,14 @@ def _visit(task: Any, w: Any, found: Any) -> None:
         flush(task, b, w.p, found)
 
 
-@njit(inline="always")
+@compiled()
 def linear_error(task: Any) -> float:
     """Error bound of ``scores.T @ y``: ``|p|`` never exceeds ``‖k‖₁ ≤ √m``."""
     m = task.scores.shape[0]
     return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (m + 4) + task.slack)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) -> bool:
     """All subsets of the first ``low`` flippable labels, joined to the set ``prefix`` of the later ones.
 
@@ -239,7 +245,7 @@ def _walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) 
     return True
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
     """All sets made of one parent and one later affordable position.
 
@@ -293,7 +299,7 @@ def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, sto
     _reset(task, w)
     if not task.linear:
         if w.clean.v[FLAGS, 0] != 0.0:
-            settle(task.machine, w.clean, w.y)  # once for all chunks, hence not counted
+            settle(task.retraining, w.clean, w.y)  # once for all chunks, hence not counted
         copy_scratch(w.clean, w.svm)
     w.batch.size[0] = 0
     cube = low >= 0

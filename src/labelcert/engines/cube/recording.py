@@ -13,10 +13,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Float32, Int, Signs, Words
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 from labelcert.engines.bitsets import words_for
 from labelcert.svm.pivoting import REORDER
 from labelcert.svm.walking import combine
@@ -25,13 +24,14 @@ SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS = range(7
 N_COUNTERS = 7
 
 
+@by_reference
 class Walk(NamedTuple):
     """What to walk over: constant during a run and shared by all workers.
 
     Attributes
     ----------
-    machine : Machine
-        The SVM (ignored where ``linear``).
+    retraining : Retraining
+        The model (ignored where ``linear``).
     scores : (m, n) array
         Test rows, transposed, each scaled by a power of two to norm at most 1 and multiplied by the sign of
         the clean prediction: a node is changed where its score is at most 0.
@@ -67,7 +67,7 @@ class Walk(NamedTuple):
         The same for the most nodes changed at each cost (-1: nothing).
     """
 
-    machine: Any
+    retraining: Any
     scores: Float
     short: Float32
     linear: bool
@@ -88,6 +88,7 @@ class Walk(NamedTuple):
     most: Int
 
 
+@by_reference
 class Found(NamedTuple):
     """What one chunk proved.
 
@@ -148,7 +149,7 @@ def new_found(task: Walk, stops: int) -> Found:
     )
 
 
-@compiled()
+@compiled(inner=True)
 def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any) -> None:
     """Enter ``sign·p − τ`` into a row of lowest scores; a score that is no number counts as minus infinity."""
     n = p.shape[0]
@@ -166,7 +167,7 @@ def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any)
                 found.low_set[row, t, k] = bits[k]
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _closer(p: Any, sign: float, tau: float, first: int, width: int, cost: int, bits: Words, found: Any) -> None:
     """Enter a set as the cheapest that changes the nodes from ``first`` on with ``sign·p < −τ``, where it is."""
     for t in range(width):
@@ -176,7 +177,7 @@ def _closer(p: Any, sign: float, tau: float, first: int, width: int, cost: int, 
                 found.radius_set[first + t, k] = bits[k]
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _more(changed: int, cost: int, bits: Words, found: Any) -> None:
     """Enter a set that changes so many nodes, if no set as cheap changes as many."""
     if changed > found.best[cost]:
@@ -247,6 +248,7 @@ _SHORT_TINY = 1e-36
 SETTLED, PENDING, IN_DOUBT = range(3)
 
 
+@by_reference
 class Batch(NamedTuple):
     """Trained labellings that wait to be scored, each with its complement.
 
@@ -324,7 +326,7 @@ def new_batch(task: Walk) -> Batch:
     )
 
 
-@njit(inline="always")
+@compiled()
 def add(task: Any, batch: Any, z: Float, tau: float, cost: int, mirror_cost: int, bits: Words) -> None:
     """Put a labelling at the end of a batch that has room."""
     s = batch.size[0]
@@ -356,7 +358,7 @@ def add(task: Any, batch: Any, z: Float, tau: float, cost: int, mirror_cost: int
         batch.state[s] = PENDING
 
 
-@compiled(fastmath=REORDER)
+@compiled(inner=True, fastmath=REORDER)
 def _short_scores(rows: Float32, z: Float32, p: Float32) -> None:
     """Scores of the nodes of a tile, four labels at a time."""
     for t in range(TILE):
@@ -377,7 +379,7 @@ def _short_scores(rows: Float32, z: Float32, p: Float32) -> None:
         i += 1
 
 
-@compiled(fastmath=REORDER)
+@compiled(inner=True, fastmath=REORDER)
 def _short_counts(p: Float32, tau: float, width: int) -> tuple[int, int]:
     """How many scores are surely negative, and how many surely positive (as floats, whose sums take vectors)."""
     negative = np.float32(0.0)
@@ -388,7 +390,7 @@ def _short_counts(p: Float32, tau: float, width: int) -> tuple[int, int]:
     return int(negative), int(positive)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _decide(task: Any, batch: Any, s: int, first: int, width: int) -> tuple[int, int, bool]:
     """Score in double precision where single precision leaves a sign open: further counts, and whether all is decided.
 
@@ -413,7 +415,7 @@ def _decide(task: Any, batch: Any, s: int, first: int, width: int) -> tuple[int,
     return negative, positive, open_ == 0
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
     """Score the nodes of one tile under one labelling, unless the answer can no longer matter."""
     n = task.scores.shape[1]

@@ -17,10 +17,10 @@ from labelcert.engines.cube.ledger import Ledger
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import DOUBTS, SOLVED, Found, Walk, in_tiles
 from labelcert.engines.pools import in_order, seconds_per_step
+from labelcert.losses.retraining import retraining
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import Adversary
-from labelcert.svm.training import no_machine
 from labelcert.svm.walking import MANY_LABELS
 
 _CUBE_LIMIT = 34
@@ -114,7 +114,7 @@ def make_walk(question: Question) -> Walk:
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
     return Walk(
-        machine=scorer.machine if isinstance(scorer, RetrainingScorer) else no_machine(),
+        retraining=scorer.retraining if isinstance(scorer, RetrainingScorer) else retraining(None),
         scores=rows,
         short=in_tiles(rows),
         linear=predictor.linear,

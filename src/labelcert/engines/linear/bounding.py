@@ -23,9 +23,9 @@ import heapq
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Bool, Float, Int
+from labelcert.compiling import compiled
 from labelcert.engines.base import Attacks, Question
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import Radii, margin_errors
@@ -381,7 +381,7 @@ class _Walk:
         return False
 
 
-@njit(cache=True, nogil=True)
+@compiled(allocates=True)
 def _weighed(S, costs, inside, x, offers):  # type: ignore[no-untyped-def]
     """W for the offered θ of each node that makes ``W_t·x`` least."""
     n, size = S.shape

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from labelcert.arrays import Bool, Int
+from labelcert.compiling import compiled
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question, Work
 from labelcert.problem import Adversary
 
@@ -156,7 +156,7 @@ def largest(values: Numbers, count: int) -> Int:
     return _largest(rows, smallest, count).T
 
 
-@njit(cache=True, nogil=True)
+@compiled(allocates=True)
 def _largest(values, smallest_of, count):  # type: ignore[no-untyped-def]
     n, size = values.shape
     out = np.empty((n, count), dtype=np.int64)

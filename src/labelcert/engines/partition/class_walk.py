@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Float32, Int
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 from labelcert.engines.tables.relabelling_walk import COST, FROM, GROUP, NEXT, PLACE_FROM, PLACE_TO, TO, over_cap
 
 Small = np.ndarray[Any, np.dtype[np.int16]]
 
 
+@by_reference
 class Scores(NamedTuple):
     """Scores of all toggled sets of one part.
 
@@ -29,6 +29,7 @@ class Scores(NamedTuple):
     tau: Float32
 
 
+@by_reference
 class Low(NamedTuple):
     """The lowest value of each node against each rival, by state.
 
@@ -52,7 +53,7 @@ def new_low(rows: int, classes: int, nodes: int, longest: int) -> Low:
     )
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _enter(low: Any, row: int, r: int, t: int, value: float, at: Int) -> None:
     if not value >= low.value[row, r, t]:
         low.value[row, r, t] = value if value == value else -np.inf

@@ -27,11 +27,11 @@ from labelcert.engines.tables.trees import (
     new_walker,
     storage_error,
 )
+from labelcert.losses.retraining import retraining
 from labelcert.prediction import OneVsRest
 from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
-from labelcert.svm.training import no_machine
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 2048
@@ -147,7 +147,7 @@ class Forest:
         scorer = predictor.scorer
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
-            machine=scorer.machine if isinstance(scorer, RetrainingScorer) else no_machine(),
+            retraining=scorer.retraining if isinstance(scorer, RetrainingScorer) else retraining(None),
             scores=np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
             shared=not predictor.linear and codes.size > MANY_LABELS,

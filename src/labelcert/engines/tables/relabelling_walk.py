@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float32, Int
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 
 NEXT, COST, GROUP, FROM, TO, PLACE_FROM, PLACE_TO = range(7)
 """Columns of options: the first option of the next label, price, group, and two classes with the toggle in each.
@@ -36,6 +35,7 @@ ROUNDED = np.float32(1.000001)
 """Covers the rounding of sums of two error bounds."""
 
 
+@by_reference
 class Table(NamedTuple):
     """Scores of all toggled sets.
 
@@ -55,6 +55,7 @@ class Table(NamedTuple):
     high: Float32
 
 
+@by_reference
 class Path(NamedTuple):
     """Where a walk over relabellings of one size stands, choice by choice.
 
@@ -84,7 +85,7 @@ def new_path(size: int, classes: int) -> Path:
     )
 
 
-@njit(inline="always")
+@compiled()
 def over_cap(options: Any, caps: Any, at: Any, depth: int, o: int) -> bool:
     """Whether option ``o`` after the first ``depth`` ones exceeds its group's budget."""
     g = options[o, GROUP]
@@ -179,6 +180,7 @@ def walk_pairs(  # noqa: C901
     return met
 
 
+@by_reference
 class Board(NamedTuple):
     """Working memory of a walk over all relabellings: rows over the n nodes, so that loops run over whole rows.
 
@@ -228,7 +230,7 @@ def new_board(segments: Int) -> Board:
     )
 
 
-@compiled()
+@compiled(inner=True)
 def _count_within(table: Any, now: Int, segments: Int, bonus: Float32, board: Any) -> int:
     """Nodes that a relabelling with sets ``now`` or one of its extensions may change."""
     K, n = board.own.shape
@@ -247,7 +249,7 @@ def _count_within(table: Any, now: Int, segments: Int, bonus: Float32, board: An
     return count
 
 
-@compiled()
+@compiled(inner=True)
 def _set_up(table: Any, now: Int, segments: Int, bonus: Float32, board: Any) -> None:
     """Highest scores of all rivals and lowest of each node's own class where the sets ``now`` are toggled."""
     K, n = board.own.shape
@@ -259,7 +261,7 @@ def _set_up(table: Any, now: Int, segments: Int, bonus: Float32, board: Any) -> 
             board.low[t] = row[t] - tau + bonus[t]
 
 
-@compiled()
+@compiled(inner=True)
 def _prepare(board: Any, a: int, b: int, pair: int, bonus: Float32) -> None:
     """What the classes other than ``a`` and ``b`` say about each node, for moves between these two.
 
@@ -284,7 +286,7 @@ def _prepare(board: Any, a: int, b: int, pair: int, bonus: Float32) -> None:
             third[t] = -np.inf
 
 
-@compiled(forceinline=True)
+@compiled(inner=True, forceinline=True)
 def _count_child(table: Any, x: int, z: int, board: Any, a: int, b: int, pair: int) -> int:
     """Nodes that one more move, which leads to set ``x`` of class ``a`` and ``z`` of ``b``, may change."""
     tx, tz = table.tau[x], table.tau[z]
@@ -299,7 +301,7 @@ def _count_child(table: Any, x: int, z: int, board: Any, a: int, b: int, pair: i
     return first.shape[0] - safe
 
 
-@compiled()
+@compiled(inner=True)
 def _count_surely(table: Any, now: Int, segments: Int, bonus: Float32, out: Int) -> None:
     """Nodes surely changed (``out[0]``) and possibly changed (``out[1]``) where the sets ``now`` are toggled."""
     K = now.shape[0]

@@ -14,12 +14,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from labelcert.arrays import Float, Float32, Int
-from labelcert.compiling import compiled
+from labelcert.compiling import by_reference, compiled
 from labelcert.losses.retraining import bound, relabel, settle, solve_child
-from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch
+from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, sharing
 from labelcert.svm.walking import combine, copy_scratch
 
 LEAF = np.int64(-(2**62))
@@ -42,6 +41,7 @@ _FAINT = 1e-35
 """Covers storage in float32: rounding twice, and underflow."""
 
 
+@by_reference
 class Rules(NamedTuple):
     """Which labels can be toggled in each class, and at what price.
 
@@ -63,6 +63,7 @@ class Rules(NamedTuple):
     budget: int
 
 
+@by_reference
 class Tree(NamedTuple):
     """Sets of all classes, level by level.
 
@@ -86,7 +87,7 @@ class Tree(NamedTuple):
     cost: Int
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _fits(rules: Any, tree: Any, s: int, k: int) -> bool:
     """Whether toggle ``k`` can be added to set ``s``."""
     c = tree.owner[s]
@@ -142,12 +143,13 @@ def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> None
             slot += 1
 
 
+@by_reference
 class Fill(NamedTuple):
     """What the trainings need: constant and shared by all workers.
 
     Attributes
     ----------
-    machine : Machine
+    retraining : Retraining
     scores : (m, n) array
         Scaled test rows, transposed.
     linear : bool
@@ -161,7 +163,7 @@ class Fill(NamedTuple):
         Power of two that brings scores to the range of float32.
     """
 
-    machine: Any
+    retraining: Any
     scores: Float
     linear: bool
     shared: bool
@@ -170,10 +172,12 @@ class Fill(NamedTuple):
     shrink: float
 
 
+@by_reference
 class Walker(NamedTuple):
-    """Everything that one worker writes to."""
+    """Everything that one worker writes to; ``child`` is ``svm`` with the parent's tableau."""
 
     svm: Scratch
+    child: Scratch
     parent: Scratch
     y: Float
     p: Float
@@ -187,9 +191,11 @@ def new_walker(fill: Fill, levels: int) -> Walker:
     """Working memory of one worker, for sets of up to ``levels`` labels."""
     m, n = fill.scores.shape
     svm_size = 0 if fill.linear else m
+    svm, parent = new_scratch(svm_size), new_scratch(svm_size)
     return Walker(
-        svm=new_scratch(svm_size),
-        parent=new_scratch(svm_size),
+        svm=svm,
+        child=sharing(svm, parent),
+        parent=parent,
         y=np.zeros(fill.ys.shape[1]),
         p=np.zeros(n),
         p_parent=np.zeros(n),
@@ -199,11 +205,11 @@ def new_walker(fill: Fill, levels: int) -> Walker:
     )
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _toggle(fill: Any, rules: Any, w: Any, c: int, k: int) -> None:
     i = rules.labels[c, k]
     if not fill.linear:
-        relabel(fill.machine, w.svm, w.y, i)
+        relabel(fill.retraining, w.svm, w.y, i)
         return
     w.y[i] = -w.y[i]
     w.here[MOVES] += 1
@@ -212,14 +218,14 @@ def _toggle(fill: Any, rules: Any, w: Any, c: int, k: int) -> None:
         w.p[t] += step * fill.scores[i, t]
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _train(fill: Any, w: Any) -> None:
     w.counters[TRAININGS] += 1
-    if settle(fill.machine, w.svm, w.y) < 0:
+    if settle(fill.retraining, w.svm, w.y) < 0:
         w.counters[STUCK] += 1
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _start(fill: Any, w: Any, c: int) -> None:
     """Back to the clean labels of class ``c``."""
     m, n = fill.scores.shape
@@ -247,7 +253,7 @@ def storage_error(error: float, largest: float) -> float:
     return 1.0001 * (1.001 * error + _STORED * largest + _FAINT)
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _score(fill: Any, w: Any) -> float:
     """Scores of the current labels in ``w.p``; returns their error bound."""
     m = fill.scores.shape[0]
@@ -255,15 +261,15 @@ def _score(fill: Any, w: Any) -> float:
         # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
         return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
     _train(fill, w)
-    error, _ = bound(fill.machine, w.svm, w.y, True)
+    error, _ = bound(fill.retraining, w.svm, w.y, True)
     combine(fill.scores, w.svm.v[Z], w.p)
     return error
 
 
-@njit(inline="always")
+@compiled(inner=True)
 def _score_child(fill: Any, w: Any, i: int) -> float:
     """The same for the parent's labels with one more toggled, without copying a tableau where that is good enough."""
-    error, _ = solve_child(fill.machine, w.parent, w.svm, w.y, i)
+    error, _ = solve_child(fill.retraining, w.parent, w.child, w.y, i)
     largest = 0.0
     if error < np.inf:
         combine(fill.scores, w.svm.v[Z], w.p)
@@ -274,11 +280,11 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
         return error
     w.y[i] = -w.y[i]
     copy_scratch(w.parent, w.svm)
-    relabel(fill.machine, w.svm, w.y, i)
+    relabel(fill.retraining, w.svm, w.y, i)
     return _score(fill, w)
 
 
-@compiled()
+@compiled(inner=True)
 def _store(fill: Any, w: Any, P: Float32, tau: Float32, row: int, error: float) -> None:
     """The scores in ``w.p`` and their error bound, in float32."""
     n = w.p.shape[0]

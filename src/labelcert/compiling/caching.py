@@ -1,0 +1,80 @@
+"""Compiled code is kept on disk until one of the modules that hold any changes."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def compiled(*, inner: bool = False, allocates: bool = False, **options: Any) -> Callable[[F], F]:
+    """Compile a function: kept on disk, and free of Python's lock.
+
+    Parameters
+    ----------
+    inner : bool
+        Whether only other compiled functions call it, which takes less to compile. Python must not call it then: there
+        is nothing to be called.
+    allocates : bool
+        Whether it makes arrays. If so, Numba counts references to every array that a call hands on, which took more
+        than half of the time of a retraining.
+    **options
+        Of Numba.
+    """
+
+    def decorate(function: F) -> F:
+        dispatcher = njit(nogil=True, _nrt=allocates, no_cfunc_wrapper=True, no_cpython_wrapper=inner, **options)(
+            function
+        )
+        try:
+            dispatcher._cache = _Cache(function)
+        except RuntimeError:
+            _say_once()
+        return cast(F, dispatcher)
+
+    return decorate
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache, but a change of any compiled module counts: a function holds the code of those that it calls."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = (self._impl.locator.get_source_stamp(), stamp_of(PACKAGE))
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)
+
+
+@cache
+def stamp_of(folder: Path) -> str:
+    """A digest of all modules in a folder that hold compiled code.
+
+    Examples
+    --------
+    >>> stamp_of(PACKAGE) == stamp_of(PACKAGE)
+    True
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_bytes()
+        if b"numba" in text or b"compiled" in text:
+            digest.update(text)
+    return digest.hexdigest()
+
+
+@cache
+def _say_once() -> None:
+    warnings.warn(
+        "compiled code cannot be kept, since no cache folder is writable: every start takes some seconds longer; "
+        "name a folder in the environment variable NUMBA_CACHE_DIR",
+        stacklevel=4,
+    )
