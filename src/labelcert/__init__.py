@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from labelcert._version import __version__
-from labelcert.certificate import Certificate, load
+from labelcert.certificate import Certificate, Comparison, compare, load
 from labelcert.certification import certify, certify_linear, certify_partition
 from labelcert.errors import (
     CertificateFileError,
@@ -54,6 +54,7 @@ __all__ = [
     "Certificate",
     "CertificateFileError",
     "CertifiedClassifier",
+    "Comparison",
     "DataUnavailable",
     "GCNSkipAlpha",
     "GCNSkipPC",
@@ -72,6 +73,7 @@ __all__ = [
     "certify",
     "certify_linear",
     "certify_partition",
+    "compare",
     "datasets",
     "from_sklearn",
     "graph_from_files",

@@ -43,6 +43,7 @@ def test_frame(cert: labelcert.Certificate) -> None:
         "decision_value",
         "runner_up",
         "becomes",
+        "radius",
         "radius_lower",
         "radius_upper",
         "radius_claimed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,14 +42,15 @@ def budgets_to_show(max_flips: int) -> list[int]:
     return [0, 1, 2, 3, max(4, (2 * max_flips) // 5), max_flips]
 
 
+def share(cert: Certificate, b: int, collective: bool) -> str:
+    """How many per cent of the predictions survive a budget."""
+    low, high = (cert.certified_ratio(flips=b, collective=collective, bound=end) for end in ("lower", "upper"))
+    return f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
+
+
 def rows(cert: Certificate) -> list[tuple[str, str, str]]:
     """For a few budgets: the budget, and the shares of predictions that survive it, each alone and all at once."""
-
-    def share(b: int, collective: bool) -> str:
-        low, high = (cert.certified_ratio(flips=b, collective=collective, bound=end) for end in ("lower", "upper"))
-        return f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
-
-    return [(str(b), share(b, False), share(b, True)) for b in budgets_to_show(cert.last_flips)]
+    return [(str(b), share(cert, b, False), share(cert, b, True)) for b in budgets_to_show(cert.last_flips)]
 
 
 def headline(cert: Certificate) -> str:
@@ -105,15 +107,25 @@ def as_html(cert: Certificate) -> str:
 
 def as_latex(cert: Certificate) -> str:
     """The same for a paper."""
-    lines = [f"{b} & {one} & {all_} \\\\" for b, one, all_ in rows(cert)]
+    return tabular([[cert.run.unit, r"each alone (\%)", r"all at once (\%)"]], rows(cert), columns=3)
+
+
+def tabular(headings: Sequence[Sequence[str]], body: Sequence[Sequence[str]], *, columns: int) -> str:
+    """A table for LaTeX, all columns flush right."""
+    lines = [[" & ".join(row) + r" \\" for row in part] for part in (headings, body)]
+    rule = r"\hline"
     return "\n".join(
-        [
-            r"\begin{tabular}{rrr}",
-            r"\hline",
-            rf"{cert.run.unit} & each alone (\%) & all at once (\%) \\",
-            r"\hline",
-            *lines,
-            r"\hline",
-            r"\end{tabular}",
-        ]
+        [rf"\begin{{tabular}}{{{'r' * columns}}}", rule, *lines[0], rule, *lines[1], rule, r"\end{tabular}"]
     )
+
+
+def latex_text(text: str) -> str:
+    r"""A name as text in LaTeX.
+
+    Examples
+    --------
+    >>> print(latex_text("a_b & 5%"))
+    a\_b \& 5\%
+    """
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)

@@ -89,4 +89,6 @@ def main() -> None:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.split())
+    """One line for each problem: a message without needless blanks."""
+    lines = [" ".join(line.split()) for line in message.splitlines()]
+    return "\n  ".join(lines)

@@ -83,6 +83,7 @@ def certify_command(**given: Any) -> None:
         labels=given["labels"],
         columns={column: given[column] for column in ("source", "target", "weight", "node", "label")},
         directed=given["directed"],
+        fix=given["fix"],
         data_dir=given["data_dir"],
         parameters=given["parameters"],
         seed=given["seed"],
@@ -104,7 +105,8 @@ def certify_command(**given: Any) -> None:
         trusted=given["trusted"],
         costs=given["costs"],
         allow=given["allow"],
-        groups=given["groups"],
+        groups=given["groups"] or (given["labels"] if given["group_column"] else None),
+        group_column=given["group_column"] or "group",
         group_budgets=given["group_budgets"],
     )
     _add_beside(names, options, given, graph)

@@ -57,7 +57,7 @@ def _print(results: list[Certified], limit: int) -> None:
                 )
             )
             if cert.run.finds_attacks:
-                title = f"{choice.label}: what predictions become within {cert.max_flips} flips, {where}"
+                title = f"{choice.label}: what predictions become within {cert.last_flips} flips, {where}"
                 print_table(tables.takeover_table(cert, title=title))
             click.echo(f"{tables.summary(cert)}{_accuracies(result)}")
     for group in _by_targets(results):

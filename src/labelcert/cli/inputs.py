@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, graph_from_files, load_dataset
-from labelcert.graphs.datasets import dataset_info
+from labelcert.graphs.datasets import OWN_FILE, dataset_info
+from labelcert.graphs.problems import Problems
 from labelcert.problem import Threat
 
 IntArray = npt.NDArray[np.int64]
@@ -26,6 +29,7 @@ def read_graph(
     labels: Path | None,
     columns: dict[str, str],
     directed: bool,
+    fix: bool,
     data_dir: Path | None,
     parameters: Sequence[str],
     seed: int,
@@ -44,14 +48,24 @@ def read_graph(
         main = edges or features
         assert main is not None
         # With its suffix, the name of a file cannot be taken for that of a dataset.
-        return graph_from_files(edges, features=features, labels=labels, directed=directed, name=main.name, **columns)
+        with warnings.catch_warnings(record=True) as mended:
+            warnings.simplefilter("always")
+            graph = graph_from_files(
+                edges, features=features, labels=labels, directed=directed, name=main.name, fix=fix, **columns
+            )
+        for note in mended:
+            click.echo(f"labelcert: {note.message}", err=True)
+        return graph
     if name is None:
         raise InvalidInput(
             "expected the name of a dataset (see `labelcert datasets`), an .npz file, or tables as --edges, "
             "--features and --labels"
         )
-    if name.endswith(".npz") or Path(name).is_file():
-        return Graph.from_npz(Path(name))
+    if Path(name).is_file() and not name.endswith(OWN_FILE):
+        raise InvalidInput(
+            f"expected the name of a dataset or an {OWN_FILE} file, got the file {name}; name tables of your own as "
+            "--edges, --features and --labels"
+        )
     if data_dir is not None and dataset_info(name).source == "download" and not data_dir.is_dir():
         # Not created on the fly: a mistyped folder would start a download into it.
         raise DataUnavailable(
@@ -90,6 +104,7 @@ def build_threat(
     costs: Path | None,
     allow: Sequence[str],
     groups: Path | None,
+    group_column: str,
     group_budgets: Sequence[str],
 ) -> Threat:
     """The adversary, from node names."""
@@ -107,15 +122,13 @@ def build_threat(
     prices = None
     if costs is not None:
         prices = np.ones(len(labeled), dtype=np.int64)
-        for node, text in _table(graph, costs, "cost"):
-            if not text.lstrip("+-").isdigit():
-                raise InvalidInput(f"the costs in {costs} must be whole numbers, got {text!r}")
+        for node, text in _table(graph, costs, "cost", whole=True):
             if node in row:
                 prices[row[node]] = int(text)
     sources: list[str | None] | None = None
     if groups is not None:
         sources = [None] * len(labeled)
-        for node, text in _table(graph, groups, "group"):
+        for node, text in _table(graph, groups, group_column, option="group_column"):
             if node in row:
                 sources[row[node]] = text or None
     return Threat(
@@ -127,7 +140,9 @@ def build_threat(
     )
 
 
-def _table(graph: Graph, path: Path, column: str) -> list[tuple[int, str]]:
+def _table(
+    graph: Graph, path: Path, column: str, *, option: str | None = None, whole: bool = False
+) -> list[tuple[int, str]]:
     """Rows (node, value) of a CSV table with the columns ``node`` and ``column``."""
     position = graph.positions()
     if not path.is_file():
@@ -138,20 +153,27 @@ def _table(graph: Graph, path: Path, column: str) -> list[tuple[int, str]]:
         reader = csv.DictReader(stream)
         found = reader.fieldnames or []
         if "node" not in found or column not in found:
+            advice = f"; say which one it is as {option}=NAME" if option is not None else ""
             raise InvalidInput(
-                f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}"
+                f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}{advice}"
             )
+        problems = Problems(fix=False)
         for line in reader:
             name, value = (line["node"] or "").strip(), (line[column] or "").strip()
+            where = f"line {reader.line_num} of {path}"
             if name not in position:
-                raise InvalidInput(
-                    f"line {reader.line_num} of {path} names the node {name!r}, but {graph.name!r} has no such node; "
-                    f"its nodes are called {_some(list(position))}"
+                problems.add(
+                    f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called "
+                    f"{_some(list(position))}"
                 )
-            if name in seen:
-                raise InvalidInput(f"line {reader.line_num} of {path} names the node {name!r} a second time")
+            elif name in seen:
+                problems.add(f"{where} names the node {name!r} a second time")
+            elif whole and not value.lstrip("+-").isdigit():
+                problems.add(f"{where}: a {column} must be a whole number, got {value!r}")
+            else:
+                rows.append((position[name], value))
             seen.add(name)
-            rows.append((position[name], value))
+        problems.refuse()
     return rows
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
+from labelcert.errors import LabelcertError
 from labelcert.losses import LOSSES, loss_names
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
@@ -27,6 +29,14 @@ FIRST = "edges", "features", "labels", "names", "C", "max_flips", "trusted", "ti
 class GroupedCommand(click.Command):
     """A command whose help shows the options that matter most, then all others in groups."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; errors speak of options where the package speaks of parameters."""
+        try:
+            return super().invoke(ctx)
+        except LabelcertError as error:
+            error.args = (in_options(str(error), self.get_params(ctx)),)
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options into the help."""
         sections: dict[str, list[tuple[str, str]]] = {"The options that matter most": []}
@@ -39,6 +49,27 @@ class GroupedCommand(click.Command):
         for heading, lines in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)
+
+
+def in_options(message: str, params: Sequence[click.Parameter]) -> str:
+    """A message of the package in the words of the command line: ``max_flips=2`` is ``--max-flips 2``.
+
+    Examples
+    --------
+    >>> in_options("max_flips=2 would fit", [click.Option(["--max-flips"])])
+    '--max-flips 2 would fit'
+    """
+    for param in params:
+        if not isinstance(param, click.Option) or param.name is None:
+            continue
+        flag = max(param.opts, key=len)
+        names = {param.name, flag.lstrip("-").removesuffix("-column")} if flag.endswith("-column") else {param.name}
+        for name in names:
+            message = re.sub(rf"(?<![\w-]){name}=(True\b|\[\.\.\.\])", flag, message)
+            message = re.sub(rf"(?<![\w-]){name}=(['\"]?)([\w.-]+)\1", rf"{flag} \2", message)
+        if "_" in param.name:
+            message = re.sub(rf"(?<![\w-]){param.name}(?![\w])", flag, message)
+    return message
 
 
 def options(group: str, *options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -71,6 +102,7 @@ GRAPH_OPTIONS = options(
         for column in ("source", "target", "weight", "node", "label")
     ),
     click.option("--directed", is_flag=True, help="Edges of your tables have a direction."),
+    click.option("--fix", is_flag=True, help="Mend what is harmless in your tables: repeated edges, stray blanks."),
     click.option("--data-dir", type=_FILE, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
     click.option(
         "--parameter",
@@ -160,6 +192,10 @@ THREAT_OPTIONS = options(
     ),
     click.option("--allow", multiple=True, metavar='"A->B"', help="Only labels A may be changed, into B; repeatable."),
     click.option("--groups", type=_FILE, help="CSV with the columns node, group: where each label comes from."),
+    click.option(
+        "--group-column",
+        help="Name of the column group, in that table or, without one, in your label table. [default: group]",
+    ),
     click.option(
         "--group-budget",
         "group_budgets",

@@ -28,6 +28,45 @@ ADAPTERS: dict[str, Callable[[Any, Transform], Certifiable]] = {
 """How each class of scikit-learn is certified."""
 
 
+_TREES = (
+    "its splits jump when labels change, so that no proof covers them",
+    'CertifiedClassifier(kernel="rbf") or KNeighborsClassifier()',
+)
+_CHOOSES = "it chooses its parameters by the labels, which changed labels would choose otherwise"
+
+NEAREST = {
+    "BaseDecisionTree": _TREES,
+    "BaseForest": _TREES,
+    "BaseGradientBoosting": _TREES,
+    "BaseHistGradientBoosting": _TREES,
+    "BaseSearchCV": (_CHOOSES, "its best_estimator_, as it is"),
+    "LogisticRegressionCV": (_CHOOSES, "LogisticRegression(C=...) with the C that it chose"),
+    "RidgeClassifierCV": (_CHOOSES, "RidgeClassifier(alpha=...) with the alpha that it chose"),
+    "RidgeCV": (_CHOOSES, "Ridge(alpha=...) with the alpha that it chose"),
+    "CalibratedClassifierCV": ("it fits a calibration to the labels, too", "the estimator inside it"),
+    "BaseEnsemble": ("it combines models that are trained on samples of the labels", "its estimator alone"),
+    "_BaseHeterogeneousEnsemble": ("it combines models of several kinds", "one of its estimators alone"),
+    "OneVsRestClassifier": ("wrappers are not looked into", "the estimator inside it, which handles classes itself"),
+    "OneVsOneClassifier": ("its models vote pair by pair", "the estimator inside it"),
+    "SGDClassifier": ("its result depends on the order of its steps", "LinearSVC() or LogisticRegression()"),
+    "Perceptron": ("its result depends on the order of its steps", 'LinearSVC(loss="hinge")'),
+    "PassiveAggressiveClassifier": ("its result depends on the order of its steps", 'LinearSVC(loss="hinge")'),
+    "BaseMultilayerPerceptron": (
+        "a network of finite width has no unique optimum",
+        "labelcert.MLP, the network of infinite width, on a Graph without edges, or CertifiedClassifier()",
+    ),
+    "NuSVC": ("its nu ties the regularisation to the number of errors", "SVC(C=...)"),
+    "GaussianProcessClassifier": ("it approximates its posterior", "GaussianProcessRegressor(optimizer=None) on ±1"),
+    "_BaseNB": ("its variances and priors are counted per class", "LogisticRegression()"),
+    "LinearDiscriminantAnalysis": ("its covariance is counted per class", "RidgeClassifier()"),
+    "QuadraticDiscriminantAnalysis": ("its covariances are counted per class", 'SVC(kernel="poly", degree=2)'),
+    "NearestCentroid": ("its centroids are means per class", "KNeighborsClassifier()"),
+    "SelfTrainingClassifier": ("it trains on its own predictions", "LabelSpreading()"),
+    "DummyClassifier": ("it only counts labels", "RidgeClassifier(alpha=...) with a large alpha"),
+}
+"""Why kinds of estimators cannot be certified, and what comes nearest; the first that fits counts."""
+
+
 def from_sklearn(estimator: Any) -> Certifiable:
     """A scikit-learn estimator, or a pipeline that ends with one, as a model that can be certified.
 
@@ -52,13 +91,15 @@ def from_sklearn(estimator: Any) -> Certifiable:
     """
     steps, last = unwrapped(estimator)
     kinds = [kind.__name__ for kind in type(last).__mro__ if kind.__module__.startswith("sklearn.")]
-    adapter = next((ADAPTERS[name] for name in kinds if name in ADAPTERS), None)
-    if adapter is None:
+    kind = next((name for name in kinds if name in ADAPTERS or name in NEAREST), "")
+    if kind not in ADAPTERS:
+        reason, nearest = NEAREST.get(kind, ("", "LogisticRegression()"))
+        because = f": {reason}" if reason else ""
         raise InvalidInput(
-            f"{type(last).__name__} cannot be certified; these can: {', '.join(sorted(ADAPTERS))}. "
-            "LogisticRegression is the nearest one to most classifiers"
+            f"{type(last).__name__} cannot be certified{because}. The nearest model that can be is {nearest}; "
+            f"these can: {', '.join(sorted(ADAPTERS))}"
         )
-    return adapter(last, transform_with(steps))
+    return ADAPTERS[kind](last, transform_with(steps))
 
 
 __all__ = ["Certifiable", "from_sklearn"]

@@ -21,7 +21,10 @@ _LONGEST_WHOLE_NUMBER = 30
 
 
 def encode_classes(
-    values: Iterable[Any], *, place: Callable[[int], str] = "entry {}".format
+    values: Iterable[Any],
+    *,
+    place: Callable[[int], str] = "entry {}".format,
+    refuse: Callable[[str], None] | None = None,
 ) -> tuple[Int, tuple[str, ...]]:
     """Return labels 0..K-1 and the names of the classes; None, NaN and empty text become -1 (unlabelled).
 
@@ -36,10 +39,12 @@ def encode_classes(
         The labels.
     place : callable
         Describes where the label at a given position is, for error messages.
+    refuse : callable, optional
+        Takes the message of each label that is refused; by default the first one is raised.
     """
     names = [_class_name(value) for value in values]
     numeric = {name: _number(name) for name in names if name is not None}
-    _refuse_ambiguous(names, numeric, place)
+    _refuse_ambiguous(names, numeric, place, refuse or _raise)
     exact = {name: number for name, number in numeric.items() if number is not None}
     if len(exact) == len(numeric):
         code, classes = _by_value(exact)
@@ -51,15 +56,22 @@ def encode_classes(
 
 
 def _refuse_ambiguous(
-    names: Sequence[str | None], numeric: Mapping[str, Decimal | None], place: Callable[[int], str]
+    names: Sequence[str | None],
+    numeric: Mapping[str, Decimal | None],
+    place: Callable[[int], str],
+    refuse: Callable[[str], None],
 ) -> None:
     plus_minus = set(numeric.values()) == {-1, 1}
     for i, name in enumerate(names):
         if name is not None and (name.lower() in _MISSING_WORDS or (numeric[name] == UNLABELED and not plus_minus)):
-            raise InvalidInput(
+            refuse(
                 f"expected the name of a class, got {name!r} in {place(i)}, which may stand for no label; "
                 f"leave the field empty for an unlabelled node, or give the class another name"
             )
+
+
+def _raise(message: str) -> None:
+    raise InvalidInput(message)
 
 
 def _by_value(numeric: Mapping[str, Decimal]) -> tuple[dict[str, int], list[str]]:

@@ -13,6 +13,7 @@ import lzma
 import os
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from scipy.sparse import csr_array
 from labelcert.errors import InvalidInput, MissingExtra
 from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
+from labelcert.graphs.problems import Problems
 from labelcert.graphs.validation import UNLABELED, reason
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def graph_from_files(
     node: str = "node",
     label: str = "label",
     name: str | None = None,
+    fix: bool = False,
 ) -> Graph:
     r"""Read a graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed) or Parquet.
 
@@ -91,6 +94,14 @@ def graph_from_files(
     name : str, optional
         Name of the graph. Defaults to the file name of the edge list, or of the feature table. It includes the
         suffix, so that a file csbm.csv is not taken for the dataset csbm.
+    fix : bool
+        Whether to mend what is harmless: repeated edges, and blanks around the names of columns. A warning tells what
+        was mended.
+
+    Raises
+    ------
+    InvalidInput
+        The message tells all problems at once, with line numbers.
 
     Examples
     --------
@@ -109,9 +120,10 @@ def graph_from_files(
     first = edges if edges is not None else features
     if first is None:
         raise InvalidInput("expected an edge list or a feature table, got neither; name at least one file")
-    edge_table = None if edges is None else _Table(edges, text=(source, target))
-    node_table = None if features is None else _Table(features, text=(node, label))
-    label_table = _label_table(labels, node_table, node=node, label=label)
+    problems = Problems(fix=fix)
+    edge_table = None if edges is None else _Table(edges, problems, columns={source: "source", target: "target"})
+    node_table = None if features is None else _Table(features, problems, columns={node: "node", label: "label"})
+    label_table = _label_table(labels, node_table, problems, node=node, label=label)
     X: Any = None
     if node_table is not None:
         node_names = node_table.distinct_ids(node)
@@ -121,6 +133,7 @@ def graph_from_files(
         node_names = edge_table.endpoints(source, target)
     n = len(node_names)
     if n == 0:
+        problems.refuse()
         raise InvalidInput("expected at least one node, got empty tables; check the files")
     position = {name: i for i, name in enumerate(node_names)}
     adjacency, y, class_names = csr_array((n, n)), np.full(n, UNLABELED), tuple[str, ...]()
@@ -128,6 +141,7 @@ def graph_from_files(
         adjacency = edge_table.adjacency(source, target, weight, position, directed=directed)
     if label_table is not None:
         y, class_names = label_table.classes(node, label, position)
+    problems.refuse()
     return Graph(
         adjacency=adjacency,
         features=sp.eye_array(n, format="csr") if X is None or X.shape[1] == 0 else X,
@@ -139,7 +153,9 @@ def graph_from_files(
     )
 
 
-def _label_table(labels: PathOrStr | None, node_table: _Table | None, *, node: str, label: str) -> _Table | None:
+def _label_table(
+    labels: PathOrStr | None, node_table: _Table | None, problems: Problems, *, node: str, label: str
+) -> _Table | None:
     """Return the table with the labels: one of its own, or the feature table if it has a column for them."""
     in_features = node_table is not None and label in node_table.frame.columns
     if labels is None:
@@ -149,18 +165,33 @@ def _label_table(labels: PathOrStr | None, node_table: _Table | None, *, node: s
             f"expected labels in one place, got a column {label!r} in {node_table.path.name} and the table "
             f"{Path(labels).name}; leave one of them out"
         )
-    return _Table(labels, text=(node, label))
+    return _Table(labels, problems, columns={node: "node", label: "label"})
 
 
 class _Table:
     """A table and the file that it was read from; error messages name the file."""
 
-    def __init__(self, path: PathOrStr, *, text: tuple[str, ...]) -> None:
+    def __init__(self, path: PathOrStr, problems: Problems, *, columns: dict[str, str]) -> None:
         self.path = Path(path)
+        self.problems = problems
+        self._columns = columns
         self._lines: list[int] = []
-        self.frame = self._read(text)
+        self._ids: dict[str, list[str]] = {}
+        self.frame = self._read()
+        self._strip_header()
 
-    def _read(self, text: tuple[str, ...]) -> pd.DataFrame:
+    def _strip_header(self) -> None:
+        """Blanks around the names of columns, as in ``source ,target``."""
+        stripped = {c: c.strip() for c in self.frame.columns if isinstance(c, str) and c != c.strip()}
+        for before, after in stripped.items():
+            self.problems.harmless(
+                f"expected the name of a column without blanks around it, got {before!r} in the header of "
+                f"{self.path.name}; remove the blanks",
+                f"the column {before!r} of {self.path.name} is read as {after!r}",
+            )
+        self.frame = self.frame.rename(columns=stripped)
+
+    def _read(self) -> pd.DataFrame:
         import pandas as pd
 
         if not self.path.is_file():
@@ -180,7 +211,7 @@ class _Table:
             frame = pd.read_csv(
                 io.StringIO(content),
                 sep=_SEPARATORS[kind],
-                dtype=dict.fromkeys(text, str),
+                dtype=dict.fromkeys(self._columns, str),
                 keep_default_na=False,
                 na_values=[""],
                 skipinitialspace=True,
@@ -206,6 +237,7 @@ class _Table:
         lines = io.StringIO(content, newline="").readlines()
         rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
         header: list[str] | None = None
+        uneven = Problems(fix=False)
         line = 1
         for row in rows:
             blank = not lines[line - 1].replace(separator, "x").strip()
@@ -214,12 +246,14 @@ class _Table:
                 header = row
             elif header is not None and not blank:
                 if len(row) != len(header):
-                    raise InvalidInput(
+                    uneven.add(
                         f"expected equally many fields in every row, but line {line} of {self.path.name} has "
                         f"{len(row)} where the header has {len(header)}; correct the row (a field may be empty)"
                     )
                 self._lines.append(line)
             line = rows.line_num + 1
+        # Nothing else can be read from such a table.
+        uneven.refuse()
 
     def _check_header(self, header: Sequence[str], separator: str) -> None:
         other = next((s for s in (";", "\t", ",", "|") if s != separator and s in header[0]), None)
@@ -228,7 +262,7 @@ class _Table:
                 f"expected fields separated by {separator!r} in {self.path.name}, but its header seems to "
                 f"use {other!r} ({header[0]!r}); write it with {separator!r} as the separator"
             )
-        repeated = next((name for i, name in enumerate(header) if name in header[:i]), None)
+        repeated = next((name for name, count in Counter(header).items() if count > 1), None)
         if repeated is not None:
             raise InvalidInput(
                 f"expected distinct columns, got {repeated!r} more than once in the header of {self.path.name}; "
@@ -265,31 +299,36 @@ class _Table:
             found = ", ".join(repr(str(c)) for c in self.frame.columns) or "none"
             raise InvalidInput(
                 f"expected a column {name!r} in {self.path.name}, got the columns {found}; rename one, or "
-                f"say which column it is"
+                f"say which one it is as {self._columns[name]}=NAME"
             )
         return self.frame[name]
 
     def ids(self, column: str) -> list[str]:
-        """Return the node ids in a column as text."""
+        """Return the node ids in a column as text; empty where there is none."""
+        if column not in self._ids:
+            self._ids[column] = self._read_ids(column)
+        return self._ids[column]
+
+    def _read_ids(self, column: str) -> list[str]:
         values = self.column(column)
-        missing = np.flatnonzero(values.isna())
-        if missing.size:
-            raise InvalidInput(
-                f"expected a node id in column {column!r}, got an empty field in "
-                f"{self.row(int(missing[0]))}; fill it in or drop the row"
+        missing = values.isna().to_numpy()
+        for i in np.flatnonzero(missing).tolist():
+            self.problems.add(
+                f"expected a node id in column {column!r}, got an empty field in {self.row(i)}; fill it in or drop "
+                "the row"
             )
-        return [str(value).strip() for value in values]
+        return ["" if empty else str(value).strip() for value, empty in zip(values, missing, strict=True)]
 
     def distinct_ids(self, column: str) -> tuple[str, ...]:
         ids = self.ids(column)
         first: dict[str, int] = {}
         for i, name in enumerate(ids):
-            if name in first:
-                raise InvalidInput(
+            if name in first and name:
+                self.problems.add(
                     f"expected one row per node, got node {name!r} again in {self.row(i)} "
                     f"(first in {self.row(first[name])}); remove one of them"
                 )
-            first[name] = i
+            first.setdefault(name, i)
         return tuple(ids)
 
     def endpoints(self, source: str, target: str) -> tuple[str, ...]:
@@ -300,36 +339,45 @@ class _Table:
     def positions(self, column: str, position: dict[str, int]) -> Int:
         ids = self.ids(column)
         for i, name in enumerate(ids):
-            if name not in position:
+            if name and name not in position:
                 known = next(iter(position))
-                raise InvalidInput(
+                self.problems.add(
                     f"expected ids of known nodes (such as {known!r}), got {name!r} in column {column!r}, "
                     f"{self.row(i)}; correct it, or add the node to the features (or edges)"
                 )
-        return np.array([position[name] for name in ids], dtype=np.int64)
+        return np.array([position.get(name, 0) for name in ids], dtype=np.int64)
 
     def adjacency(
         self, source: str, target: str, weight: str, position: dict[str, int], *, directed: bool
     ) -> SparseMatrix:
         rows, columns = self.positions(source, position), self.positions(target, position)
         weights = self._weights(weight)
-        n = len(position)
-        first: dict[tuple[int, int], int] = {}
-        for i, pair in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        n = 1 + max(position.values())
+        first: dict[tuple[str, str], int] = {}
+        keep = np.ones(len(rows), dtype=bool)
+        for i, pair in enumerate(zip(self.ids(source), self.ids(target), strict=True)):
+            where = f"{self._edge(source, target, i)} again in {self.row(i)}"
+            if pair in first and weights[first[pair]] == weights[i]:
+                keep[i] = False
+                self.problems.harmless(
+                    f"expected every edge once, got {where} (first in {self.row(first[pair])}); remove one of them",
+                    f"left out {where}",
+                )
+                continue
             if pair in first:
-                raise InvalidInput(
-                    f"expected every edge once, got {self._edge(source, target, i)} again in {self.row(i)} "
-                    f"(first in {self.row(first[pair])}); remove one of them"
+                self.problems.add(
+                    f"expected every edge once, got {where} (first in {self.row(first[pair])}) with another weight; "
+                    "remove one of them"
                 )
             back = first.get((pair[1], pair[0]))
             if not directed and back is not None and weights[back] != weights[i]:
-                raise InvalidInput(
+                self.problems.add(
                     f"expected the same weight in both directions, got {weights[i]} for "
                     f"{self._edge(source, target, i)} in {self.row(i)} but {weights[back]} in "
-                    f"{self.row(back)}; make them equal, or read the edges as directed"
+                    f"{self.row(back)}; make them equal, or read the edges with directed=True"
                 )
-            first[pair] = i
-        matrix = csr_array((weights, (rows, columns)), shape=(n, n))
+            first.setdefault(pair, i)
+        matrix = csr_array((weights[keep], (rows[keep], columns[keep])), shape=(n, n))
         return matrix if directed else matrix.maximum(matrix.T)
 
     def _edge(self, source: str, target: str, i: int) -> str:
@@ -339,12 +387,12 @@ class _Table:
         if weight not in self.frame.columns:
             return np.ones(len(self.frame))
         values = self._numeric(weight)
-        bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-        if bad.size:
-            raise InvalidInput(
-                f"expected positive weights in column {weight!r}, got {self.field(weight, int(bad[0]))} in "
-                f"{self.row(int(bad[0]))}; correct it or drop the edge"
+        for i in np.flatnonzero(~(np.isfinite(values) & (values > 0))).tolist():
+            self.problems.add(
+                f"expected positive weights in column {weight!r}, got {self.field(weight, i)} in {self.row(i)}; "
+                "correct it or drop the edge"
             )
+            values[i] = 1.0
         return values
 
     def _numeric(self, column: Any) -> Float:
@@ -357,7 +405,7 @@ class _Table:
             return np.full(len(values), np.nan)
         try:
             numbers = pd.to_numeric(values, errors="coerce")
-            return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+            return np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
             return np.full(len(values), np.nan)
 
@@ -367,12 +415,10 @@ class _Table:
         X = np.empty((len(self.frame), len(columns)))
         for j, column in enumerate(columns):
             X[:, j] = self._numeric(column)
-            bad = np.flatnonzero(~np.isfinite(X[:, j]))
-            if bad.size:
-                raise InvalidInput(
-                    f"expected finite numbers as features, got {self.field(column, int(bad[0]))} for node "
-                    f"{ids[bad[0]]!r} in column {str(column)!r}, {self.row(int(bad[0]))}; encode it, fill "
-                    f"it in or drop the column"
+            for i in np.flatnonzero(~np.isfinite(X[:, j])).tolist():
+                self.problems.add(
+                    f"expected finite numbers as features, got {self.field(column, i)} for node {ids[i]!r} in column "
+                    f"{str(column)!r}, {self.row(i)}; encode it, fill it in or drop the column"
                 )
         return X
 
@@ -382,9 +428,11 @@ class _Table:
         nodes = self.positions(node, position)
         values = self.column(label)
         found, class_names = encode_classes(
-            (None if missing else v for v, missing in zip(values, values.isna(), strict=True)), place=self.row
+            (None if missing else v for v, missing in zip(values, values.isna(), strict=True)),
+            place=self.row,
+            refuse=self.problems.add,
         )
-        y = np.full(len(position), UNLABELED)
+        y = np.full(1 + max(position.values()), UNLABELED)
         y[nodes] = found
         return y, class_names
 

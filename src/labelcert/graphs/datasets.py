@@ -11,16 +11,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs import published_datasets as paper
 from labelcert.graphs.builtin import bundled_table, karate, neighbor_table
+from labelcert.graphs.graph import Graph
 from labelcert.graphs.random_models import cba, csbm
 from labelcert.graphs.splits import Split, balanced_split, exhaustive_split
-
-if TYPE_CHECKING:
-    from labelcert.graphs.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class DatasetInfo:
     n_nodes, n_edges, n_classes : int or None
         Its size; None if it depends on parameters or has not been measured.
     source : str
-        "built in", "random" or "download".
+        "built in", "random", "download", or "file" for one of your own.
     per_class : int
         Number of nodes of each class that `published_split` takes for training, and again for validation.
     test : str
@@ -45,15 +43,16 @@ class DatasetInfo:
     description: str
     n_nodes: int | None
     n_edges: int | None
-    n_classes: int
+    n_classes: int | None
     source: str
     per_class: int = 5
     test: str = "collective"
 
 
 MULTI_CLASS = "multi-class"
+OWN_FILE = ".npz"
 
-Registration = tuple[DatasetInfo, Callable[..., "Graph"]]
+Registration = tuple[DatasetInfo, Callable[..., Graph]]
 
 
 def _tables(name: str, rows: str, n_nodes: int, n_classes: int) -> tuple[Registration, Registration]:
@@ -118,7 +117,9 @@ def datasets() -> tuple[DatasetInfo, ...]:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Look a dataset up by name; capitals and underscores do not matter."""
+    """Look a dataset up by name; capitals and underscores do not matter. The path of an ``.npz`` is its own name."""
+    if str(name).endswith(OWN_FILE):
+        return DatasetInfo(str(name), "a graph of your own", None, None, None, "file")
     wanted = str(name).strip().lower().replace("_", "-")
     if wanted in DATASETS:
         return DATASETS[wanted][0]
@@ -137,12 +138,12 @@ def load_dataset(
     seed: int | None = None,
     **parameters: Any,
 ) -> Graph:
-    """Load a graph by name, prepared as in the paper.
+    """Load a graph by name, prepared as in the paper, or one of your own.
 
     Parameters
     ----------
     name : str
-        One of the names that `datasets` lists.
+        One of the names that `datasets` lists, or the path of a file that `Graph.to_npz` wrote.
     data_dir : path, optional
         Folder with local copies; missing ones are downloaded into it. Defaults to the folder that
         LABELCERT_DATA_DIR names, else to the user's cache.
@@ -160,7 +161,8 @@ def load_dataset(
     >>> load_dataset("csbm", seed=1, density=2.0).n_edges
     746
     """
-    info, build = DATASETS[dataset_info(name).name]
+    info = dataset_info(name)
+    build = partial(Graph.from_npz, info.name) if info.source == "file" else DATASETS[info.name][1]
     accepted = inspect.signature(build).parameters
     shared = {"seed": 0 if seed is None else seed, "data_dir": data_dir, "mirror": mirror}
     allowed = [key for key in accepted if key not in shared]
@@ -169,7 +171,7 @@ def load_dataset(
         takes = f"takes {', '.join(allowed)}" if allowed else "takes no parameters"
         raise InvalidInput(f"{info.name!r} {takes}, got {unknown!r}; leave it out")
     graph = build(**{key: value for key, value in shared.items() if key in accepted}, **parameters)
-    return graph if graph.name == info.name else replace(graph, name=info.name)
+    return graph if graph.name == info.name or info.source == "file" else replace(graph, name=info.name)
 
 
 def published_split(graph: Graph, *, seed: int = 0, per_class: int | None = None) -> Split:

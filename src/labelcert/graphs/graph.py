@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import html
 import os
 import secrets
 from dataclasses import dataclass, fields
@@ -36,6 +37,8 @@ from labelcert.graphs.validation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from labelcert.arrays import Float, Int, Text
@@ -136,6 +139,21 @@ class Graph:
         if unlabeled:
             parts.append(f"{unlabeled} unlabelled")
         return f"Graph({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        kind = "directed edges" if self.directed else "edges"
+        facts = {
+            "nodes": self.n_nodes,
+            kind: self.n_edges,
+            "features": self.n_features,
+            "unlabelled": int(np.count_nonzero(self.labels == UNLABELED)),
+        }
+        classes = dict(
+            zip(self.class_names, np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes), strict=True)
+        )
+        cells = [f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in facts.items()]
+        cells += [f"<tr><td>class {html.escape(name)}</td><td>{count}</td></tr>" for name, count in classes.items()]
+        return f"<div><strong>Graph</strong> {html.escape(self.name)}<table>{''.join(cells)}</table></div>"
 
     def names(self, nodes: ArrayLike) -> list[str]:
         """Return the names of nodes (indices or a boolean mask); their indices as text if the graph has no names.
@@ -258,6 +276,23 @@ class Graph:
             temporary.unlink(missing_ok=True)
             raise
         return target
+
+    @staticmethod
+    def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
+        """From a PyTorch Geometric ``Data``: see :func:`labelcert.graphs.from_pyg`.
+
+        Its masks say which nodes are labelled and tested: ``model.certify(graph, data.train_mask, data.test_mask)``.
+        """
+        from labelcert.graphs.other_libraries import from_pyg
+
+        return from_pyg(data, class_names=class_names, name=name)
+
+    @staticmethod
+    def from_networkx(source: Any, **options: Any) -> Graph:
+        """From a networkx graph: see :func:`labelcert.graphs.from_networkx`."""
+        from labelcert.graphs.other_libraries import from_networkx
+
+        return from_networkx(source, **options)
 
     @classmethod
     def from_npz(cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None) -> Graph:

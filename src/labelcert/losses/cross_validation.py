@@ -34,7 +34,7 @@ def stratified_folds(labels: Int, *, folds: int | None = None, seed: int = 0) ->
     smallest = int(np.unique(labels, return_counts=True)[1].min())
     if smallest < 2:
         raise InvalidInput(
-            "cross-validation needs at least two labels of each class to choose C, but one class has a single one; "
+            "cross-validation needs at least two labels of each class to choose C, but some class has a single one; "
             "give C as a number"
         )
     folds = min(FOLDS, smallest) if folds is None else folds

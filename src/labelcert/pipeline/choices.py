@@ -231,7 +231,7 @@ def choose_model(
         if isinstance(C, str):
             raise InvalidInput(f"C must be a positive number or 'cv', got {C!r}")
         grid, source = (float(C),), "given"
-    labels = graph.labels[np.asarray(labeled)]
+    labels = graph.named_labels(np.asarray(labeled))
     check_labels(labels)
     if len(grid) == 1 and not (validate and np.unique(labels, return_counts=True)[1].min() > 1):
         return Choice(name, replace(model, C=grid[0]), source)

@@ -6,6 +6,7 @@ as engines read it.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,6 +75,46 @@ class Threat:
         if self.allowed_targets is not None:
             parts.append(f"allowed_targets={sum(t is not None for t in self.allowed_targets)} lists")
         return f"Threat({', '.join(parts)})"
+
+    def in_words(self) -> list[str]:
+        """What the adversary may do, a sentence for each limit.
+
+        Examples
+        --------
+        >>> Threat(trusted=[True, False, False]).in_words()
+        ['1 of 3 labels is trusted: it cannot be changed.']
+        >>> Threat().in_words()
+        ['Any label can be changed, into any other class, at a cost of 1.']
+        """
+        words = []
+        if self.trusted is not None:
+            mask = np.asarray(self.trusted)
+            count = int(np.count_nonzero(mask))
+            is_, it = ("is", "it") if count == 1 else ("are", "they")
+            words.append(f"{count} of {mask.size} labels {is_} trusted: {it} cannot be changed.")
+        if self.costs is not None:
+            costs = np.asarray(self.costs)
+            words.append(f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units.")
+        for source, targets in (self.allowed_flips or {}).items():
+            words.append(f"Labels {source} may become {', '.join(map(str, _listed(targets)))}.")
+        if self.allowed_flips is not None:
+            words.append("No other label can be changed.")
+        if self.allowed_targets is not None:
+            count = sum(targets is not None for targets in self.allowed_targets)
+            words.append(f"{count} labels have a list of their own of what they may become.")
+        if self.groups is not None:
+            words.append(f"Labels come from {len(set(_plain(self.groups)) - {None})} groups.")
+        if isinstance(self.group_budgets, Mapping):
+            words += [
+                f"At most {budget} may be spent in group {group}." for group, budget in self.group_budgets.items()
+            ]
+        elif self.group_budgets is not None:
+            words.append(f"At most {self.group_budgets} may be spent in each group.")
+        return words or ["Any label can be changed, into any other class, at a cost of 1."]
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.in_words())
+        return f"<div><strong>Threat</strong><ul>{lines}</ul></div>"
 
     def resolve(self, labels: Values, classes: Values) -> Adversary:
         """Check everything against the labels and turn it into arrays.

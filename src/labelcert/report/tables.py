@@ -10,7 +10,8 @@ import numpy as np
 from rich.table import Table
 
 from labelcert.certificate import TRUSTED_SOLVER, Certificate
-from labelcert.certificate.display import interval
+from labelcert.certificate.comparison import Comparison
+from labelcert.certificate.display import interval, share
 
 
 def node_table(
@@ -73,12 +74,9 @@ def budget_table(
         table.add_row(
             str(b),
             f"{b / total:.0%}",
-            _percent(cert.certified_ratio(flips=b), cert.certified_ratio(flips=b, bound="upper")),
+            f"{share(cert, b, False)}%",
             *([] if counted is None else [f"{np.mean(counted > b):.1%}"]),
-            _percent(
-                cert.certified_ratio(flips=b, collective=True),
-                cert.certified_ratio(flips=b, collective=True, bound="upper"),
-            ),
+            f"{share(cert, b, True)}%",
             changed,
             flips_text(cert.collective_witness(b, names=True)),
         )
@@ -135,17 +133,8 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
     for kind in ("each alone", "all at once"):
         for name, _ in certificates:
             table.add_column(f"{name}, {kind}", justify="right")
-    covered = min(cert.last_flips for _, cert in certificates)
-    for b in range(covered + 1) if budgets is None else [b for b in budgets if b <= covered]:
-        cells = [
-            _percent(
-                cert.certified_ratio(flips=b, collective=collective),
-                cert.certified_ratio(flips=b, collective=collective, bound="upper"),
-            )
-            for collective in (False, True)
-            for _, cert in certificates
-        ]
-        table.add_row(str(b), *cells)
+    for row in Comparison(tuple(certificates)).rows(budgets):
+        table.add_row(row[0], *(f"{cell}%" for cell in row[1:]))
     trusting = [name for name, cert in certificates if cert.trusts_solver]
     table.caption = f"trusting the solver: {', '.join(trusting)}" if trusting else None
     return table
@@ -202,10 +191,6 @@ def _by_solver(proved_by: str, claims_more: bool, claim: str) -> str:
     if claims_more:
         return f" ({claim} claimed by the solver)"
     return " (trusting the solver)" if proved_by == TRUSTED_SOLVER else ""
-
-
-def _percent(lower: float, upper: float) -> str:
-    return f"{lower:.1%}" if lower == upper else f"{lower:.1%} to {upper:.1%}"
 
 
 def class_counts(labels: Iterable[Any]) -> str:

@@ -258,7 +258,7 @@ class _Builder:
             test = _nodes(graph, dataset.test, "test")
         elif test == "auto":
             test = "all"
-            if info is not None and info.source != "built in":
+            if info is not None and info.source in ("download", "random"):
                 test = info.test if info.test == MULTI_CLASS or spec.kind is Kind.COLLECTIVE else "all"
         [targets] = choose_targets(graph, split, test=test, seed=seed)
         nodes = targets.nodes

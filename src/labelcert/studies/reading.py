@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -57,18 +58,34 @@ def parse_study(text: str, *, name: str, file: str = "study", folder: Path = Pat
 
 
 def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
-    """Spell out what a file may abbreviate: a certificate by its kind alone, options of a model beside its name."""
+    """Spell out what a file may abbreviate.
 
-    def expand(entry: Any) -> Any:
-        if isinstance(entry, dict):
-            options = {key: entry.pop(key) for key in list(entry) if key not in MODEL_KEYS}
-            return {"options": options, **entry}
-        return entry
+    A certificate by its kind alone; options of a model beside its name; a list of values for a grid of models.
+    """
+
+    def expand(entry: Any) -> list[Any]:
+        if not isinstance(entry, dict):
+            return [entry]
+        grid = {key: value for key, value in entry.items() if isinstance(value, list) and key not in ("name", "label")}
+        if empty := [key for key, value in grid.items() if not value]:
+            raise _wrong(f"models.{empty[0]}", "at least one value in the list", "an empty list")
+        expanded = []
+        for values in itertools.product(*grid.values()):
+            chosen = {**entry, **dict(zip(grid, values, strict=True))}
+            options = {key: chosen.pop(key) for key in list(chosen) if key not in MODEL_KEYS}
+            if grid:
+                # Each needs a label of its own; options are in the usual one already.
+                marks = dict(zip(grid, values, strict=True))
+                own = {} if "label" in entry else options
+                base = str(entry.get("label", entry.get("name", "")))
+                chosen["label"] = " ".join([base, *(f"{key}={value}" for key, value in {**own, **marks}.items())])
+            expanded.append({"options": options, **chosen})
+        return expanded
 
     if isinstance(given := raw.get("certificates"), list):
         raw["certificates"] = [{"kind": entry} if isinstance(entry, str) else entry for entry in given]
     if isinstance(given := raw.get("models"), list):
-        raw["models"] = [expand(entry) for entry in given]
+        raw["models"] = [model for entry in given for model in expand(entry)]
     return raw
 
 
@@ -116,7 +133,7 @@ def _dataset(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
         raise _wrong(f"{at}.labeled", "either labeled or per_class, not both", "both")
     for key in ("labeled", "test"):
         _distinct(f"{at}.{key}", [str(name) for name in getattr(spec, key) or ()])
-    return _own_tables(spec, at, folder) if spec.name is None else _named(spec, spec.name, at)
+    return _own_tables(spec, at, folder) if spec.name is None else _named(spec, spec.name, at, folder)
 
 
 def _own_tables(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
@@ -130,15 +147,20 @@ def _own_tables(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
     return replace(spec, label=spec.label or Path(main).name, **files)
 
 
-def _named(spec: DatasetSpec, name: str, at: str) -> DatasetSpec:
+def _named(spec: DatasetSpec, name: str, at: str, folder: Path) -> DatasetSpec:
     for key in ("directed", *COLUMNS):
         if getattr(spec, key) is not None:
             raise _wrong(f"{at}.{key}", "this key only beside your own tables", repr(getattr(spec, key)))
     try:
-        name = dataset_info(name).name
+        info = dataset_info(name)
     except InvalidInput as error:
         raise InvalidInput(f"{at}.name: {error}") from None
-    return replace(spec, label=spec.label or name, name=name)
+    if info.source != "file":
+        return replace(spec, label=spec.label or info.name, name=info.name)
+    path = folder / name
+    if not path.is_file():
+        raise _wrong(f"{at}.name", "the path of an .npz file, relative to the study file", f"no file {path}")
+    return replace(spec, label=spec.label or path.name, name=str(path))
 
 
 def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
