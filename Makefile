@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long check docs bench selfcheck clean
+.PHONY: run test test-long test-torch check docs bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -13,6 +13,11 @@ test: $(VENV)/.tested check
 
 test-long: $(VENV)/.tested
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
+
+# PyTorch is large, so all other tests do without it.
+test-torch: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
+	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py tests/test_docs.py
 
 check: $(VENV)/.tested
 	$(BIN)/ruff format --check src tests benchmarks

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -66,7 +67,7 @@ def test_errors_are_one_line_with_exit_codes(tmp_path: Path) -> None:
     most = ",".join(str(node) for node in range(1, 33))
     large = run("certify", "karate", "--labeled", most, "--C", "50", "--engine", "enumerate", "--beside", "none")
     assert large.returncode == 3
-    assert "max_flips=" in large.stderr
+    assert "--max-flips " in large.stderr
     assert run("demo", "--labels", "many").returncode == 2
 
 
@@ -282,7 +283,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "-p", "weighted"), 2, "NAME=VALUE"),
         (("karate", "-p", "wait=true"), 2, "'wait'"),
         (("karate", "--seed", "-1"), 2, "seed"),
-        (("karate", "--per-class", "9"), 2, "lower per_class"),
+        (("karate", "--per-class", "9"), 2, "lower --per-class"),
         (("karate", "--per-class", "2", "--labeled", "0,33"), 2, "not both"),
         (("karate", "--labeled", "0,99"), 2, "'99'"),
         (("karate", "--labeled", "notes.txt"), 2, "at least one node for --labeled"),
@@ -290,7 +291,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--labeled", "0,33", "--model", "appnp"), 2, "give C as a number"),
         (("karate", "--test", "all,0"), 2, "'all'"),
         (("karate", "--labeled", "0,33", "--test", "0", "--C", "1"), 2, "must not be labelled"),
-        (("karate", "--max-flips", "99"), 2, "max_flips"),
+        (("karate", "--max-flips", "99"), 2, "--max-flips"),
         (("karate", "--max-flips", "1", "--max-fraction", "0.1"), 2, "not both"),
         (("karate", "--max-fraction", "2"), 2, "between 0 and 1"),
         (("karate", "--trusted", "0"), 2, "is not labelled"),
@@ -301,15 +302,15 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--costs", "columns.csv"), 2, "expected the columns node and cost"),
         (("karate", "--costs", "empty.csv"), 2, "an empty file"),
         (("karate", "--costs", "binary.csv"), 2, "cannot be read"),
-        (("karate", "--group-budget", "1"), 2, "group_budgets needs groups"),
+        (("karate", "--group-budget", "1"), 2, "--group-budget needs groups"),
         ((*OWN, "--group-budget", "alice"), 2, "--group-budget must be"),
         ((*OWN, "--groups", "groups.csv", "--group-budget", "bob=1"), 2, "'bob'"),
-        ((*OWN, "--costs", "costs.csv"), 2, "whole numbers"),
+        ((*OWN, "--costs", "costs.csv"), 2, "whole number"),
         ((*OWN, "--costs", "stranger.csv"), 2, "'zoe'"),
         ((*OWN, "--costs", "twice.csv"), 2, "a second time"),
         (("karate", "--engine", "magic"), 2, "magic"),
         (("karate", "--loss", "log"), 2, "log"),
-        (("karate", "--time-limit", "-1"), 2, "time_limit"),
+        (("karate", "--time-limit", "-1"), 2, "--time-limit"),
         (("karate", "--workers", "0"), 2, "workers"),
         (("karate", "--nodes", "-1"), 2, "must not be negative"),
         (("karate", "--out", "occupied"), 2, "occupied"),
@@ -322,7 +323,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("--edges", "edges.csv"), 2, "label"),
         (("--edges", "edges.csv", "--labels", "all.csv", "--labeled", "a,b,c,d", "--C", "1"), 2, "none is left"),
         (("cora-ml-b", "--data-dir", "nowhere"), 3, "--data-dir"),
-        (("csbm", "--per-class", "40", "--C", "10", "--engine", "enumerate"), 3, "max_flips="),
+        (("csbm", "--per-class", "40", "--C", "10", "--engine", "enumerate"), 3, "--max-flips "),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else None,
 )
@@ -538,3 +539,93 @@ def test_parts(call: Call, tmp_path: Path) -> None:
     assert call(*asked, "--engine", "milp")[0] == 2
     assert call("certify", "karate", "--part-flips", "1")[0] == 2
     assert call("certify", "karate", "--parts", "9")[0] == 2
+
+
+def test_help_shows_what_matters_first(call: Call) -> None:
+    code, shown, _ = call("certify", "--help")
+    assert code == 0
+    headings = re.findall(r"^([A-Z][\w ]+):$", shown, re.MULTILINE)
+    assert headings[:7] == [
+        *("The options that matter most", "Your tables and datasets", "Models", "Nodes", "The adversary"),
+        *("How it is computed", "Output"),
+    ]
+    first = shown.split("Your tables and datasets")[0]
+    assert first.count("\n  -") == 10
+    assert max(map(len, shown.splitlines())) <= 110
+
+
+def test_errors_speak_of_options(call: Call) -> None:
+    for given, expected in (
+        (("--max-flips", "99"), "labelcert: --max-flips must be between 0 and 8"),
+        (("--group-budget", "1"), "labelcert: --group-budget needs groups: give the group of each label as --groups"),
+        (("--C", "-1"), "C must be a positive"),
+    ):
+        code, _, said = call("certify", "karate", *given)
+        assert code == 2
+        assert expected in said
+    Path("edges.csv").write_text("source,target\na,b\nb,c\nc,d\n")
+    Path("labels.csv").write_text("node,class\na,x\nd,y\n")
+    code, _, said = call("certify", "--edges", "edges.csv", "--labels", "labels.csv")
+    assert said.endswith("say which one it is as --label-column NAME\n")
+    code, _, said = call("certify", "edges.csv")
+    assert "name tables of your own as --edges, --features and --labels" in said
+
+
+def test_groups_from_the_label_table(call: Call) -> None:
+    Path("edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,e\na,b\n")
+    Path("labels.csv").write_text("node,label,annotator\na,x,ann\nb,x,bob\nd,y,ann\ne,y,bob\n")
+    own = ("certify", "--edges", "edges.csv", "--labels", "labels.csv", "--no-pictures")
+    code, _, said = call(*own)
+    assert (code, "--fix" in said) == (2, True)
+    code, shown, said = call(*own, "--fix", "--group-column", "annotator", "--group-budget", "ann=0")
+    assert code == 0
+    assert "left out a - b again in line 6" in said
+    assert "cross-validated" in shown
+    flips = [line.split("│")[1].strip() for line in shown.splitlines() if "%" in line and line.startswith("│")]
+    assert flips == ["0", "1", "2"]  # two of the four labels are not Ann's
+    code, _, said = call(*own, "--fix", "--group-column", "annotater")
+    assert said.splitlines()[-1].endswith("say which one it is as --group-column NAME")
+
+
+def test_all_problems_of_a_table_one_line_each(call: Call) -> None:
+    Path("costs.csv").write_text("node,cost\n0,1\n99,1\n1,much\n0,2\n")
+    code, _, said = call("certify", "karate", "--costs", "costs.csv")
+    assert code == 2
+    assert said.splitlines()[0] == "labelcert: 3 problems:"
+    assert [line.split(" of ")[0].strip() for line in said.splitlines()[1:]] == ["line 3", "line 4", "line 5"]
+
+
+def test_both_accuracies_are_printed(call: Call) -> None:
+    code, shown, _ = call("certify", "karate", "--beside", "none", "--no-pictures")
+    assert code == 0
+    assert re.search(r"clean accuracy [\d.]+%, cross-validated [\d.]+%", shown)
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_tables_fit_the_terminal(width: int) -> None:
+    script = "labelcert certify karate --model gcn --model sgc --model appnp --no-pictures -q"
+    command = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))"]
+    inner = [sys.executable, "-c", "from labelcert.cli import main; main()", *shlex.split(script)[1:]]
+    done = subprocess.run(
+        [*command, *inner],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+        env={**os.environ, "COLUMNS": str(width), "TERM": "xterm"},
+    )
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in done.stdout.splitlines()]
+    boxes = [line for line in lines if line[:1] in "┏┃┡│└"]
+    assert len(boxes) > 30
+    assert max(map(len, boxes)) <= width
+
+
+def test_a_reader_may_go_away(tmp_path: Path) -> None:
+    code = "from labelcert.cli import main; main()"
+    command = f"{sys.executable} -c '{code}' certify karate --no-pictures --out o | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=200
+    )
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "o").glob("*.cert"))

@@ -263,3 +263,38 @@ def test_a_file_with_the_name_of_a_dataset_is_not_the_dataset(tmp_path: Path) ->
         labels=np.arange(40) % 2,
     )
     assert len(published_split(Graph.from_npz(tmp_path / "csbm.npz")).test) == 4
+
+
+def test_all_problems_at_once(write: Any) -> None:
+    paths = write(
+        edges="source,target\nn1,n2\nn1,n9\nn1,n2\nn2,\n",
+        features="node,x\nn1,tall\nn2,2\nn3,\nn1,4\n",
+        labels="node,label\nn1,a\nn8,b\nn2,NA\n",
+    )
+    with pytest.raises(InvalidInput) as refused:
+        graph_from_files(**paths)
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "8 problems:"
+    for words in (
+        *("'tall'", "an empty field for node 'n3'", "node 'n1' again in line 5", "got 'n9'"),
+        *("an empty field in line 5 of edges.csv", "n1 - n2 again in line 4", "got 'n8'", "got 'NA' in line 4"),
+    ):
+        assert sum(words in line for line in lines) == 1, words
+
+
+def test_many_problems_are_counted(write: Any) -> None:
+    edges = "source,target\n" + "".join(f"n1,x{i}\n" for i in range(50))
+    with pytest.raises(InvalidInput, match=r"(?s)50 problems:.*and 30 more$"):
+        graph_from_files(**write(edges=edges, features="node,x\nn1,1\n"))
+
+
+def test_harmless_problems_are_mended_on_request(write: Any) -> None:
+    paths = write(edges="source , target\nn1,n2\nn1,n2\nn2,n3\n")
+    with pytest.raises(InvalidInput, match=r"(?s)2 problems.*without blanks.*fix=True.*every edge once.*fix=True"):
+        graph_from_files(**paths)
+    with pytest.warns(UserWarning, match=r"'source ' of edges.csv is read as 'source'; left out n1 - n2 .* line 3"):
+        graph = graph_from_files(**paths, fix=True)
+    assert graph.n_edges == 2
+    clash = write(edges="source,target,weight\nn1,n2,1\nn1,n2,2\n")
+    with pytest.raises(InvalidInput, match="with another weight"):
+        graph_from_files(**clash, fix=True)

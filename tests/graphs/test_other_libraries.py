@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from labelcert import GCN
 from labelcert.errors import InvalidInput, MissingExtra
 from labelcert.graphs import Graph, from_networkx, from_pyg, from_scipy, karate, to_networkx, to_pyg, to_scipy
 
@@ -158,3 +159,28 @@ def test_bad_data_of_pyg(changes: dict[str, Any], message: str) -> None:
     data = {"edge_index": np.array([[0, 1], [1, 0]]), "num_nodes": 3, **changes}
     with pytest.raises(InvalidInput, match=message):
         from_pyg(SimpleNamespace(**data))
+
+
+def test_the_real_pytorch_geometric() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: `make test-torch` does that")
+    datasets = pytest.importorskip("torch_geometric.datasets", reason="install it with `make test-torch`")
+    data = datasets.KarateClub()[0]
+    graph = Graph.from_pyg(data, class_names=["a", "b", "c", "d"], name="club")
+    assert (graph.n_nodes, graph.n_edges, graph.n_classes, graph.directed) == (34, 78, 4, False)
+    assert from_pyg(to_pyg(graph), class_names=graph.class_names).fingerprint() == graph.fingerprint()
+    masks = GCN(C=1.0).certify(graph, data.train_mask, ~data.train_mask, max_flips=1)
+    train, test = (torch.nonzero(mask).ravel() for mask in (data.train_mask, ~data.train_mask))
+    indices = GCN(C=1.0).certify(graph, train, test, max_flips=1)
+    assert np.array_equal(masks.radius_lower, indices.radius_lower)
+    assert set(masks.predictions) <= {"a", "b", "c", "d"}
+    sparse, column, several, weighted = (datasets.KarateClub()[0] for _ in range(4))
+    sparse.x = sparse.x.to_sparse()
+    column.y = column.y[:, None]
+    assert from_pyg(sparse).fingerprint() == from_pyg(column).fingerprint() == from_pyg(data).fingerprint()
+    weighted.edge_weight = torch.full((weighted.edge_index.shape[1],), 0.5, dtype=torch.float16)
+    assert from_pyg(weighted).adjacency.max() == 0.5
+    several.y = torch.zeros(34, 3)
+    with pytest.raises(InvalidInput, match="one label for each of the 34 nodes"):
+        from_pyg(several)
+    with pytest.raises(InvalidInput, match=r"expected a labelcert.Graph, got torch_geometric.*from_pyg"):
+        GCN(C=1.0).certify(data, data.train_mask, ~data.train_mask)

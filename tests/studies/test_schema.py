@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from labelcert.errors import InvalidInput
+from labelcert.graphs import karate, load_dataset
 from labelcert.studies import parse_study, read_study
 from labelcert.studies.catalogue import ORDER, paper_study
+from labelcert.studies.cells import expand
 from labelcert.studies.schema import PAPER_BUDGETS
 
 DATASET = '[[datasets]]\nname = "karate"\n'
@@ -100,3 +102,40 @@ def test_every_shipped_file_is_in_the_catalogue() -> None:
 def test_an_unknown_study_of_the_paper() -> None:
     with pytest.raises(InvalidInput, match="did you mean 'cora-ml-b'"):
         paper_study("cora-mlb")
+
+
+def test_lists_of_options_are_grids(tmp_path: Path) -> None:
+    text = """
+flips = [1]
+[[datasets]]
+name = "karate"
+[[models]]
+name = "gcn"
+depth = [1, 2]
+C = [0.01, 0.1]
+[[models]]
+name = "sgc"
+label = "simple"
+C = [0.1, 1.0]
+"""
+    study = parse_study(text, name="grid")
+    assert [model.label for model in study.models] == [
+        *("gcn depth=1 C=0.01", "gcn depth=1 C=0.1", "gcn depth=2 C=0.01", "gcn depth=2 C=0.1"),
+        *("simple C=0.1", "simple C=1.0"),
+    ]
+    assert [model.C for model in study.models[:2]] == [0.01, 0.1]
+    with pytest.raises(InvalidInput, match="depth: expected at least one value in the list"):
+        parse_study(text.replace("[1, 2]", "[]"), name="grid")
+    with pytest.raises(InvalidInput, match="depth must be a whole number"):
+        parse_study(text.replace("[1, 2]", '[1, "x"]'), name="grid")
+
+
+def test_a_graph_of_ones_own(tmp_path: Path) -> None:
+    karate().to_npz(tmp_path / "club.npz")
+    text = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "club.npz"\n[[models]]\nname = "sgc"\nC = 0.1'
+    study = parse_study(text, name="own", folder=tmp_path)
+    assert study.datasets[0].label == "club.npz"
+    assert load_dataset(str(tmp_path / "club.npz")).fingerprint() == karate().fingerprint()
+    assert len(expand(study).jobs) == 1
+    with pytest.raises(InvalidInput, match=r"datasets\[0\].name: expected the path of an .npz file"):
+        parse_study(text.replace("club", "clubs"), name="own", folder=tmp_path)

@@ -62,6 +62,11 @@ class GraphCertifier:
         *,
         inductive: bool = False,
     ) -> None:
+        if not hasattr(getattr(graph, "adjacency", None), "shape"):
+            raise InvalidInput(
+                f"expected a labelcert.Graph, got {type(graph).__module__}.{type(graph).__name__}; make one with "
+                "Graph.from_pyg(data), Graph.from_networkx(graph) or labelcert.graph_from_files(...)"
+            )
         n = int(graph.adjacency.shape[0])
         self._model, self._graph, self._inductive = model, graph, inductive
         self.labeled: Int = as_indices(labeled, n_nodes=n, what="labeled")

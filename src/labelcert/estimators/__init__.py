@@ -89,6 +89,10 @@ def from_sklearn(estimator: Any) -> Certifiable:
     >>> cert.predictions.tolist(), cert.radius_lower.tolist()
     (['no', 'yes'], [1, 1])
     """
+    if isinstance(estimator, type):
+        raise InvalidInput(
+            f"expected an estimator, got the class {estimator.__name__}; give an instance: {estimator.__name__}()"
+        )
     steps, last = unwrapped(estimator)
     kinds = [kind.__name__ for kind in type(last).__mro__ if kind.__module__.startswith("sklearn.")]
     kind = next((name for name in kinds if name in ADAPTERS or name in NEAREST), "")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Float
+from labelcert.errors import InvalidInput
 
 
 def kernel_between(
@@ -25,9 +26,12 @@ def kernel_between(
     degree, coef0
         Of the kernel.
     """
-    from sklearn.metrics.pairwise import pairwise_kernels
+    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
     if not callable(metric):
+        if metric not in PAIRWISE_KERNEL_FUNCTIONS:
+            known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
+            raise InvalidInput(f"kernel must be one of {known}, precomputed, or a function, got {metric!r}")
         if isinstance(gamma, str) and gamma == "scale":
             spread = float(B.var())
             gamma = 1.0 / (B.shape[1] * spread) if spread > 0 else 1.0

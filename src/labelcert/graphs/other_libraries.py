@@ -168,7 +168,8 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
     edges = getattr(data, "edge_index", None)
     if edges is None or getattr(data, "num_nodes", None) is None:
         raise InvalidInput(
-            f"expected a PyTorch Geometric Data with edge_index and num_nodes, got {type(data).__name__}"
+            f"expected a PyTorch Geometric Data with edge_index and num_nodes, got {type(data).__name__}; a HeteroData "
+            "becomes one with to_homogeneous(), and data with adj_t was made by ToSparseTensor, which is to be left out"
         )
     n = int(data.num_nodes)
     pairs = _numpy(edges)
@@ -191,7 +192,7 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
     return from_scipy(
         adjacency,
         None if x is None else _numpy(x),
-        None if y is None else _numpy(y).ravel(),
+        None if y is None else _one_column(_numpy(y)),
         class_names=class_names,
         name=name,
         directed=first_asymmetry(adjacency) is not None,
@@ -222,7 +223,15 @@ def to_pyg(graph: Graph) -> Any:
 
 
 def _numpy(tensor: Any) -> Any:
-    return tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
+    if not hasattr(tensor, "detach"):
+        return np.asarray(tensor)
+    dense = tensor if str(getattr(tensor, "layout", "torch.strided")) == "torch.strided" else tensor.to_dense()
+    return dense.detach().cpu().numpy()
+
+
+def _one_column(y: Any) -> Any:
+    """Labels that come as a matrix with one column are a list."""
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def _edge_weights(weights: Any, n_edges: int) -> Float:

@@ -104,7 +104,7 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
     if array.ndim != 1:
         raise InvalidInput(
             f"{what}: expected a one-dimensional list of indices or a boolean mask, got an array of shape "
-            f"{array.shape}; flatten it"
+            f"{array.shape}; choose one split of several masks as mask[:, 0], and flatten lists"
         )
     if array.dtype == np.bool_:
         if len(array) != n_nodes:
