@@ -38,6 +38,7 @@ from labelcert.models import (
     select,
 )
 from labelcert.problem import Threat
+from labelcert.rechecking import Recheck, recheck
 from labelcert.verification import Verification, verify
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ __all__ = [
     "Linear",
     "MissingExtra",
     "Partition",
+    "Recheck",
     "Split",
     "Threat",
     "Verification",
@@ -83,6 +85,7 @@ __all__ = [
     "model_from_name",
     "own_split",
     "published_split",
+    "recheck",
     "select",
     "verify",
 ]

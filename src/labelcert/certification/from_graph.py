@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values
-from labelcert.certificate import Certificate
 from labelcert.certification.from_arrays import certify
 from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
@@ -76,14 +75,9 @@ class GraphCertifier:
             self._blocks = model.kernel_blocks(graph, self.labeled, self._nodes, inductive=False)
 
     def certify(
-        self,
-        test: npt.ArrayLike,
-        *,
-        C: float | str | None = None,
-        using: Callable[..., Certificate] = certify,
-        **options: Any,
-    ) -> Certificate:
-        """The certificate of one set of test nodes.
+        self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
+    ) -> Any:
+        """The certificate of one set of test nodes, or what else is asked about it.
 
         Parameters
         ----------
@@ -92,7 +86,7 @@ class GraphCertifier:
         C : float or "cv", optional
             Instead of the model's own; "cv" for cross-validation over the labels.
         using : callable
-            What certifies the arrays; :func:`labelcert.certify` by default.
+            What takes the arrays; :func:`labelcert.certify` by default.
         **options
             Passed on to it.
         """

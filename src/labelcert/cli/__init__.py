@@ -16,6 +16,7 @@ from labelcert._version import __version__
 from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.lists import datasets_command, models_command
+from labelcert.cli.recheck import recheck_command
 from labelcert.cli.studies import reproduce_command, study_group
 from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
@@ -25,6 +26,7 @@ Examples:
   labelcert certify karate --model gcn
   labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
+  labelcert recheck karate --flips 1 --verify 2
   labelcert reproduce cora-ml-b --out results
   labelcert study run my-study.toml
   labelcert datasets
@@ -63,7 +65,7 @@ def cli(ctx: click.Context) -> None:
 
 
 for command in (
-    *(certify_command, study_group, reproduce_command),
+    *(certify_command, recheck_command, study_group, reproduce_command),
     *(datasets_command, models_command, demo, show_file, verify_file, selfcheck),
 ):
     cli.add_command(command)

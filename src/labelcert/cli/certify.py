@@ -14,6 +14,9 @@ from labelcert.cli import inputs
 from labelcert.cli.delivery import deliver
 from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.option_groups import (
+    BUDGET_OPTIONS,
+    COMPARISON_OPTIONS,
+    ENSEMBLE_OPTIONS,
     GRAPH_OPTIONS,
     MODEL_OPTION_NAMES,
     MODEL_OPTIONS,
@@ -26,15 +29,7 @@ from labelcert.cli.option_groups import (
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import Partition, models
-from labelcert.pipeline import (
-    Certified,
-    Choice,
-    certify_targets,
-    choose_model,
-    choose_split,
-    choose_targets,
-    model_options,
-)
+from labelcert.pipeline import Certified, Choice, certify_targets, choose_model, model_options
 from labelcert.progress import progress_report
 
 BESIDE = {"karate": {"gcn": "sgc"}}
@@ -58,8 +53,11 @@ Examples:
 
 @click.command("certify", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
 @GRAPH_OPTIONS
+@COMPARISON_OPTIONS
 @MODEL_OPTIONS
+@ENSEMBLE_OPTIONS
 @NODE_OPTIONS
+@BUDGET_OPTIONS
 @THREAT_OPTIONS
 @WORK_OPTIONS
 @OUTPUT_OPTIONS
@@ -76,39 +74,8 @@ def certify_command(**given: Any) -> None:
         raise InvalidInput("--nodes and --attack must not be negative")
     quiet = given["quiet"]
     names, options = _models(given)
-    graph = inputs.read_graph(
-        given["name"],
-        edges=given["edges"],
-        features=given["features"],
-        labels=given["labels"],
-        columns={column: given[column] for column in ("source", "target", "weight", "node", "label")},
-        directed=given["directed"],
-        fix=given["fix"],
-        data_dir=given["data_dir"],
-        parameters=given["parameters"],
-        seed=given["seed"],
-    )
-    labeled_text, test_text = given["labeled"], given["test"]
-    split = choose_split(
-        graph,
-        seed=given["seed"],
-        per_class=given["per_class"],
-        labeled=None if labeled_text is None else inputs.parse_nodes(graph, labeled_text, "--labeled"),
-    )
-    own_test = test_text not in (None, "all", "collective", "multi-class")
-    targets = choose_targets(
-        graph, split, test=_test_nodes(graph, split.labeled, test_text) if own_test else test_text, seed=given["seed"]
-    )
-    threat = inputs.build_threat(
-        graph,
-        split.labeled,
-        trusted=given["trusted"],
-        costs=given["costs"],
-        allow=given["allow"],
-        groups=given["groups"] or (given["labels"] if given["group_column"] else None),
-        group_column=given["group_column"] or "group",
-        group_budgets=given["group_budgets"],
-    )
+    asked = inputs.read_request(given)
+    graph, split, targets, threat = asked.graph, asked.split, asked.targets, asked.threat
     _add_beside(names, options, given, graph)
     if given["out"] is not None:
         # Found out now rather than after minutes of work.
@@ -121,7 +88,7 @@ def certify_command(**given: Any) -> None:
                 name,
                 graph,
                 split.labeled,
-                C=_regularization(given["C"]),
+                C=inputs.parse_regularization(given["C"]),
                 rule=given["rule"],
                 seed=given["seed"],
                 loss=given["loss"],
@@ -192,26 +159,6 @@ def _add_beside(names: list[str], options: list[dict[str, Any]], given: dict[str
     takes = next(info.options for info in models() if info.name == beside)
     options.append({name: value for name, value in options[0].items() if name in takes})
     names.append(beside)
-
-
-def _regularization(text: str | None) -> float | str | None:
-    if text is None or text == "cv":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"--C must be a positive number or cv, got {text!r}") from None
-
-
-def _test_nodes(graph: Graph, labeled: Any, text: str) -> Any:
-    nodes = inputs.parse_nodes(graph, text, "--test")
-    both = sorted(set(nodes.tolist()) & set(labeled.tolist()))
-    if both:
-        raise InvalidInput(
-            f"test nodes must not be labelled ones, but {len(both)} of {len(nodes)} are, the first is "
-            f"{graph.names(both[:1])[0]!r}; leave them out of --test or choose other labelled nodes with --labeled"
-        )
-    return nodes
 
 
 def _interrupted(results: Sequence[Certified]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,75 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs import Graph, graph_from_files, load_dataset
+from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
+from labelcert.pipeline import Targets, choose_split, choose_targets
 from labelcert.problem import Threat
 
 IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What a command is about: a graph, its labelled and tested nodes, and the adversary."""
+
+    graph: Graph
+    split: Split
+    targets: list[Targets]
+    threat: Threat
+
+
+def read_request(given: Mapping[str, Any]) -> Request:
+    """From the options that all commands on graphs have."""
+    graph = read_graph(
+        given["name"],
+        edges=given["edges"],
+        features=given["features"],
+        labels=given["labels"],
+        columns={column: given[column] for column in ("source", "target", "weight", "node", "label")},
+        directed=given["directed"],
+        fix=given["fix"],
+        data_dir=given["data_dir"],
+        parameters=given["parameters"],
+        seed=given["seed"],
+    )
+    labeled_text, test_text, seed = given["labeled"], given["test"], given["seed"]
+    labeled = None if labeled_text is None else parse_nodes(graph, labeled_text, "--labeled")
+    split = choose_split(graph, seed=seed, per_class=given["per_class"], labeled=labeled)
+    own = test_text not in (None, "all", "collective", "multi-class")
+    test = _test_nodes(graph, split.labeled, test_text) if own else test_text
+    threat = build_threat(
+        graph,
+        split.labeled,
+        trusted=given["trusted"],
+        costs=given["costs"],
+        allow=given["allow"],
+        groups=given["groups"] or (given["labels"] if given["group_column"] else None),
+        group_column=given["group_column"] or "group",
+        group_budgets=given["group_budgets"],
+    )
+    return Request(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
+
+
+def parse_regularization(text: str | None) -> float | str | None:
+    """C as it is written on the command line."""
+    if text is None or text == "cv":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"--C must be a positive number or cv, got {text!r}") from None
+
+
+def per_label(graph: Graph, labeled: IntArray, path: Path, column: str) -> IntArray:
+    """(m,) a whole number for each labelled node, 1 where the table has none."""
+    row = {int(node): i for i, node in enumerate(labeled)}
+    numbers = np.ones(len(labeled), dtype=np.int64)
+    for node, text in _table(graph, path, column, whole=True):
+        if node in row:
+            numbers[row[node]] = int(text)
+    return numbers
 
 
 def read_graph(
@@ -119,12 +183,7 @@ def build_threat(
                     f"nodes are {_some(graph.names(labeled), 12)}"
                 )
             mask[row[node]] = True
-    prices = None
-    if costs is not None:
-        prices = np.ones(len(labeled), dtype=np.int64)
-        for node, text in _table(graph, costs, "cost", whole=True):
-            if node in row:
-                prices[row[node]] = int(text)
+    prices = None if costs is None else per_label(graph, labeled, costs, "cost")
     sources: list[str | None] | None = None
     if groups is not None:
         sources = [None] * len(labeled)
@@ -175,6 +234,17 @@ def _table(
             seen.add(name)
         problems.refuse()
     return rows
+
+
+def _test_nodes(graph: Graph, labeled: IntArray, text: str) -> IntArray:
+    nodes = parse_nodes(graph, text, "--test")
+    both = sorted(set(nodes.tolist()) & set(labeled.tolist()))
+    if both:
+        raise InvalidInput(
+            f"test nodes must not be labelled ones, but {len(both)} of {len(nodes)} are, the first is "
+            f"{graph.names(both[:1])[0]!r}; leave them out of --test or choose other labelled nodes with --labeled"
+        )
+    return nodes
 
 
 def _allowed(rules: Sequence[str]) -> dict[str, list[str]] | None:

@@ -22,7 +22,10 @@ from labelcert.models.selection import RULES
 DEFAULT_FOLDER = Path("labelcert-out")
 
 
-FIRST = "edges", "features", "labels", "names", "C", "max_flips", "trusted", "time_limit", "out", "as_json"
+FIRST = (
+    *("edges", "features", "labels", "names", "name_of_model", "C", "max_flips", "flips", "verify", "until", "trusted"),
+    *("time_limit", "out", "as_json"),
+)
 """The options that matter most, which the help shows before all others."""
 
 
@@ -114,7 +117,7 @@ GRAPH_OPTIONS = options(
     ),
 )
 
-MODEL_OPTIONS = options(
+COMPARISON_OPTIONS = options(
     "Models",
     click.option(
         "--model",
@@ -127,6 +130,10 @@ MODEL_OPTIONS = options(
     click.option(
         "--beside", metavar="MODEL", help="One more model to compare with, or none. [default: sgc beside gcn on karate]"
     ),
+)
+
+MODEL_OPTIONS = options(
+    "Models",
     click.option(
         "--C",
         "C",
@@ -153,6 +160,10 @@ MODEL_OPTIONS = options(
     click.option("--bias", is_flag=True, default=None, help="Add a constant to the linear kernel."),
     click.option("--edge-weight", type=float, help="Weight of all edges before self-loops are added."),
     click.option("--variant", type=click.Choice(VARIANTS), help="Exact kernels, or those of the published code."),
+)
+
+ENSEMBLE_OPTIONS = options(
+    "Models",
     click.option("--parts", type=int, help="Train an ensemble: one model for each of so many parts of the labels."),
     click.option(
         "--combine",
@@ -180,12 +191,16 @@ NODE_OPTIONS = options(
     click.option("--inductive", is_flag=True, help="Test nodes join the graph after training."),
 )
 
-THREAT_OPTIONS = options(
+BUDGET_OPTIONS = options(
     "The adversary",
     click.option(
         "--max-flips", type=int, help="Largest budget. [default: all labels, or what takes about half a minute]"
     ),
     click.option("--max-fraction", type=float, help="Largest budget as a fraction of the labels."),
+)
+
+THREAT_OPTIONS = options(
+    "The adversary",
     click.option("--trusted", metavar="FILE|LIST", help="Labelled nodes whose labels cannot be changed."),
     click.option(
         "--costs", type=_FILE, help="CSV with the columns node, cost: price of changing a label (1 where absent)."

@@ -17,6 +17,7 @@ from labelcert.errors import InvalidInput
 from labelcert.estimators.base import row_names
 from labelcert.estimators.kernels import kernel_between
 from labelcert.losses import get_loss
+from labelcert.rechecking import Recheck, recheck
 
 
 class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -115,6 +116,18 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = Names(test=row_names(X_test), labels=self.names_)
         rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
         return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss, names=names, **options)
+
+    def recheck(self, X_test: Any, **options: Any) -> Recheck:
+        """Which of the labels that this was fitted on to verify, so that more predictions survive wrong ones.
+
+        Parameters
+        ----------
+        X_test
+            As for ``predict``.
+        **options
+            Passed to :func:`labelcert.recheck`: ``flips``, ``verify`` or ``until``, and so on.
+        """
+        return recheck(self.certify(X_test, max_flips=0), **options)
 
     def _kernel(self, A: Float) -> Float:
         """The kernel between points and those of the fit."""

@@ -21,6 +21,10 @@ from labelcert.losses import newton
 from labelcert.svm import error_bound, pivoting, walking
 from labelcert.svm.walking import MANY_LABELS
 
+SHARP: Any = np.bool_(True)
+LOOSE: Any = np.bool_(False)
+"""Whether :func:`bound` is to be sharp: numbers, since Numba compiles a function once for each literal."""
+
 
 class Functions(NamedTuple):
     """The compiled functions of one kind of machine."""

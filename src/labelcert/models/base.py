@@ -24,6 +24,7 @@ from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
+    from labelcert.rechecking import Recheck
 
 Features = Float | sp.csr_array
 Activation = Literal["relu", "linear"]
@@ -204,7 +205,35 @@ class Model(ABC):
         """
         from labelcert.certification import GraphCertifier
 
-        return GraphCertifier(self, graph, labeled, [test], inductive=inductive).certify(test, **options)
+        found: Certificate = GraphCertifier(self, graph, labeled, [test], inductive=inductive).certify(test, **options)
+        return found
+
+    def recheck(
+        self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any
+    ) -> Recheck:
+        """Which labels to verify, so that as many predictions for the test nodes as possible survive wrong labels.
+
+        Parameters
+        ----------
+        graph, labeled, test, inductive
+            As in `certify`.
+        **options
+            Passed to `labelcert.recheck`: ``flips``, ``verify`` or ``until``, ``objective``, ``threat``, and so on.
+
+        Examples
+        --------
+        >>> from labelcert.graphs import karate
+        >>> from labelcert.models import SGC
+        >>> advice = SGC(C=0.1).recheck(karate(), [0, 1, 2, 31, 32, 33], [5, 30, 9], flips=1, verify=1)
+        >>> advice.names, advice.before, advice.after
+        (['0'], 0.0, [0.3333333333333333])
+        """
+        from labelcert.certification import GraphCertifier
+        from labelcert.rechecking import recheck
+
+        certifier = GraphCertifier(self, graph, labeled, [test], inductive=inductive)
+        found: Recheck = certifier.certify(test, using=recheck, **options)
+        return found
 
 
 def require(condition: bool, message: str) -> None:

@@ -80,7 +80,8 @@ class Partition:
         from labelcert.certification import GraphCertifier
 
         certifier = GraphCertifier(self.model, graph, labeled, [test], inductive=inductive)
-        return certifier.certify(test, using=self.using(), **options)
+        found: Certificate = certifier.certify(test, using=self.using(), **options)
+        return found
 
     def using(self) -> Any:
         """What certifies the arrays of a graph: `labelcert.certify_partition` with this ensemble's options."""

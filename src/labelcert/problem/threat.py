@@ -7,7 +7,8 @@ as engines read it.
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,6 +148,28 @@ class Threat:
             group_caps=np.array([min(caps[g] or 0, MAX_TOTAL_COST) for g in limited], dtype=np.int64),
             never=int(costs.sum()) + 1,
             targets=targets[index],
+        )
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], labels: Values, classes: Values) -> Threat:
+        """From what :meth:`describe` returned, for labels whose classes are written as there."""
+        named = {str(value): value for value in classes}
+
+        def classes_of(texts: Iterable[str]) -> list[Any]:
+            return [named[text] for text in texts]
+
+        trusted = None
+        if plain["trusted"] is not None:
+            trusted = np.zeros(labels.size, dtype=bool)
+            trusted[plain["trusted"]] = True
+        flips, targets = plain["allowed_flips"], plain["allowed_targets"]
+        return cls(
+            trusted=trusted,
+            costs=plain["costs"],
+            allowed_flips=None if flips is None else {named[a]: classes_of(bs) for a, bs in flips},
+            groups=plain["groups"],
+            group_budgets=plain["group_budgets"],
+            allowed_targets=None if targets is None else [None if t is None else classes_of(t) for t in targets],
         )
 
     def describe(self) -> dict[str, Any]:
@@ -311,6 +334,36 @@ class Adversary:
         may[grouped] &= self.costs[grouped] <= caps[self.groups[grouped]]
         may[spent] = False
         return may
+
+    def children(self, positions: Int, budget: int) -> Int:
+        """(c, 2) each later label that the budgets still pay for, and each class that it may become."""
+        may = self.affordable(budget - int(self.costs[positions].sum()), positions)
+        may[: positions[-1] + 1 if positions.size else 0] = False
+        return np.argwhere(self.targets & may[:, None]).astype(np.int64)
+
+    def sets(self, size: int, budget: int) -> Iterator[Int]:
+        """All admissible sets of so many labels, as ascending positions, one after the other."""
+
+        def extended(positions: Int, more: int) -> Iterator[Int]:
+            if more == 0:
+                yield positions
+                return
+            later = np.unique(self.children(positions, budget)[:, 0])
+            for position in later[: later.size - more + 1]:
+                yield from extended(np.append(positions, position), more - 1)
+
+        return extended(np.zeros(0, dtype=np.int64), size)
+
+    def changes(self, positions: Int) -> Iterator[Relabelling]:
+        """All ways to change some labels, each of them."""
+        options = [np.flatnonzero(self.targets[position]) for position in positions]
+        for targets in itertools.product(*options):
+            yield Relabelling(positions, np.array(targets, dtype=np.int64))
+
+    def relabellings(self, size: int, budget: int) -> Iterator[Relabelling]:
+        """All admissible relabellings of so many labels, one after the other."""
+        for positions in self.sets(size, budget):
+            yield from self.changes(positions)
 
     def flipped(self, positions: Int) -> Relabelling:
         """Some labels, each changed to the first class that it may become: the other one, where there are two."""

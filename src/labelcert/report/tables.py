@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
@@ -12,6 +12,9 @@ from rich.table import Table
 from labelcert.certificate import TRUSTED_SOLVER, Certificate
 from labelcert.certificate.comparison import Comparison
 from labelcert.certificate.display import interval, share
+
+if TYPE_CHECKING:
+    from labelcert.rechecking import Recheck
 
 
 def node_table(
@@ -137,6 +140,33 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
         table.add_row(row[0], *(f"{cell}%" for cell in row[1:]))
     trusting = [name for name, cert in certificates if cert.trusts_solver]
     table.caption = f"trusting the solver: {', '.join(trusting)}" if trusting else None
+    return table
+
+
+def recheck_table(advice: Recheck, *, title: str = "Labels to verify") -> Table:
+    """One row per verification: the label, what survives then, and the nodes that it secures.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> advice = labelcert.recheck([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0, flips=1, verify=1)
+    >>> recheck_table(advice).row_count
+    1
+    """
+    table = Table(title=title, title_justify="left")
+    kind = "each alone" if advice.objective == "each" else "all at once"
+    for heading in ("", "verify", "labelled", f"survive then, {kind}", "worth alone"):
+        table.add_column(heading, justify="left" if heading in ("verify", "labelled") else "right")
+    secures = advice.objective == "each"
+    if secures:
+        table.add_column("secures")
+    for step, row in advice.to_frame().iterrows():
+        low, high = row["after"], row["after_upper"]
+        share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
+        alone = "" if np.isnan(row["gain_alone"]) else f"+{row['gain_alone']:.1%}"
+        names = [str(name) for name in row["secures"]]
+        shown = ", ".join(names[:5]) + (f", … ({len(names)} nodes)" if len(names) > 5 else "")
+        table.add_row(str(step), str(row["verify"]), str(row["labelled"]), share, alone, *([shown] if secures else []))
     return table
 
 

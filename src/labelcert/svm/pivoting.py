@@ -386,7 +386,7 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
         way = 1.0 if left > 0.0 else -1.0
         _rates(s, y, i, way)
         length = abs(left)
-        event = -1
+        event = m  # none
         for j in range(m):
             if s.v[IMAGE, j] < length:
                 length = s.v[IMAGE, j]
@@ -394,7 +394,7 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
         for j in range(m):
             s.v[G, j] += length * s.v[STEP, j]
         s.v[X, i] += way * length
-        if event < 0:
+        if event == m:
             s.v[X, i] = target
             return True
         if s.state[event] == FREE:

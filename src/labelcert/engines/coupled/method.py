@@ -115,22 +115,13 @@ def _counts(question: Question) -> Int:
 
 def _chunks(task: Extend) -> Iterator[Chunk]:
     """Parents in blocks, level by level: first the clean labels. Nothing is kept."""
-    nothing = np.zeros(0, dtype=np.int64)
     cheapest = np.concatenate([[0], np.cumsum(np.sort(task.adversary.costs))])
     for size in range(min(task.longest, task.adversary.labels.size)):
-        parents = _relabellings(task, nothing, nothing, size)
+        parents = task.adversary.relabellings(size, task.budget)
         while block := list(itertools.islice(parents, PARENTS)):
-            positions, targets = (np.array(part).reshape(len(block), size) for part in zip(*block, strict=True))
+            positions = np.array([change.positions for change in block]).reshape(len(block), size)
+            targets = np.array([change.targets for change in block]).reshape(len(block), size)
             yield Chunk((positions, targets), int(cheapest[size + 1]))
-
-
-def _relabellings(task: Extend, positions: Int, targets: Int, more: int) -> Iterator[tuple[Int, Int]]:
-    """All admissible relabellings that change so many later labels more."""
-    if more == 0:
-        yield positions, targets
-        return
-    for position, target in task.children(positions):
-        yield from _relabellings(task, np.append(positions, position), np.append(targets, target), more - 1)
 
 
 class _Ledger:

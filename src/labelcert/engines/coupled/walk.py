@@ -111,7 +111,7 @@ class Extend(NamedTuple):
         return record.found(), True
 
     def _extend(self, positions: Int, targets: Int, record: _Record) -> None:
-        moves = self.children(positions)
+        moves = self.adversary.children(positions, self.budget)
         if moves.size == 0:
             return
         parent = self.codes.copy()
@@ -129,13 +129,6 @@ class Extend(NamedTuple):
             both = np.stack([positions, targets])
             chosen = np.concatenate([np.repeat(both[None], some.shape[0], axis=0), some[:, :, None]], axis=2)
             record.enter(chosen, changed, open_)
-
-    def children(self, positions: Int) -> Int:
-        """(c, 2) each later label that the budgets still pay for, and each class that it may become."""
-        a = self.adversary
-        may = a.affordable(self.budget - int(a.costs[positions].sum()), positions)
-        may[: positions[-1] + 1 if positions.size else 0] = False
-        return np.argwhere(a.targets & may[:, None]).astype(np.int64)
 
     def _effects(self, Z: Float, tau: Float) -> tuple[Bool, Bool]:
         """(c, n) nodes that are provably changed, and nodes for which that is open."""

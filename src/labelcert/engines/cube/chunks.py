@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Int, Signs
-from labelcert.engines.cube.cube_walk import Walker, walk
+from labelcert.engines.cube.cube_walk import Walker, walk, walk_children
 from labelcert.engines.cube.recording import Found, Walk, new_found
+from labelcert.svm.walking import MANY_LABELS
 
 CUBE_BITS = 12
 LEVEL_STOPS = 4096
@@ -48,6 +49,8 @@ class LevelChunk:
     def walk(self, task: Walk, walker: Walker, flag: Signs) -> tuple[Found, bool]:
         """Visit everything; also returns whether the chunk was finished."""
         found = new_found(task, self.stops)
+        if task.y.size > MANY_LABELS and not task.linear:
+            return found, walk_children(task, walker, found, self.parents, flag)
         return found, walk(task, walker, found, 0, -1, self.parents, flag)
 
 

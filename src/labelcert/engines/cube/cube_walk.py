@@ -13,6 +13,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from labelcert.arrays import Float, Int, Words
 from labelcert.compiling import by_reference, compiled
@@ -30,9 +31,9 @@ from labelcert.engines.cube.recording import (
     new_batch,
     record,
 )
-from labelcert.losses.retraining import bound, relabel, settle, solve_child
+from labelcert.losses.retraining import LOOSE, SHARP, bound, relabel, settle, solve_child
 from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, sharing
-from labelcert.svm.walking import MANY_LABELS, combine, copy_scratch
+from labelcert.svm.walking import combine, copy_scratch
 
 
 @by_reference
@@ -150,11 +151,11 @@ def _bound(task: Any, w: Any, found: Any, sharp: bool) -> float:
 
 
 @compiled(inner=True)
-def _row(task: Any, w: Any, mirrored: bool) -> int:
-    """Where the current set, or its complement, belongs in the table of lowest scores."""
-    row = task.total - w.cost[0] if mirrored else w.cost[0]
+def _row(task: Any, w: Any) -> int:
+    """Where the current set belongs in the table of lowest scores."""
+    row = w.cost[0]
     for g in range(task.strides.shape[0]):
-        row += task.strides[g] * (task.group_totals[g] - w.group_used[g] if mirrored else w.group_used[g])
+        row += task.strides[g] * w.group_used[g]
     return row
 
 
@@ -183,12 +184,12 @@ def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
             copy_scratch(w.parent, w.svm)
             relabel(task.retraining, w.svm, w.y, i)
             _train(task, w, found)
-            tau = _bound(task, w, found, False)
+            tau = _bound(task, w, found, LOOSE)
             combine(task.scores, w.svm.v[Z], w.p)
             if not _sure(w.p, tau):
-                tau = _bound(task, w, found, True)
+                tau = _bound(task, w, found, SHARP)
                 combine(task.scores, w.svm.v[Z], w.p)
-        record(w.p, 1.0, tau, w.cost[0], _row(task, w, False), w.bits, found)
+        record(w.p, 1.0, tau, w.cost[0], _row(task, w), w.bits, found)
     _count(task, w, position)
     w.y[i] = task.y[i]
 
@@ -203,13 +204,14 @@ def _visit(task: Any, w: Any, found: Any) -> None:
     b = w.batch
     cost = w.cost[0] if here else -1
     mirror_cost = task.total - w.cost[0] if there else -1
-    b.row[b.size[0], 0] = _row(task, w, False)
-    b.row[b.size[0], 1] = _row(task, w, True)
+    row = _row(task, w)
+    b.row[b.size[0], 0] = row
+    b.row[b.size[0], 1] = task.last_row - row
     if task.linear:
         add(task, b, w.y, linear_error(task), cost, mirror_cost, w.bits)
     else:
         _train(task, w, found)
-        tau = _bound(task, w, found, True)
+        tau = _bound(task, w, found, SHARP)
         add(task, b, w.svm.v[Z], tau, cost, mirror_cost, w.bits)
     if b.size[0] == BATCH:
         flush(task, b, w.p, found)
@@ -222,7 +224,7 @@ def linear_error(task: Any) -> float:
     return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (m + 4) + task.slack)
 
 
-@compiled(inner=True)
+@njit(inline="always")  # here and below: called at one place
 def _walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) -> bool:
     """All subsets of the first ``low`` flippable labels, joined to the set ``prefix`` of the later ones.
 
@@ -246,6 +248,19 @@ def _walk_cube(task: Any, w: Any, found: Any, prefix: int, low: int, stop: Any) 
 
 
 @compiled(inner=True)
+def _move(task: Any, w: Any, parents: Any, row: int) -> None:
+    """From the last parent to this one: out with what it has not, then in with what is new."""
+    size = parents.shape[1]
+    for k in range(2 * size):
+        old, column = k < size, k % size
+        if row == 0 and old:
+            continue
+        if row > 0 and parents[row, column] == parents[row - 1, column]:
+            continue
+        _flip(task, w, task.affordable[parents[row - 1 if old else row, column]])
+
+
+@njit(inline="always")
 def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
     """All sets made of one parent and one later affordable position.
 
@@ -254,25 +269,13 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
     """
     size = parents.shape[1]
     for row in range(parents.shape[0]):
-        for k in range(2 * size):
-            # First out with what the last parent had and this one has not, then in with what is new.
-            old, column = k < size, k % size
-            if row == 0 and old:
-                continue
-            if row > 0 and parents[row, column] == parents[row - 1, column]:
-                continue
-            _flip(task, w, task.affordable[parents[row - 1 if old else row, column]])
+        _move(task, w, parents, row)
         if not task.linear:
             _train(task, w, found)
             copy_scratch(w.svm, w.parent)
         first = parents[row, size - 1] + 1 if size > 0 else 0
         for k in range(first, task.affordable.shape[0]):
             position = task.affordable[k]
-            if not task.linear and task.y.shape[0] > MANY_LABELS:
-                _visit_child(task, w, found, position)
-                if stop[0] != 0:
-                    return False
-                continue
             _flip(task, w, position)
             _visit(task, w, found)
             if task.linear:
@@ -284,9 +287,18 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
                 copy_scratch(w.parent, w.svm)
             if stop[0] != 0:
                 return False
-        if not task.linear:
-            copy_scratch(w.parent, w.svm)
     return True
+
+
+@compiled(inner=True)
+def _begin(task: Any, w: Any) -> None:
+    """From the clean labels, whose training is made once for all chunks and hence not counted."""
+    _reset(task, w)
+    if not task.linear:
+        if w.clean.v[FLAGS, 0] != 0.0:
+            settle(task.retraining, w.clean, w.y)
+        copy_scratch(w.clean, w.svm)
+    w.batch.size[0] = 0
 
 
 @compiled()
@@ -296,13 +308,26 @@ def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, sto
     Returns whether the walk was finished; ``stop[0] != 0`` ends it early. One function for both, since compiling
     it twice would double the time of the first call.
     """
-    _reset(task, w)
-    if not task.linear:
-        if w.clean.v[FLAGS, 0] != 0.0:
-            settle(task.retraining, w.clean, w.y)  # once for all chunks, hence not counted
-        copy_scratch(w.clean, w.svm)
-    w.batch.size[0] = 0
+    _begin(task, w)
     cube = low >= 0
     finished = _walk_cube(task, w, found, prefix, low, stop) if cube else _walk_level(task, w, found, parents, stop)
     flush(task, w.batch, w.p, found)
     return finished
+
+
+@compiled()
+def walk_children(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
+    """The same for the extensions of parents with many labels, which share the tableaus of their parents."""
+    _begin(task, w)
+    size = parents.shape[1]
+    for row in range(parents.shape[0]):
+        _move(task, w, parents, row)
+        _train(task, w, found)
+        copy_scratch(w.svm, w.parent)
+        first = parents[row, size - 1] + 1 if size > 0 else 0
+        for k in range(first, task.affordable.shape[0]):
+            _visit_child(task, w, found, task.affordable[k])
+            if stop[0] != 0:
+                return False
+        copy_scratch(w.parent, w.svm)
+    return True

@@ -59,6 +59,8 @@ class Walk(NamedTuple):
         Visit the complement of each set too, whose scores are the negatives (all labels flippable).
     rows : int
         Rows of the table of lowest scores; 0 where nobody asks for it.
+    last_row : int
+        The row of the set of all labels.
     strides : (G,) array
         A set belongs into the row of its cost, plus so much for each unit spent in a group.
     radius : (n,) array
@@ -83,6 +85,7 @@ class Walk(NamedTuple):
     total: int
     mirror: bool
     rows: int
+    last_row: int
     strides: Int
     radius: Int
     most: Int
@@ -198,7 +201,7 @@ def record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, 
     n = p.shape[0]
     if found.low.shape[0] > 0:
         _lower(p, sign, tau, row, bits, found)
-    changed = 0
+    changed: Any = np.int64(0)
     doubtful = 0
     closer = 0
     closer_doubt = 0

@@ -67,7 +67,8 @@ class CubeMethod:
         """Walk, merge, decide the doubts; ``lowest`` collects the lowest scores, where somebody asks for them."""
         task = make_walk(question)
         if lowest is not None:
-            task = task._replace(rows=lowest.rows, strides=lowest.strides)
+            last = task.total + int(lowest.strides @ task.group_totals)
+            task = task._replace(rows=lowest.rows, strides=lowest.strides, last_row=last)
         ledger = Ledger(question, task)
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
@@ -130,6 +131,7 @@ def make_walk(question: Question) -> Walk:
         total=int(a.costs.sum()),
         mirror=mirrors(a, question.budget),
         rows=0,
+        last_row=int(a.costs.sum()),
         strides=np.zeros(a.group_caps.size, dtype=np.int64),
         radius=np.full(question.nodes.size, a.never, dtype=np.int64),
         most=np.full(question.budget + 1, -1, dtype=np.int64),

@@ -17,7 +17,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Float32, Int
 from labelcert.compiling import by_reference, compiled
-from labelcert.losses.retraining import bound, relabel, settle, solve_child
+from labelcert.losses.retraining import SHARP, bound, relabel, settle, solve_child
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, UNIT_ROUNDOFF, Scratch, Z, new_scratch, sharing
 from labelcert.svm.walking import combine, copy_scratch
 
@@ -261,7 +261,7 @@ def _score(fill: Any, w: Any) -> float:
         # |p| never exceeds ‖k‖₁ ≤ √m, so every addition so far erred by at most 2u√m.
         return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
     _train(fill, w)
-    error, _ = bound(fill.retraining, w.svm, w.y, True)
+    error, _ = bound(fill.retraining, w.svm, w.y, SHARP)
     combine(fill.scores, w.svm.v[Z], w.p)
     return error
 

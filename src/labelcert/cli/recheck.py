@@ -1,0 +1,133 @@
+"""``labelcert recheck``: which labels to verify."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from labelcert.certification import GraphCertifier
+from labelcert.cli import inputs
+from labelcert.cli.option_groups import (
+    GRAPH_OPTIONS,
+    MODEL_OPTION_NAMES,
+    MODEL_OPTIONS,
+    NODE_OPTIONS,
+    THREAT_OPTIONS,
+    GroupedCommand,
+    options,
+)
+from labelcert.cli.printing import print_json, print_table
+from labelcert.errors import InvalidInput
+from labelcert.pipeline import choose_model, model_options
+from labelcert.progress import progress_report
+from labelcert.rechecking import Recheck, recheck
+from labelcert.rechecking.result import OBJECTIVES
+from labelcert.report import tables
+
+EXAMPLES = """\b
+Examples:
+  labelcert recheck karate --flips 1 --verify 2
+      The two labels to verify, so that most predictions survive one wrong one.
+  labelcert recheck cora-ml-b --flips 2 --until 0.9
+      As few labels as it takes until 90 % of the predictions survive two.
+  labelcert recheck --edges edges.csv --labels labels.csv --flips 1 --verify 3 --verify-costs effort.csv
+      Your own graph; some labels take longer to verify than others."""
+
+_OPTIONS = options(
+    "What to verify",
+    click.option("--model", "-m", "name_of_model", default="gcn", show_default=True, help="See `labelcert models`."),
+    click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
+    click.option("--verify", type=int, help="How many labels can be verified, or what may be paid for that."),
+    click.option("--until", type=float, metavar="SHARE", help="Verify as few as it takes until this share survives."),
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        default=OBJECTIVES[0],
+        show_default=True,
+        help="Each prediction faces its own worst attack, or one attack faces all of them.",
+    ),
+    click.option(
+        "--verify-costs",
+        type=click.Path(path_type=Path),
+        help="CSV with the columns node, cost: what verifying a label costs (1 where absent).",
+    ),
+    click.option("--time-limit", type=float, metavar="SECONDS", help="What is open then comes as intervals."),
+    click.option("--workers", type=int, help="Threads. [default: all cores]"),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
+    click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the table into a file."),
+    click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
+)
+
+
+@click.command("recheck", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
+@GRAPH_OPTIONS
+@_OPTIONS
+@MODEL_OPTIONS
+@NODE_OPTIONS
+@THREAT_OPTIONS
+def recheck_command(**given: Any) -> None:
+    """Which labels to verify, so that as many predictions as possible survive the wrong ones among the others.
+
+    A verified label cannot be wrong any more, so every attack that needs it is gone. This ranks labels by what depends
+    on them, not by how likely they are wrong: give scores of their quality as --verify-costs.
+    """
+    asked = inputs.read_request(given)
+    graph, labeled = asked.graph, asked.split.labeled
+    name = given["name_of_model"].lower()
+    fixed = {option: given[option] for option in MODEL_OPTION_NAMES if given[option] is not None}
+    [own] = model_options([name], fixed)
+    costs = given["verify_costs"]
+    progress = sys.stderr.isatty() and not given["quiet"]
+    with progress_report(f"{name}: choosing C", progress) as show:
+        choice = choose_model(
+            name,
+            graph,
+            labeled,
+            C=inputs.parse_regularization(given["C"]),
+            rule=given["rule"],
+            seed=given["seed"],
+            loss=given["loss"],
+            report=show.report,
+            **own,
+        )
+    targets = asked.targets[0]
+    certifier = GraphCertifier(choice.model, graph, labeled, [targets.nodes], inductive=given["inductive"])
+    advice: Recheck = certifier.certify(
+        targets.nodes,
+        using=recheck,
+        flips=given["flips"],
+        verify=given["verify"],
+        until=given["until"],
+        objective=given["objective"],
+        verify_costs=None if costs is None else inputs.per_label(graph, labeled, costs, "cost"),
+        threat=asked.threat,
+        loss=given["loss"],
+        time_limit=given["time_limit"],
+        workers=given["workers"],
+        progress=progress,
+    )
+    if given["out"] is not None:
+        if given["out"].suffix != ".csv":
+            raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")
+        advice.to_frame().to_csv(given["out"])
+    if given["as_json"]:
+        print_json(_plain(advice))
+        return
+    print_table(tables.recheck_table(advice, title=f"{choice.label}: labels to verify, {targets.title}"))
+    click.echo(f"{advice.before:.1%} of the predictions survive {advice.flips} wrong label{'' if advice.flips == 1 else 's'} now; {advice.verdict}")
+
+
+def _plain(advice: Recheck) -> dict[str, Any]:
+    """In plain JSON values."""
+    frame = advice.to_frame()
+    return {
+        "flips": advice.flips,
+        "objective": advice.objective,
+        "before": advice.before,
+        "best_possible": advice.best_possible,
+        "optimal": advice.optimal,
+        "labels": [{str(k): v for k, v in row.items()} for row in frame.astype(object).to_dict("records")],
+    }

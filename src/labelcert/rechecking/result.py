@@ -1,0 +1,120 @@
+"""The answer to the question which labels to verify."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from labelcert.arrays import Float, Int
+from labelcert.certificate import Certificate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EACH, COLLECTIVE = "each", "collective"
+OBJECTIVES = (EACH, COLLECTIVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Recheck:
+    """Labels to verify, in order, and what that is worth.
+
+    It ranks labels by what depends on them, not by how likely they are wrong.
+
+    Attributes
+    ----------
+    labels : list of int
+        Indices of the labels to verify, best first.
+    before : float
+        Share of predictions that provably survive now.
+    after : list of float
+        The same after each verification, as if the label proved right: proved lower ends.
+    after_upper : list of float
+        What is not excluded; equal to ``after`` where all attacks are known.
+    best_possible : float
+        No choice of labels at the same price leads to more.
+    gains : (m,) array
+        What verifying each label alone would add to the share; NaN where that is not known.
+    secures : list of arrays
+        The test nodes that each verification makes safe (for the objective ``"each"``).
+    flips : int
+        Budget of the adversary.
+    objective : {"each", "collective"}
+    certificate : Certificate
+        Of the problem in which all of ``labels`` are trusted.
+    """
+
+    labels: list[int]
+    before: float
+    after: list[float]
+    after_upper: list[float]
+    best_possible: float
+    gains: Float
+    secures: list[Int]
+    flips: int
+    objective: str
+    certificate: Certificate
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no other choice at the same price leads to more."""
+        return not self.best_possible > (self.after[-1] if self.after else self.before) + 1e-9
+
+    @property
+    def names(self) -> list[Any]:
+        """What the labels to verify are called; their indices where they have no names."""
+        known = self.certificate.label_names
+        return list(self.labels) if known is None else known[self.labels].tolist()
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per verification: the label and its class, the share after it, the nodes that it secures."""
+        import pandas as pd
+
+        cert = self.certificate
+        secured = [
+            nodes.tolist() if cert.test_names is None else cert.test_names[nodes].tolist() for nodes in self.secures
+        ]
+        return pd.DataFrame(
+            {
+                "verify": self.names,
+                "labelled": cert.labels[self.labels],
+                "after": self.after,
+                "after_upper": self.after_upper,
+                "gain_alone": self.gains[self.labels],
+                "secures": secured if secured else [[] for _ in self.labels],
+            },
+            index=pd.RangeIndex(1, len(self.labels) + 1, name="step"),
+        )
+
+    def summary(self) -> str:
+        """A few lines of at most 80 columns."""
+        kind = "each alone" if self.objective == EACH else "all at once"
+        lines = [f"predictions that survive {self.flips} {self.certificate.run.unit}, {kind}: {self.before:.1%} now"]
+        for k, (name, low, high) in enumerate(zip(self.names, self.after, self.after_upper, strict=True)):
+            share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
+            lines.append(f"{k + 1:>4}. verify {str(name)[:40]}: {share}")
+        lines.append(self.verdict)
+        return "\n".join(lines)
+
+    @property
+    def verdict(self) -> str:
+        """How good the choice is."""
+        if self.optimal:
+            return "no other choice of labels at this price secures more"
+        return f"no choice at this price secures more than {self.best_possible:.1%}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{k + 1}</td><td>{html.escape(str(name))}</td><td>{100 * after:.1f}</td></tr>"
+            for k, (name, after) in enumerate(zip(self.names, self.after, strict=True))
+        )
+        return (
+            f"<div><strong>Recheck</strong>: {100 * self.before:.1f} % survive {self.flips} "
+            f"{html.escape(self.certificate.run.unit)} now<table><thead><tr><th></th><th>verify</th>"
+            f"<th>survive then, %</th></tr></thead><tbody>{rows}</tbody></table>{html.escape(self.verdict)}</div>"
+        )
+
+    def __repr__(self) -> str:
+        last = self.after[-1] if self.after else self.before
+        return f"Recheck(verify {self.names}: {self.before:.1%} -> {last:.1%} survive {self.flips} flips)"

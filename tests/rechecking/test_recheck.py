@@ -1,0 +1,180 @@
+"""Which labels to verify: against brute force over all sets of labels, with every threat option and loss."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.problems import blobs, gaussian
+
+import labelcert
+from labelcert import CertifiedClassifier, InvalidInput, Threat, WorkTooLarge, certify, recheck
+from labelcert.certification import Names
+from labelcert.rechecking import from_arrays
+
+
+def brute_force(K: Any, y: Any, rows: Any, C: float, flips: int, verify: int, threat: Threat, **options: Any) -> float:
+    """The best share over all sets of labels, by a certificate of each."""
+    objective, costs = options.pop("objective", "each"), options.pop("verify_costs", None)
+    weights = options.pop("weights", None)
+    m = len(y)
+    price = np.ones(m, dtype=int) if costs is None else np.asarray(costs)
+    trusted = np.zeros(m, dtype=bool) if threat.trusted is None else np.asarray(threat.trusted)
+    best = 0.0
+    for size in range(verify + 1):
+        for chosen in itertools.combinations(np.flatnonzero(~trusted).tolist(), size):
+            if price[list(chosen)].sum() > verify:
+                continue
+            now = trusted.copy()
+            now[list(chosen)] = True
+            cert = certify(K, y, rows, C, threat=replace(threat, trusted=now), max_flips=flips, workers=1, **options)
+            if objective == "collective":
+                best = max(best, cert.certified_ratio(flips=flips, collective=True))
+            else:
+                w = np.ones(len(rows)) if weights is None else np.asarray(weights)
+                best = max(best, float(w[cert.radius_lower > flips].sum() / w.sum()))
+    return best
+
+
+THREATS = {
+    "any label": Threat(),
+    "trusted": Threat(trusted=[i in (1, 4) for i in range(8)]),
+    "costs": Threat(costs=[1, 2, 1, 1, 2, 1, 1, 2]),
+    "groups": Threat(groups=list("aabbaabb"), group_budgets={"a": 1}),
+}
+
+
+@pytest.mark.parametrize("objective", ["each", "collective"])
+@pytest.mark.parametrize("threat", THREATS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_equal_to_brute_force(classes: int, threat: str, objective: str) -> None:
+    for seed in range(2):
+        K, y, rows = gaussian(8, 9, seed=seed) if classes == 2 else blobs(8, 9, classes=classes, seed=seed)
+        for flips, verify in ((1, 1), (2, 2)):
+            asked = {"threat": THREATS[threat], "objective": objective}
+            advice = recheck(K, y, rows, 2.0, flips=flips, verify=verify, **asked)
+            assert advice.optimal
+            assert advice.after[-1:] == [pytest.approx(advice.best_possible)] or not advice.after
+            best = brute_force(K, y, rows, 2.0, flips, verify, **asked)
+            assert (advice.after[-1] if advice.after else advice.before) == pytest.approx(best)
+            assert sorted([advice.before, *advice.after]) == [advice.before, *advice.after]
+            trusted = THREATS[threat].trusted
+            assert trusted is None or not np.asarray(trusted)[advice.labels].any()
+
+
+@pytest.mark.parametrize("loss", ["square", "squared_hinge", "logistic", "cross_entropy"])
+def test_every_loss(loss: str) -> None:
+    K, y, rows = blobs(8, 6, classes=3)
+    advice = recheck(K, y, rows, 0.5, flips=1, verify=2, loss=loss)
+    assert advice.after[-1] == pytest.approx(brute_force(K, y, rows, 0.5, 1, 2, Threat(), loss=loss))
+
+
+def test_weights_and_costs() -> None:
+    K, y, rows = gaussian(8, 9, seed=3)
+    asked: dict[str, Any] = {"weights": np.arange(9) + 0.5, "verify_costs": [1, 2, 3, 1, 2, 3, 1, 2]}
+    advice = recheck(K, y, rows, 2.0, flips=2, verify=4, **asked)
+    assert sum(asked["verify_costs"][i] for i in advice.labels) <= 4
+    assert advice.after[-1] == pytest.approx(brute_force(K, y, rows, 2.0, 2, 4, Threat(), **asked))
+
+
+def test_what_is_secured_and_what_each_label_is_worth() -> None:
+    K, y, rows = gaussian(8, 9, seed=1)
+    names = Names(test=np.array([f"n{t}" for t in range(9)]), labels=np.array([f"ann {i}" for i in range(8)]))
+    advice = recheck(K, y, rows, 2.0, flips=1, verify=3, names=names)
+    shares = np.array([advice.before, *advice.after])
+    assert np.allclose(np.diff(shares), [len(nodes) / 9 for nodes in advice.secures])
+    for i in range(8):
+        trusted = Threat(trusted=np.arange(8) == i)
+        alone = certify(K, y, rows, 2.0, threat=trusted, max_flips=1).certified_ratio(flips=1)
+        assert advice.gains[i] == pytest.approx(alone - advice.before)
+    frame = advice.to_frame()
+    assert frame["verify"].str.startswith("ann ").all()
+    assert all(name.startswith("n") for nodes in frame["secures"] for name in nodes)
+    assert all(len(line) <= 80 for line in advice.summary().splitlines())
+    assert "ann" in advice._repr_html_()
+    assert advice.certificate.exact
+
+
+def test_until_a_share_is_reached() -> None:
+    K, y, rows = gaussian(8, 9, seed=1)
+    advice = recheck(K, y, rows, 2.0, flips=1, until=0.9)
+    assert advice.after[-1] >= 0.9
+    fewer = recheck(K, y, rows, 2.0, flips=1, verify=len(advice.labels) - 1)
+    assert fewer.best_possible < 0.9
+    assert recheck(K, y, rows, 2.0, flips=1, until=0.0).labels == []
+
+
+def test_certificates_files_and_models_ask_the_same(tmp_path: Path) -> None:
+    K, y, rows = gaussian(8, 9, seed=1)
+    threat = Threat(
+        trusted=[True] + [False] * 7, allowed_flips={0: [1], 1: [0]}, groups=list("abababab"), group_budgets=1
+    )
+    asked = recheck(K, y, rows, 2.0, flips=2, verify=2, threat=threat)
+    cert = certify(K, y, rows, 2.0, threat=threat, max_flips=1)
+    cert.save(tmp_path / "c.cert", problem=True)
+    for source in (cert, labelcert.load(tmp_path / "c.cert")):
+        assert recheck(source, flips=2, verify=2).labels == asked.labels
+    cert.save(tmp_path / "bare.cert")
+    with pytest.raises(InvalidInput, match="does not hold its kernels"):
+        recheck(labelcert.load(tmp_path / "bare.cert"), flips=1, verify=1)
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    model = CertifiedClassifier().fit(X, X[:, 0] > 0)
+    assert model.recheck(X[:4], flips=1, verify=1).flips == 1
+
+
+def test_many_labels_by_gains() -> None:
+    K, y, rows = gaussian(300, 60, seed=2)
+    advice = recheck(K, y, rows, 0.05, flips=8, verify=12, loss="square")
+    assert len(advice.labels) == 12
+    assert advice.before < advice.after[-1] <= advice.best_possible
+    assert sorted(advice.after) == advice.after
+    some = np.random.default_rng(0).permutation(300)[:12]
+    random = certify(K, y, rows, 0.05, loss="square", max_flips=8, threat=Threat(trusted=np.isin(np.arange(300), some)))
+    assert advice.after[-1] > random.certified_ratio(flips=8)
+    reached = recheck(K, y, rows, 0.05, flips=8, until=advice.after[5], loss="square")
+    assert len(reached.labels) <= 6
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_gains_beside_the_list(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    K, y, rows = gaussian(10, 12, seed=4) if classes == 2 else blobs(10, 12, classes=classes, seed=4)
+    listed = recheck(K, y, rows, 0.5, flips=2, verify=2, loss="square")
+    monkeypatch.setattr(from_arrays, "LISTED_SECONDS", -1.0)
+    gained = recheck(K, y, rows, 0.5, flips=2, verify=2, loss="square")
+    assert gained.before == pytest.approx(listed.before)
+    assert gained.after[-1] <= listed.after[-1] + 1e-12
+    assert gained.best_possible >= listed.after[-1] - 1e-12
+
+
+def test_a_list_that_is_not_complete_gives_intervals() -> None:
+    K, y, rows = gaussian(40, 30, seed=2)
+    with pytest.raises(WorkTooLarge, match="time_limit=SECONDS"):
+        recheck(K, y, rows, 5.0, flips=9, verify=2)
+    advice = recheck(K, y, rows, 5.0, flips=4, verify=2, time_limit=3)
+    assert advice.best_possible == 1.0 or advice.optimal
+    assert all(low <= high for low, high in zip(advice.after, advice.after_upper, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"verify": 1, "until": 0.5}, "not both"),
+        ({}, "say how many labels to verify"),
+        ({"verify": -1}, "verify must be a whole number"),
+        ({"until": 2.0}, "until must be a share"),
+        ({"verify": 1, "objective": "all"}, "'each' or 'collective'"),
+        ({"verify": 1, "weights": [1.0]}, "weights must be 9 numbers"),
+        ({"verify": 1, "weights": [1.0] * 9, "objective": "collective"}, "weights are for the objective 'each'"),
+        ({"verify": 1, "verify_costs": [0] * 8}, "verify_costs must be 8 whole numbers"),
+    ],
+)
+def test_bad_input(options: dict[str, Any], message: str) -> None:
+    K, y, rows = gaussian(8, 9)
+    with pytest.raises(InvalidInput, match=message):
+        recheck(K, y, rows, 1.0, flips=1, **options)
+    with pytest.raises(InvalidInput, match="or a certificate"):
+        recheck(K, flips=1, verify=1)
