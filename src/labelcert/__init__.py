@@ -43,6 +43,7 @@ from labelcert.verification import Verification, verify
 
 if TYPE_CHECKING:
     from labelcert.estimators.classifier import CertifiedClassifier, make_certified_scorer
+    from labelcert.hardening import Hardened, harden
 
 __all__ = [
     "APPNP",
@@ -61,6 +62,7 @@ __all__ = [
     "GCNSkipPC",
     "Graph",
     "GraphSAGE",
+    "Hardened",
     "InvalidInput",
     "LabelcertError",
     "Linear",
@@ -79,6 +81,7 @@ __all__ = [
     "datasets",
     "from_sklearn",
     "graph_from_files",
+    "harden",
     "load",
     "load_dataset",
     "make_certified_scorer",
@@ -92,7 +95,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs scikit-learn when somebody asks for it: that takes a second."""
+    """Import what takes a second to import when somebody asks for it."""
+    if name in ("Hardened", "harden"):
+        from labelcert import hardening
+
+        return getattr(hardening, name)
     if name in ("CertifiedClassifier", "make_certified_scorer"):
         from labelcert.estimators import classifier
 

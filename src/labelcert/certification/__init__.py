@@ -6,12 +6,14 @@ from labelcert.certification.linear import certify_linear
 from labelcert.certification.partition import certify_partition
 from labelcert.certification.versions import versions
 from labelcert.engines.freezing import Names
+from labelcert.engines.partition.parts import assign
 
 __all__ = [
     "GraphCertifier",
     "KernelModel",
     "Names",
     "answer",
+    "assign",
     "certify",
     "certify_linear",
     "certify_partition",

@@ -15,6 +15,7 @@ import click
 from labelcert._version import __version__
 from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
+from labelcert.cli.harden import harden_command
 from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.recheck import recheck_command
 from labelcert.cli.studies import reproduce_command, study_group
@@ -27,6 +28,7 @@ Examples:
   labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
   labelcert recheck karate --flips 1 --verify 2
+  labelcert harden karate --flips 1
   labelcert reproduce cora-ml-b --out results
   labelcert study run my-study.toml
   labelcert datasets
@@ -65,7 +67,7 @@ def cli(ctx: click.Context) -> None:
 
 
 for command in (
-    *(certify_command, recheck_command, study_group, reproduce_command),
+    *(certify_command, recheck_command, harden_command, study_group, reproduce_command),
     *(datasets_command, models_command, demo, show_file, verify_file, selfcheck),
 ):
     cli.add_command(command)

@@ -117,7 +117,8 @@ def recheck_command(**given: Any) -> None:
         print_json(_plain(advice))
         return
     print_table(tables.recheck_table(advice, title=f"{choice.label}: labels to verify, {targets.title}"))
-    click.echo(f"{advice.before:.1%} of the predictions survive {advice.flips} wrong label{'' if advice.flips == 1 else 's'} now; {advice.verdict}")
+    wrong = "1 wrong label" if advice.flips == 1 else f"{advice.flips} wrong labels"
+    click.echo(f"{advice.before:.1%} of the predictions survive {wrong} now; {advice.verdict}")
 
 
 def _plain(advice: Recheck) -> dict[str, Any]:

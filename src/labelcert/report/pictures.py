@@ -64,7 +64,7 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
     ['Each node alone', 'All nodes at once']
     """
     _need(certificates)
-    figure = _figure(9.0, 3.8)
+    figure = new_figure(9.0, 3.8)
     panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
     for axes, collective, heading in zip(panels, (False, True), ("Each node alone", "All nodes at once"), strict=True):
         for k, (name, cert) in enumerate(certificates):
@@ -127,7 +127,7 @@ def curves_figure(
     rows = -(-len(panels) // columns)
     names = {tuple(curve.name for curve in panel.curves) for panel in panels}
     shared = columns > 3 and len(names) == 1
-    figure = _figure((4.2 if shared else 5.2) * columns, (3.4 if shared else 3.8) * rows)
+    figure = new_figure((4.2 if shared else 5.2) * columns, (3.4 if shared else 3.8) * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=False):
         for k, curve in enumerate(panel.curves):
@@ -181,7 +181,7 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     1
     """
     _need(certificates)
-    figure = _figure(7.0, 3.8)
+    figure = new_figure(7.0, 3.8)
     axes = figure.subplots()
     bars = [
         Counter(zip(cert.radius_lower.tolist(), (cert.radius_lower < cert.radius_upper).tolist(), strict=True))
@@ -238,7 +238,7 @@ def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str |
     counts = cert.takeovers(flips=b)
     values = counts.to_numpy()
     K = len(values)
-    figure = _figure(2.6 + 0.6 * K, 2.0 + 0.6 * K)
+    figure = new_figure(2.6 + 0.6 * K, 2.0 + 0.6 * K)
     axes = figure.subplots()
     axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0, vmax=max(1, int(values.max())))
     axes.set_facecolor("#F4F4F4")
@@ -304,7 +304,7 @@ def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
             f"a picture of {graph.n_nodes} nodes would show nothing; graphs of up to {LARGEST_DRAWN_GRAPH} are drawn"
         )
     positions = _layout(graph, seed)
-    figure = _figure(4.1 * (len(attacks) + 1), 4.6)
+    figure = new_figure(4.1 * (len(attacks) + 1), 4.6)
     panels: Sequence[Axes] = figure.subplots(1, len(attacks) + 1)
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
     clean[labeled] = LABELED
@@ -333,7 +333,8 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     return paths
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure that needs no window."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

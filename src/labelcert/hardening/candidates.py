@@ -1,0 +1,187 @@
+"""Models to choose among, and how accurate they are by cross-validation over the labelled nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.certification import assign
+from labelcert.errors import InvalidInput
+from labelcert.graphs import Graph
+from labelcert.losses import Loss, get_loss
+from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
+from labelcert.models import Model, Partition, model_from_name
+from labelcert.progress import Report
+
+Grid = Mapping[str, Sequence[Any]]
+
+MODELS: dict[str, Grid] = {
+    "gcn": {"depth": (1, 2), "normalization": ("row", "symmetric")},
+    "sgc": {"depth": (1, 2, 4, 10, 30)},
+    "ppnp": {"alpha": (0.003, 0.01, 0.03, 0.1)},
+    "appnp": {"alpha": (0.02, 0.1, 0.3)},
+    "gcn-skip-pc": {},
+    "graphsage": {},
+    "mlp": {},
+}
+"""Architectures and options that are searched where nobody names any.
+
+Smoothing over large neighbourhoods (SGC of many steps, small α) often certifies the most.
+"""
+
+LOSSES = ("hinge", "logistic", "square")
+REPEATS = 5
+"""Cross-validation is repeated with other folds: a few labels make it coarse."""
+
+MANY_LABELS = 100
+"""With so many labels, ensembles on parts of them are candidates, too."""
+
+PART_SIZES = (10, 20)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One model with all that is chosen.
+
+    Attributes
+    ----------
+    name : str
+        As in `labelcert models`.
+    model : Model
+        With its C.
+    loss : str
+    parts : int or None
+        It is trained as an ensemble on so many parts of the labels, whose mean scores decide.
+    accuracy, error : float
+        Cross-validated accuracy, and its standard error.
+    """
+
+    name: str
+    model: Model
+    loss: str
+    parts: int | None
+    accuracy: float
+    error: float
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options of the model but C."""
+        return {key: value for key, value in asdict(self.model).items() if key != "C"}
+
+    @property
+    def label(self) -> str:
+        """In a few words."""
+        defaults = type(self.model)()
+        shown = {k: v for k, v in self.options.items() if v != getattr(defaults, k)}
+        words = [self.name, *(f"{key}={value}" for key, value in shown.items()), f"C={self.model.C:g}"]
+        if self.loss != "hinge":
+            words.append(self.loss.replace("_", " "))
+        return " ".join([*words, *([] if self.parts is None else [f"{self.parts} parts"])])
+
+    def trained(self, seed: int) -> Model | Partition:
+        """What is certified: the model itself, or an ensemble of it."""
+        return self.model if self.parts is None else Partition(self.model, parts=self.parts, seed=seed)
+
+    def command(self, flips: int) -> str:
+        """The options of ``labelcert certify`` that certify it."""
+        defaults = type(self.model)()
+        words = [f"--model {self.name}", f"--C {self.model.C:g}", f"--loss {self.loss}"]
+        for key, value in self.options.items():
+            if value != getattr(defaults, key):
+                words.append(f"--{key.replace('_', '-')}" + ("" if value is True else f" {value}"))
+        words += [] if self.parts is None else [f"--parts {self.parts}"]
+        return " ".join([*words, f"--max-flips {flips}"])
+
+
+def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[tuple[str, Model]]:
+    """Names and models, without C, that a user asks for: all by default, by name, or with grids of their own."""
+    if models is None:
+        models = MODELS
+    elif not isinstance(models, Mapping):
+        models = {name: MODELS.get(name, {}) for name in models}
+    found = []
+    for name, grid in models.items():
+        known = {field.name for field in fields(model_from_name(name))} - {"C"}
+        for option, values in grid.items():
+            if option not in known:
+                raise InvalidInput(f"{name} has no option {option!r} to search; it has {', '.join(sorted(known))}")
+            if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+                raise InvalidInput(f"the grid for {name}'s {option} must be a list of values, got {values!r}")
+        found += [
+            (name, model_from_name(name, **dict(zip(grid, values, strict=True))))
+            for values in itertools.product(*grid.values())
+        ]
+    if not found:
+        raise InvalidInput("models must name at least one model to search")
+    return found
+
+
+def ensembles(m: int, flips: int) -> list[int]:
+    """Numbers of parts to try."""
+    return sorted({m // size for size in PART_SIZES}) if m >= MANY_LABELS else []
+
+
+def cross_validated(
+    graph: Graph,
+    labeled: Int,
+    *,
+    models: list[tuple[str, Model]],
+    losses: Sequence[str],
+    values: Sequence[float] = C_GRID,
+    parts: Sequence[int],
+    seed: int,
+    report: Report,
+) -> Iterator[Candidate]:
+    """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared."""
+    labels = np.asarray(graph.labels)[labeled]
+    folds = [fold for repeat in range(REPEATS) for fold in stratified_folds(labels, seed=seed + repeat)]
+    keys = graph.names(labeled)
+    total, done = len(models) * len(losses) * (1 + len(parts)), 0
+    for name, model in models:
+        K = model.kernel_blocks(graph, labeled, labeled[:1])[0]
+        for loss, count in itertools.product(losses, (None, *parts)):
+            trained_with = get_loss(loss)
+            if count is None:
+                found = accuracies(K, labels, values, folds, trained_with)
+            elif trained_with.intercept:
+                continue
+            else:
+                found = _ensemble_accuracies(K, labels, values, folds, trained_with, keys, count, seed)
+            done += 1
+            report(done, total)
+            error = np.maximum(
+                found.std(axis=1) / np.sqrt(len(folds) / REPEATS),  # repeats are not independent
+                _binomial_error(found.mean(axis=1), labels.size),
+            )
+            for C, accuracy, deviation in zip(values, found.mean(axis=1), error, strict=True):
+                yield Candidate(name, replace(model, C=C), loss, count, float(accuracy), float(deviation))
+
+
+def _ensemble_accuracies(
+    K: Float, labels: Int, values: Sequence[float], folds: Folds, loss: Loss, keys: list[str], count: int, seed: int
+) -> Float:
+    """(values, folds) accuracies of the mean scores of models on parts of the labels."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    part_of = assign(keys, count, seed)
+    found = np.zeros((len(values), len(folds)))
+    for a, C in enumerate(values):
+        for b, (fit, validation) in enumerate(folds):
+            scores = np.zeros((classes.size, validation.size))
+            for part in range(count):
+                own = fit[part_of[fit] == part]
+                if own.size:
+                    Z = loss.train_classes(np.ascontiguousarray(K[np.ix_(own, own)]), codes[own], classes.size, C)
+                    scores += Z @ loss.rows(K[np.ix_(validation, own)]).T
+            found[a, b] = np.mean(np.argmax(scores, axis=0) == codes[validation])
+    return found
+
+
+def _binomial_error(accuracy: Float, m: int) -> Float:
+    """Standard error of an accuracy that was measured on m labels; one more of each kind keeps it from being zero."""
+    share = (m * accuracy + 1) / (m + 2)
+    return np.asarray(np.sqrt(share * (1 - share) / m))

@@ -1,0 +1,141 @@
+"""The answer to the question which model to train."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from labelcert.certificate import Certificate
+from labelcert.hardening.candidates import Candidate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from labelcert.models import Model, Partition
+
+CAVEAT = (
+    "The certificate holds for this model with these parameters. They were chosen with the labels, so that wrong "
+    "labels could have led to another choice."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Hardened:
+    """The most certified model among those that are accurate enough.
+
+    Attributes
+    ----------
+    chosen : Candidate
+        The model that certifies the most at the budget.
+    default : Candidate
+        What would have been trained otherwise: a GCN with the paper's C, or C by cross-validation.
+    certified : dict
+        For each candidate that was certified: the share of predictions that survive, as (lower, upper).
+    candidates : tuple of Candidate
+        All, with their cross-validated accuracies.
+    threshold : float
+        Accuracies from here on are good enough.
+    flips, seed : int
+    certificate : Certificate
+        Of the chosen model.
+    """
+
+    chosen: Candidate
+    default: Candidate
+    certified: dict[Candidate, tuple[float, float]]
+    candidates: tuple[Candidate, ...]
+    threshold: float
+    flips: int
+    seed: int
+    certificate: Certificate
+
+    @property
+    def best(self) -> Model | Partition:
+        """The chosen model, ready to certify or to be looked at; train it with ``best_loss``."""
+        return self.chosen.trained(self.seed)
+
+    @property
+    def best_loss(self) -> str:
+        """The loss of the chosen model."""
+        return self.chosen.loss
+
+    @property
+    def command(self) -> str:
+        """The options of ``labelcert certify`` that certify the chosen model."""
+        return self.chosen.command(self.flips)
+
+    @property
+    def pareto(self) -> list[Candidate]:
+        """Candidates that no other one beats in both accuracy and what is certified, the most accurate first."""
+        ranked = sorted(self.certified, key=lambda c: (-c.accuracy, -self.certified[c][0]))
+        front: list[Candidate] = []
+        for candidate in ranked:
+            if not front or self.certified[candidate][0] > self.certified[front[-1]][0]:
+                front.append(candidate)
+        return front
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """All candidates: what they are, their accuracy, whether that is enough, and what is certified."""
+        import pandas as pd
+
+        front = set(map(id, self.pareto))
+        rows = [
+            {
+                "model": c.name,
+                **{"options": {k: v for k, v in c.options.items() if v != getattr(type(c.model)(), k)}},
+                "C": c.model.C,
+                "loss": c.loss,
+                "parts": c.parts,
+                "accuracy": c.accuracy,
+                "error": c.error,
+                "accurate": c.accuracy >= self.threshold,
+                "certified": self.certified.get(c, (float("nan"),) * 2)[0],
+                "certified_upper": self.certified.get(c, (float("nan"),) * 2)[1],
+                "pareto": id(c) in front,
+                "chosen": c is self.chosen,
+            }
+            for c in self.candidates
+        ]
+        return pd.DataFrame(rows).sort_values(["certified", "accuracy"], ascending=False, ignore_index=True)
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw what is certified over cross-validated accuracy, with the Pareto front; returns the axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.gca()
+        points = [(100 * c.accuracy, 100 * low) for c, (low, _) in self.certified.items()]
+        ax.scatter(*zip(*points, strict=True), **{"s": 14, "alpha": 0.5, "color": "tab:gray", **style})
+        front = [(100 * c.accuracy, 100 * self.certified[c][0]) for c in self.pareto]
+        ax.plot(*zip(*front, strict=True), marker="o", color="tab:blue", label="no model is better in both")
+        for candidate, colour, text in ((self.default, "tab:red", "default"), (self.chosen, "tab:green", "chosen")):
+            at = (100 * candidate.accuracy, 100 * self.certified[candidate][0])
+            ax.scatter(*at, s=60, color=colour, zorder=5, label=f"{text}: {candidate.label}")
+        ax.axvline(100 * self.threshold, linestyle=":", color="black", linewidth=1)
+        ax.set_xlabel("cross-validated accuracy (%)")
+        ax.set_ylabel(f"predictions that survive {self.flips} wrong labels (%)")
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+
+    def summary(self) -> str:
+        """What to train instead, and what that changes."""
+        lines = [
+            f"{len(self.candidates)} models, {sum(c.accuracy >= self.threshold for c in self.candidates)} of them "
+            f"accurate enough (at least {self.threshold:.1%})",
+            *(
+                f"{what + ':':9} {c.label}\n          {self.certified[c][0]:.1%} of predictions survive {self.flips} "
+                f"wrong labels, cross-validated accuracy {c.accuracy:.1%}"
+                for what, c in (("default", self.default), ("train", self.chosen))
+            ),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
+
+    def __repr__(self) -> str:
+        now, then = self.certified[self.default][0], self.certified[self.chosen][0]
+        return f"Hardened({self.chosen.label!r}: {now:.1%} -> {then:.1%} survive {self.flips} flips)"

@@ -1,0 +1,144 @@
+"""Which model to train: among those that are accurate enough, the one that certifies the most."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import labelcert
+from labelcert import Graph, InvalidInput, harden
+from labelcert.graphs import csbm, karate, published_split
+from labelcert.hardening.candidates import ensembles, settings
+
+mpl.use("Agg")
+
+SMALL: dict[str, Any] = {
+    "models": {"gcn": {"depth": [1, 2]}, "sgc": {"depth": [1, 2]}},
+    "losses": ["hinge", "square"],
+    "C": [0.01, 0.1, 1.0],
+    "workers": 1,
+}
+
+
+def asked(seed: int = 0) -> tuple[Graph, Any, Any]:
+    graph = csbm(seed=seed)
+    split = published_split(graph, seed=seed)
+    return graph, split.labeled, split.pool[:40]
+
+
+@pytest.mark.parametrize("flips", [1, 2])
+def test_the_best_of_all_that_are_accurate_enough(flips: int) -> None:
+    graph, labeled, test = asked()
+    found = harden(graph, labeled, test, flips=flips, **SMALL)
+    assert len(found.candidates) == 25  # 4 settings, 2 losses, 3 values of C, and the default
+    top = max(found.candidates, key=lambda c: c.accuracy)
+    assert found.threshold == pytest.approx(top.accuracy - top.error)
+    # Whatever was dropped early certifies no more: certify every candidate that is accurate enough.
+    for candidate in found.candidates:
+        cert = candidate.model.certify(graph, labeled, test, max_flips=flips, loss=candidate.loss)
+        share = cert.certified_ratio(flips=flips)
+        if candidate in found.certified:
+            assert found.certified[candidate] == (share, share)
+        if candidate.accuracy >= found.threshold:
+            assert share <= found.certified[found.chosen][0]
+    assert found.certificate.certified_ratio(flips=flips) == found.certified[found.chosen][0]
+    again = found.best.certify(graph, labeled, test, max_flips=flips, loss=found.best_loss)
+    assert np.array_equal(again.radius_lower, found.certificate.radius_lower)
+
+
+def test_labels_of_test_nodes_do_not_matter() -> None:
+    graph, labeled, test = asked()
+    hidden = graph.labels.copy()
+    hidden[test] = -1
+    blind = Graph(graph.adjacency, graph.features, hidden, class_names=graph.class_names, name=graph.name)
+    one, two = (harden(g, labeled, test, flips=1, **SMALL) for g in (graph, blind))
+    assert one.chosen.label == two.chosen.label
+    assert [c.accuracy for c in one.candidates] == [c.accuracy for c in two.candidates]
+
+
+def test_a_front_a_table_and_a_picture() -> None:
+    graph, labeled, test = asked(1)
+    found = harden(graph, labeled, test, flips=1, **SMALL)
+    front = found.pareto
+    for candidate in found.certified:
+        assert not any(
+            candidate.accuracy > f.accuracy and found.certified[candidate][0] > found.certified[f][0] for f in front
+        )
+    assert [c.accuracy for c in front] == sorted((c.accuracy for c in front), reverse=True)
+    table = found.table
+    assert table["chosen"].sum() == 1
+    assert len(table) == len(found.candidates)
+    assert table["pareto"].sum() == len(front)
+    axes = Figure().subplots()
+    assert found.plot(axes) is axes
+    assert found.chosen.label in found.summary()
+    assert found.chosen.label in found._repr_html_()
+
+
+def test_what_was_certified_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labeled, test = asked()
+    first = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
+    seen = []
+    module = sys.modules["labelcert.hardening.harden"]
+    real = module.run_plan
+    monkeypatch.setattr(module, "run_plan", lambda *args, **how: seen.append(real(*args, **how)) or seen[-1])
+    second = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
+    assert sum(outcome.computed for outcome in seen) == 0
+    assert second.chosen.label == first.chosen.label
+
+
+def test_processes_give_the_same() -> None:
+    graph, labeled, test = asked()
+    one = harden(graph, labeled, test, flips=1, **SMALL)
+    two = harden(graph, labeled, test, flips=1, **{**SMALL, "workers": 2})
+    assert [(c.label, v) for c, v in one.certified.items()] == [(c.label, v) for c, v in two.certified.items()]
+
+
+def test_parts_are_candidates_where_there_are_many_labels() -> None:
+    assert ensembles(99, 3) == []
+    assert ensembles(200, 3) == [10, 20]
+    graph, _, _ = asked()
+    labeled, test = np.arange(0, 200, 2), np.arange(1, 40, 2)
+    found = harden(
+        graph, labeled, test, flips=2, models={"sgc": {}}, losses=["hinge"], C=[0.1], parts=[5], workers=1, floor=0.0
+    )
+    assert {c.parts for c in found.candidates} >= {None, 5}
+    ensemble = next(c for c in found.certified if c.parts == 5)
+    assert found.certified[ensemble][0] >= 0
+    assert "--parts 5" in ensemble.command(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"flips": 99}, "flips must be a whole number between 0 and 8"),
+        ({"flips": 1, "floor": 2.0}, "floor must be an accuracy"),
+        ({"flips": 1, "losses": ["log"]}, "log"),
+        ({"flips": 1, "models": {"gcn": {"alpha": [1]}}}, "gcn has no option 'alpha' to search"),
+        ({"flips": 1, "models": {"gcn": {"depth": 1}}}, "must be a list of values, got 1"),
+        ({"flips": 1, "models": ["gnc"]}, "gnc"),
+        ({"flips": 1, "models": {}}, "at least one model"),
+    ],
+)
+def test_bad_input(options: dict[str, Any], message: str) -> None:
+    club = karate()
+    labeled = [0, 1, 2, 3, 30, 31, 32, 33]
+    with pytest.raises(InvalidInput, match=message):
+        harden(club, labeled, [5, 9], **options)
+    with pytest.raises(InvalidInput, match=r"expected a labelcert.Graph"):
+        harden(object(), labeled, [5, 9], flips=1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"no model reaches a cross-validated accuracy of 100.0%"):
+        harden(club, labeled, [5, 9], flips=1, floor=1.0, models={"mlp": {}}, losses=["hinge"], C=[0.01], workers=1)
+
+
+def test_settings() -> None:
+    assert len(settings({"gcn": {"depth": [1, 2], "normalization": ["row", "symmetric"]}})) == 4
+    assert {name for name, _ in settings(["gcn", "rbf"])} == {"gcn", "rbf"}
+    assert len(settings(None)) > 15
+    assert "harden" in labelcert.__all__
