@@ -102,6 +102,10 @@ class RunRecord:
         """What budgets and radii count."""
         return "flips" if self.threat.get("costs") is None else "cost units"
 
+    def amount(self, budget: int) -> str:
+        """A budget in words."""
+        return f"{budget} {self.unit.removesuffix('s') if budget == 1 else self.unit}"
+
     def plain(self) -> dict[str, Any]:
         """In plain JSON values."""
         return {"engine": self.engine, **msgspec.to_builtins(self)}

@@ -126,8 +126,8 @@ class Hardened:
             f"{len(self.candidates)} models, {sum(c.accuracy >= self.threshold for c in self.candidates)} of them "
             f"accurate enough (at least {self.threshold:.1%})",
             *(
-                f"{what + ':':9} {c.label}\n          {self.certified[c][0]:.1%} of predictions survive {self.flips} "
-                f"wrong labels, cross-validated accuracy {c.accuracy:.1%}"
+                f"{what + ':':9} {c.label}\n          {self.certified[c][0]:.1%} of predictions survive "
+                f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {c.accuracy:.1%}"
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]

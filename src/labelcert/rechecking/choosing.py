@@ -98,6 +98,8 @@ def choose(search: Search, budget: int) -> Chosen:
     if search.value(found) > best:
         # The same labels, in an order that saves as much as possible early.
         order = search.greedy([], budget, np.array(sorted(found), dtype=np.int64))
+    while order and search.value(order[:-1]) >= search.value(order):
+        order.pop()  # it would secure nothing
     return Chosen(order, search.value(order), max(bound, search.value(order)))
 
 

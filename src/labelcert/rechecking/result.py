@@ -90,7 +90,8 @@ class Recheck:
     def summary(self) -> str:
         """A few lines of at most 80 columns."""
         kind = "each alone" if self.objective == EACH else "all at once"
-        lines = [f"predictions that survive {self.flips} {self.certificate.run.unit}, {kind}: {self.before:.1%} now"]
+        wrong = self.certificate.run.amount(self.flips)
+        lines = [f"predictions that survive {wrong}, {kind}: {self.before:.1%} now"]
         for k, (name, low, high) in enumerate(zip(self.names, self.after, self.after_upper, strict=True)):
             share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
             lines.append(f"{k + 1:>4}. verify {str(name)[:40]}: {share}")
@@ -110,11 +111,11 @@ class Recheck:
             for k, (name, after) in enumerate(zip(self.names, self.after, strict=True))
         )
         return (
-            f"<div><strong>Recheck</strong>: {100 * self.before:.1f} % survive {self.flips} "
-            f"{html.escape(self.certificate.run.unit)} now<table><thead><tr><th></th><th>verify</th>"
+            f"<div><strong>Recheck</strong>: {100 * self.before:.1f} % survive "
+            f"{html.escape(self.certificate.run.amount(self.flips))} now<table><thead><tr><th></th><th>verify</th>"
             f"<th>survive then, %</th></tr></thead><tbody>{rows}</tbody></table>{html.escape(self.verdict)}</div>"
         )
 
     def __repr__(self) -> str:
         last = self.after[-1] if self.after else self.before
-        return f"Recheck(verify {self.names}: {self.before:.1%} -> {last:.1%} survive {self.flips} flips)"
+        return f"Recheck(verify {self.names}: {self.before:.1%} -> {last:.1%} survive {self.certificate.run.amount(self.flips)})"
