@@ -184,3 +184,13 @@ def test_the_real_pytorch_geometric() -> None:
         from_pyg(several)
     with pytest.raises(InvalidInput, match=r"expected a labelcert.Graph, got torch_geometric.*from_pyg"):
         GCN(C=1.0).certify(data, data.train_mask, ~data.train_mask)
+
+
+def test_rows_without_edges() -> None:
+    graph = Graph.from_features([[0.0, 1], [1, 0], [2, 2]], ["b", "a", "b"], [[3.0, 3]])
+    assert graph.labels.tolist() == [1, 0, 1, -1]
+    assert graph.class_names == ("a", "b")
+    assert graph.n_edges == 0
+    for wrong in (([0.0], [1], [[1.0]]), ([[0.0]], [1], [[1.0, 2]]), ([[0.0]], [1, 2], [[1.0]])):
+        with pytest.raises(InvalidInput, match="must h"):
+            Graph.from_features(*wrong)

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from labelcert import SGC
 from labelcert.errors import InvalidInput
-from labelcert.studies import Graphs, Plan, expand, parse_study
+from labelcert.graphs import karate, published_split
+from labelcert.studies import Graphs, Plan, Store, expand, parse_study, run_plan
+from labelcert.studies.catalogue import MORE, find_study
+from labelcert.studies.results import tidy
 
 BASE = 'seeds = [0]\nflips = [2]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1\n'
 
@@ -108,3 +112,46 @@ def test_accuracy_without_truth_is_refused(tmp_path: Path) -> None:
     text += '[[models]]\nname = "gcn"\nC = 1.0\n'
     with pytest.raises(InvalidInput, match="'ratio' instead"):
         expand(parse_study(text, name="any", folder=tmp_path))
+
+
+def test_labels_can_be_verified_before(tmp_path: Path) -> None:
+    text = """
+flips = [1, 2]
+seeds = [0]
+certificates = ["ratio"]
+[[datasets]]
+name = "karate"
+[[models]]
+name = "sgc"
+C = 0.1
+verify = [0, 2]
+[[models]]
+name = "sgc"
+C = 0.1
+label = "random"
+choose = "random"
+verify = 2
+"""
+    plan = expand(parse_study(text, name="verify"))
+    assert [place.model for place in plan.places] == ["sgc verify=0", "sgc verify=2", "random"]
+    assert len(set(plan.keys)) == 3
+    with Store(tmp_path, write=True) as store:
+        run_plan(plan, store, workers=1)
+        frame = tidy(plan, store).set_index(["model", "flips"])["lower"]
+    graph = karate()
+    split = published_split(graph, seed=0)
+    advice = SGC(C=0.1).recheck(graph, split.labeled, split.pool, flips=2, verify=2)
+    assert frame["sgc verify=0", 2] == pytest.approx(advice.before)
+    assert frame["sgc verify=2", 2] == pytest.approx(advice.after[-1])
+    assert frame["random", 2] <= frame["sgc verify=2", 2]
+    with pytest.raises(InvalidInput, match="leave out parts or verify"):
+        expand(parse_study(text.replace("verify = [0, 2]", "verify = 2\nparts = 2"), name="verify"))
+    with pytest.raises(InvalidInput, match="verify must be at most the number of labels"):
+        expand(parse_study(text.replace("[0, 2]", "99"), name="verify"))
+
+
+def test_studies_of_our_own_can_be_read() -> None:
+    for name in MORE:
+        study = find_study(name)
+        assert study.models
+        assert study.title

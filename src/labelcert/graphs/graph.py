@@ -288,6 +288,21 @@ class Graph:
         return from_pyg(data, class_names=class_names, name=name)
 
     @staticmethod
+    def from_features(X_train: ArrayLike, y_train: ArrayLike, X_test: ArrayLike, *, name: str = "table") -> Graph:
+        """From rows without edges, as for scikit-learn: the first ones are labelled, the others have no label.
+
+        Models that ignore edges take it: ``MLP``, ``RBF`` and ``Linear``.
+
+        Examples
+        --------
+        >>> Graph.from_features([[0.0], [1.0]], ["no", "yes"], [[0.4], [0.9]])
+        Graph('table', 4 nodes, 0 edges, 1 features, 2 classes, 2 unlabelled)
+        """
+        from labelcert.graphs.other_libraries import from_features
+
+        return from_features(X_train, y_train, X_test, name=name)
+
+    @staticmethod
     def from_networkx(source: Any, **options: Any) -> Graph:
         """From a networkx graph: see :func:`labelcert.graphs.from_networkx`."""
         from labelcert.graphs.other_libraries import from_networkx

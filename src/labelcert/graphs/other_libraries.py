@@ -199,6 +199,28 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
     )
 
 
+def from_features(X_train: Any, y_train: Any, X_test: Any, *, name: str = "table") -> Graph:
+    """Put labelled rows and test rows into one graph without edges, in this order."""
+    train, test = np.asarray(X_train, dtype=np.float64), np.asarray(X_test, dtype=np.float64)
+    if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
+        raise InvalidInput(
+            f"X_train and X_test must have one row per point and the same columns, got shapes {train.shape} and "
+            f"{test.shape}"
+        )
+    values = np.asarray(y_train)
+    if values.shape != (len(train),):
+        raise InvalidInput(f"y_train must hold one label per row of X_train ({len(train)}), got shape {values.shape}")
+    classes, codes = np.unique(values, return_inverse=True)
+    n = len(train) + len(test)
+    return Graph(
+        adjacency=csr_array((n, n)),
+        features=np.concatenate([train, test]),
+        labels=np.concatenate([codes, np.full(len(test), UNLABELED)]),
+        class_names=tuple(str(name) for name in classes),
+        name=name,
+    )
+
+
 def to_pyg(graph: Graph) -> Any:
     """Convert to a PyTorch Geometric `Data` with `edge_index`, `edge_weight`, dense `x` and `y` (-1 = unlabelled).
 

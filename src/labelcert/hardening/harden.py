@@ -20,7 +20,7 @@ from labelcert.hardening.result import Hardened
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID
 from labelcert.pipeline import choose_model
-from labelcert.progress import progress_report
+from labelcert.progress import Report, progress_report
 from labelcert.studies.cells import Graphs, expand
 from labelcert.studies.results import each_row, tidy
 from labelcert.studies.runner import run_plan
@@ -119,10 +119,12 @@ def harden(
                 graph, nodes, models=chosen_models, losses=losses, values=C, parts=counts, seed=seed, report=show.report
             )
         )
-        default = _default(graph, nodes, seed, found, show.report)
+        names = [name for name, _ in chosen_models]
+        default = _default("gcn" if "gcn" in names else names[0], graph, nodes, seed, found, show.report)
     top = max(found, key=lambda candidate: candidate.accuracy)
     threshold = (top.accuracy - top.error if floor is None else floor) - 1e-12
-    accurate = [candidate for candidate in found if candidate.accuracy >= threshold]
+    candidates = tuple(found) if default in found else (*found, default)
+    accurate = [candidate for candidate in candidates if candidate.accuracy >= threshold]
     if not accurate:
         raise InvalidInput(
             f"no model reaches a cross-validated accuracy of {floor:.1%}; the best has {top.accuracy:.1%}"
@@ -134,7 +136,6 @@ def harden(
     if not ranked:
         raise InvalidInput("no certificate was finished; give a larger time_limit, or fewer flips")
     chosen = max(ranked, key=lambda c: (certified[c][0], c.accuracy, -c.model.C))
-    candidates = tuple(found) if default in found else (*found, default)
     return Hardened(
         chosen=chosen,
         default=default,
@@ -147,13 +148,13 @@ def harden(
     )
 
 
-def _default(graph: Graph, labeled: Int, seed: int, found: Sequence[Candidate], report: Any) -> Candidate:
-    """A GCN as it would be trained without this search."""
-    choice = choose_model("gcn", graph, labeled, seed=seed, report=report)
+def _default(name: str, graph: Graph, labeled: Int, seed: int, found: Sequence[Candidate], report: Report) -> Candidate:
+    """The model as it would be trained without this search."""
+    choice = choose_model(name, graph, labeled, seed=seed, report=report)
     [own] = cross_validated(
         graph,
         labeled,
-        models=[("gcn", choice.model)],
+        models=[(name, choice.model)],
         losses=["hinge"],
         values=[choice.model.C],
         parts=[],
@@ -204,7 +205,12 @@ class _Search:
             some, waiting = hopeful[:BATCH], hopeful[BATCH:]
             if not some:
                 break
-            certified |= self._certify(some, flips)
+            try:
+                certified |= self._certify(some, flips)
+            except KeyboardInterrupt:
+                if best < 0:
+                    raise
+                break  # with the best one until then
             best = max([best, *(certified[c][0] for c in some if c in certified)])
         return certified
 

@@ -30,7 +30,8 @@ class Hardened:
     chosen : Candidate
         The model that certifies the most at the budget.
     default : Candidate
-        What would have been trained otherwise: a GCN with the paper's C, or C by cross-validation.
+        What would have been trained otherwise: a GCN (or the first of the models that were asked for) with the
+        paper's C, or C by cross-validation.
     certified : dict
         For each candidate that was certified: the share of predictions that survive, as (lower, upper).
     candidates : tuple of Candidate

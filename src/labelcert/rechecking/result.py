@@ -118,4 +118,5 @@ class Recheck:
 
     def __repr__(self) -> str:
         last = self.after[-1] if self.after else self.before
-        return f"Recheck(verify {self.names}: {self.before:.1%} -> {last:.1%} survive {self.certificate.run.amount(self.flips)})"
+        wrong = self.certificate.run.amount(self.flips)
+        return f"Recheck(verify {self.names}: {self.before:.1%} -> {last:.1%} survive {wrong})"

@@ -23,7 +23,7 @@ ORDER = (
 )
 """All names, in the order of the paper."""
 
-MORE = ("losses",)
+MORE = ("losses", "recheck", "harden")
 """Studies that go beyond the paper."""
 
 

@@ -49,6 +49,8 @@ class Cell:
         Description in plain values, for the record.
     parts : mapping or None
         Options of `labelcert.certify_partition`, if the model is trained as an ensemble on parts of the labels.
+    verify : mapping or None
+        How many labels are verified before, and how they are chosen.
     """
 
     key: str
@@ -61,6 +63,7 @@ class Cell:
     about: Mapping[str, Any]
     parts: Mapping[str, Any] | None = None
     loss: str = "hinge"
+    verify: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,9 +307,15 @@ class _Builder:
                     f"the published code has the hinge loss alone, not {spec.loss!r}; use variant = 'exact'"
                 )
             decides["loss"] = spec.loss
+        verify = None
+        if spec.verify:
+            verify = _verified(spec, m)
+            decides["verify"] = {**verify, **({"seed": seed} if spec.choose == "random" else {})}
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
-        cell = Cell(key, C, rule, test, max_flips, certificate.engine, study.time_limit, about, parts, spec.loss)
+        cell = Cell(
+            key, C, rule, test, max_flips, certificate.engine, study.time_limit, about, parts, spec.loss, verify
+        )
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
         self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
@@ -365,6 +374,15 @@ def _parts(spec: ModelSpec, certificate: CertificateSpec, m: int, seed: int) -> 
     if spec.parts > m:
         raise InvalidInput(f"parts must be at most the number of labels, {m}, got {spec.parts}")
     return {"parts": spec.parts, "combine": spec.combine, "seed": seed}
+
+
+def _verified(spec: ModelSpec, m: int) -> dict[str, Any]:
+    """How many labels are verified, and by whose choice."""
+    if spec.parts is not None:
+        raise InvalidInput("labels can be verified for single models alone; leave out parts or verify")
+    if spec.verify > m:
+        raise InvalidInput(f"verify must be at most the number of labels, {m}, got {spec.verify}")
+    return {"labels": spec.verify, "choose": spec.choose}
 
 
 def content_hash(value: Any) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from labelcert.arrays import Int
+import numpy as np
+
+from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify, certify_partition, versions
 from labelcert.errors import LabelcertError
 from labelcert.models import model_from_name
 from labelcert.pipeline import choose_model
+from labelcert.problem import Threat
+from labelcert.rechecking import recheck
 from labelcert.studies import published_code
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.store import Record, Status
@@ -50,6 +54,8 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
                 how = {"using": certify_partition, **cell.parts}
             if cell.loss != "hinge":
                 how["loss"] = cell.loss
+            if cell.verify is not None:
+                how["threat"] = Threat(trusted=_verified(job, cell, certifier, C, cell.verify))
             certificate = certifier.certify(
                 cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
             )
@@ -61,6 +67,17 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
             raise KeyboardInterrupt
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
         yield _record(cell, Status.DONE, seconds, result=result)
+
+
+def _verified(job: Job, cell: Cell, certifier: GraphCertifier, C: float, verify: Mapping[str, Any]) -> Bool:
+    """(m,) which labels are verified."""
+    m = len(job.labeled)
+    if verify["choose"] == "random":
+        chosen = np.random.default_rng(job.seed).permutation(m)[: verify["labels"]].tolist()
+    else:
+        how = {"flips": cell.max_flips, "verify": verify["labels"], "loss": cell.loss, "time_limit": cell.time_limit}
+        chosen = certifier.certify(cell.test, using=recheck, C=C, workers=1, **how).labels
+    return np.isin(np.arange(m), chosen)
 
 
 def _regularisation(job: Job, cell: Cell) -> float:

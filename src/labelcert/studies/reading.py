@@ -21,7 +21,7 @@ from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
 
-MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine")
+MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose")
 """Keys that every model has, beside its own options."""
 
 

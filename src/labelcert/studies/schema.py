@@ -107,6 +107,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One model of a study: its name, its heading in tables, fixed options, C, and the largest budget to certify.
 
     With ``parts``, it is trained as an ensemble on so many parts of the labels, and ``combine`` says how these decide.
+    With ``verify``, so many labels are verified before, chosen by ``labelcert.recheck`` or at random.
     """
 
     name: ModelName
@@ -118,6 +119,8 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     loss: LossName = "hinge"
     parts: Positive | None = None
     combine: Combination = "mean"
+    verify: Whole = 0
+    choose: Literal["recheck", "random"] = "recheck"
 
     def on(self, dataset: DatasetSpec) -> ModelSpec:
         """The model with the dataset's options for it."""
