@@ -7,12 +7,14 @@ import pickle
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba import njit, types
+from numba.core.errors import TypingError
 
 import labelcert
 from labelcert.compiling import by_reference, compiled
@@ -171,3 +173,22 @@ def test_without_a_place_to_keep_compiled_code(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == labelcert.__version__
     assert done.stderr.count("cannot be kept") == 1
+
+
+def test_threads_share_one_table() -> None:
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(200):
+                some = outside()
+                found = list(pool.map(lambda o: o._address, [some] * 4))
+                assert len(set(found)) == 1
+    finally:
+        sys.setswitchinterval(0.005)
+
+
+def test_functions_are_called_with_what_they_take() -> None:
+    some = outside()
+    caller = Caller(Compiled(plus, types.float64, (some, 1.0)), Anything(some))
+    with pytest.raises(TypingError, match="the function takes"):
+        through(caller, 2)

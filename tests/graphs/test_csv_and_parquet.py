@@ -298,3 +298,13 @@ def test_harmless_problems_are_mended_on_request(write: Any) -> None:
     clash = write(edges="source,target,weight\nn1,n2,1\nn1,n2,2\n")
     with pytest.raises(InvalidInput, match="with another weight"):
         graph_from_files(**clash, fix=True)
+
+
+def test_blank_ids_and_blanks_in_headers(write: Any) -> None:
+    with pytest.raises(InvalidInput, match="node id in column 'source', got an empty field in line 2"):
+        graph_from_files(**write(edges='source,target\n" ",b\nb,c\n'))
+    with pytest.raises(InvalidInput, match="distinct columns, got 'x' more than once"):
+        graph_from_files(**write(edges="source,target\na,b\n", features="node,x,x \na,1,2\nb,3,4\n"))
+    with pytest.warns(UserWarning, match="is read as"):
+        graph = graph_from_files(**write(edges="source ,target \n01,02\n02,03\n"), fix=True)
+    assert graph.node_names == ("01", "02", "03")

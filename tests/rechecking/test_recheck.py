@@ -14,6 +14,7 @@ from tests.helpers.problems import blobs, gaussian
 import labelcert
 from labelcert import CertifiedClassifier, InvalidInput, Threat, WorkTooLarge, certify, recheck
 from labelcert.certification import Names
+from labelcert.examples import two_clouds
 from labelcert.rechecking import from_arrays
 
 
@@ -178,3 +179,40 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
         recheck(K, y, rows, 1.0, flips=1, **options)
     with pytest.raises(InvalidInput, match="or a certificate"):
         recheck(K, flips=1, verify=1)
+
+
+def test_no_label_may_change() -> None:
+    K, y, rows = gaussian(8, 9)
+    advice = recheck(K, y, rows, 1.0, flips=2, verify=2, threat=Threat(trusted=[True] * 8))
+    assert (advice.labels, advice.before) == ([], 1.0)
+
+
+def test_certificates_of_other_models_are_refused() -> None:
+    data = two_clouds()
+    ensemble = labelcert.certify_partition(data.K_train, data.labels, data.K_test, 1.0, parts=3, max_flips=2)
+    with pytest.raises(InvalidInput, match="not one of certify alone"):
+        recheck(ensemble, flips=1, verify=1)
+    K, y, rows = gaussian(8, 9)
+    cert = certify(K, np.where(np.asarray(y) == 1, 1.0, -1.0), rows, 1.0, threat=Threat(allowed_flips={-1: [1]}))
+    with pytest.raises(InvalidInput, match="threat cannot be read back"):
+        recheck(cert, flips=1, verify=1)
+    spam = Threat(allowed_flips={"spam": "ham"})
+    cert = certify(K, np.where(np.asarray(y) == 1, "spam", "ham"), rows, 1.0, threat=spam)
+    assert recheck(cert, flips=1, verify=1).flips == 1
+
+
+def test_the_collective_objective_is_never_bounded_by_single_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_arrays, "LISTED_SECONDS", -1.0)
+    for seed in range(3):
+        K, y, rows = gaussian(9, 8, seed=seed)
+        advice = recheck(K, y, rows, 0.5, flips=2, verify=2, loss="square", objective="collective")
+        best = brute_force(K, y, rows, 0.5, 2, 2, Threat(), loss="square", objective="collective")
+        assert advice.best_possible >= best - 1e-12
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    data = two_clouds()
+    advice = recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=3, verify=2, time_limit=0.01)
+    if not advice.complete:
+        assert np.isnan(advice.gains).all()
+        assert "not all attacks" in advice.summary()

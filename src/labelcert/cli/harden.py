@@ -112,6 +112,7 @@ def _graph_words(given: dict[str, Any]) -> str:
     keys = ("edges", "features", "labels", "data_dir", "labeled", "per_class", "test")
     words += [f"--{key.replace('_', '-')} {given[key]}" for key in keys if given[key] is not None]
     words += [f"-p {parameter}" for parameter in given["parameters"]]
+    words += ["--inductive"] if given["inductive"] else []
     return " ".join([*words, *([f"--seed {given['seed']}"] if given["seed"] else [])])
 
 

@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba import typeof, types
 from numba.core import cgutils
 from numba.core.datamodel import models
+from numba.core.errors import TypingError
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, intrinsic, register_model, typeof_impl, unbox
@@ -62,10 +63,11 @@ def by_reference(cls: type[T]) -> type[T]:
 
 def _address(values: Any) -> int:
     """Where the table of the fields lies; it lives as long as the tuple."""
-    if "_table" not in vars(values):
-        words = b"".join(map(_entry, values))
-        vars(values)["_table"] = np.frombuffer(words, dtype=np.int64)
-    return int(vars(values)["_table"].ctypes.data)
+    table = vars(values).get("_table")
+    if table is None:
+        # Another thread may make one at the same time: the first that is kept stays.
+        table = vars(values).setdefault("_table", np.frombuffer(b"".join(map(_entry, values)), dtype=np.int64))
+    return int(table.ctypes.data)
 
 
 def _entry(value: Any) -> bytes:
@@ -178,6 +180,8 @@ class Compiled:
 
     def __init__(self, function: Any, result: Any, arguments: Sequence[Any]) -> None:
         self.result, self.address = result, 0
+        # The first argument is handed on as :class:`Anything`.
+        self.arguments = tuple(typeof(value) for value in arguments[1:])
         if function is None:
             return
         signature = tuple(typeof(value) for value in arguments)
@@ -204,15 +208,15 @@ class Anything:
 class Address(types.Type):  # type: ignore[misc]
     """The type of a :class:`Compiled` (with a result) or of :class:`Anything` in compiled code."""
 
-    def __init__(self, result: Any = None) -> None:
-        self.result = result
-        super().__init__(name=f"address({result})")
+    def __init__(self, result: Any = None, arguments: tuple[Any, ...] = ()) -> None:
+        self.result, self.arguments = result, arguments
+        super().__init__(name=f"address({result}, {', '.join(map(str, arguments))})")
 
 
 @typeof_impl.register(Compiled)
 @typeof_impl.register(Anything)
 def _type_of_address(value: Any, context: Any) -> Address:
-    return Address(getattr(value, "result", None))
+    return Address(getattr(value, "result", None), getattr(value, "arguments", ()))
 
 
 register_model(Address)(_Model)
@@ -220,7 +224,10 @@ register_model(Address)(_Model)
 
 @intrinsic
 def _call(typing_context: Any, function: Any, arguments: Any) -> Any:
-    """Call a :class:`Compiled` with a tuple of arguments, from compiled code."""
+    """Call a :class:`Compiled` with a tuple of arguments, from compiled code; the first is :class:`Anything`."""
+    given = tuple(types.unliteral(kind) for kind in arguments.types[1:])
+    if given != function.arguments:
+        raise TypingError(f"the function takes {function.arguments}, got {given}")
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         pointer, given = values

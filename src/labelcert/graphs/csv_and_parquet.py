@@ -178,18 +178,21 @@ class _Table:
         self._lines: list[int] = []
         self._ids: dict[str, list[str]] = {}
         self.frame = self._read()
-        self._strip_header()
 
-    def _strip_header(self) -> None:
-        """Blanks around the names of columns, as in ``source ,target``."""
-        stripped = {c: c.strip() for c in self.frame.columns if isinstance(c, str) and c != c.strip()}
-        for before, after in stripped.items():
-            self.problems.harmless(
-                f"expected the name of a column without blanks around it, got {before!r} in the header of "
-                f"{self.path.name}; remove the blanks",
-                f"the column {before!r} of {self.path.name} is read as {after!r}",
-            )
-        self.frame = self.frame.rename(columns=stripped)
+    def _stripped_header(self, content: str, separator: str) -> str:
+        """The text without blanks behind the names of columns, as in ``source ,target``; others are skipped anyway."""
+        header, newline, rest = content.partition("\n")
+        names = header.rstrip("\r").split(separator)
+        if '"' in header or all(name.lstrip() == name.strip() for name in names):
+            return content
+        for name in names:
+            if name.lstrip() != name.strip():
+                self.problems.harmless(
+                    f"expected the name of a column without blanks around it, got {name!r} in the header of "
+                    f"{self.path.name}; remove the blanks",
+                    f"the column {name!r} of {self.path.name} is read as {name.strip()!r}",
+                )
+        return separator.join(name.strip() for name in names) + newline + rest
 
     def _read(self) -> pd.DataFrame:
         import pandas as pd
@@ -206,7 +209,7 @@ class _Table:
                 f"rename or convert it"
             )
         try:
-            content = self._text()
+            content = self._stripped_header(self._text(), _SEPARATORS[kind])
             self._check_rows(content, _SEPARATORS[kind])
             frame = pd.read_csv(
                 io.StringIO(content),
@@ -311,13 +314,14 @@ class _Table:
 
     def _read_ids(self, column: str) -> list[str]:
         values = self.column(column)
-        missing = values.isna().to_numpy()
+        ids = ["" if empty else str(value).strip() for value, empty in zip(values, values.isna(), strict=True)]
+        missing = np.array([not name for name in ids], dtype=bool)
         for i in np.flatnonzero(missing).tolist():
             self.problems.add(
                 f"expected a node id in column {column!r}, got an empty field in {self.row(i)}; fill it in or drop "
                 "the row"
             )
-        return ["" if empty else str(value).strip() for value, empty in zip(values, missing, strict=True)]
+        return ids
 
     def distinct_ids(self, column: str) -> tuple[str, ...]:
         ids = self.ids(column)
@@ -356,15 +360,16 @@ class _Table:
         first: dict[tuple[str, str], int] = {}
         keep = np.ones(len(rows), dtype=bool)
         for i, pair in enumerate(zip(self.ids(source), self.ids(target), strict=True)):
-            where = f"{self._edge(source, target, i)} again in {self.row(i)}"
             if pair in first and weights[first[pair]] == weights[i]:
                 keep[i] = False
+                where = f"{self._edge(source, target, i)} again in {self.row(i)}"
                 self.problems.harmless(
                     f"expected every edge once, got {where} (first in {self.row(first[pair])}); remove one of them",
                     f"left out {where}",
                 )
                 continue
             if pair in first:
+                where = f"{self._edge(source, target, i)} again in {self.row(i)}"
                 self.problems.add(
                     f"expected every edge once, got {where} (first in {self.row(first[pair])}) with another weight; "
                     "remove one of them"

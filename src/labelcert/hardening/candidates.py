@@ -90,7 +90,7 @@ class Candidate:
     def command(self, flips: int) -> str:
         """The options of ``labelcert certify`` that certify it."""
         defaults = type(self.model)()
-        words = [f"--model {self.name}", f"--C {self.model.C:g}", f"--loss {self.loss}"]
+        words = [f"--model {self.name}", f"--C {self.model.C!r}", f"--loss {self.loss}"]
         for key, value in self.options.items():
             if value != getattr(defaults, key):
                 words.append(f"--{key.replace('_', '-')}" + ("" if value is True else f" {value}"))
@@ -106,7 +106,7 @@ def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[tuple[st
         models = {name: MODELS.get(name, {}) for name in models}
     found = []
     for name, grid in models.items():
-        known = {field.name for field in fields(model_from_name(name))} - {"C"}
+        known = {field.name for field in fields(model_from_name(name))} - {"C", "variant"}
         for option, values in grid.items():
             if option not in known:
                 raise InvalidInput(f"{name} has no option {option!r} to search; it has {', '.join(sorted(known))}")
@@ -136,14 +136,20 @@ def cross_validated(
     parts: Sequence[int],
     seed: int,
     report: Report,
+    joining: Int | None = None,
 ) -> Iterator[Candidate]:
-    """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared."""
+    """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared.
+
+    Nodes that are ``joining`` come after training: then they are not in the graph.
+    """
     labels = np.asarray(graph.labels)[labeled]
-    folds = [fold for repeat in range(REPEATS) for fold in stratified_folds(labels, seed=seed + repeat)]
+    repeats = REPEATS if labels.size < MANY_LABELS else 1
+    folds = [fold for repeat in range(repeats) for fold in stratified_folds(labels, seed=seed + repeat)]
     keys = graph.names(labeled)
     total, done = len(models) * len(losses) * (1 + len(parts)), 0
     for name, model in models:
-        K = model.kernel_blocks(graph, labeled, labeled[:1])[0]
+        test = labeled[:1] if joining is None else joining
+        K = model.kernel_blocks(graph, labeled, test, inductive=joining is not None)[0]
         for loss, count in itertools.product(losses, (None, *parts)):
             trained_with = get_loss(loss)
             if count is None:
@@ -155,7 +161,7 @@ def cross_validated(
             done += 1
             report(done, total)
             error = np.maximum(
-                found.std(axis=1) / np.sqrt(len(folds) / REPEATS),  # repeats are not independent
+                found.std(axis=1) / np.sqrt(len(folds) / repeats),  # repeats are not independent
                 _binomial_error(found.mean(axis=1), labels.size),
             )
             for C, accuracy, deviation in zip(values, found.mean(axis=1), error, strict=True):

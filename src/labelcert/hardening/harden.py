@@ -111,20 +111,34 @@ def harden(
         raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {floor!r}")
     for loss in losses:
         get_loss(loss)
+    if not losses or not len(C) or min(C) <= 0:
+        raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
+    if parts is not None and any(not 1 <= count <= nodes.size for count in parts):
+        raise InvalidInput(f"parts must be between 1 and the number of labels, {nodes.size}, got {list(parts)}")
+    joining = tested if inductive else None
     chosen_models = settings(models)
     counts = ensembles(nodes.size, flips) if parts is None else list(parts)
     with progress_report("cross-validating", progress) as show:
         found = list(
             cross_validated(
-                graph, nodes, models=chosen_models, losses=losses, values=C, parts=counts, seed=seed, report=show.report
+                graph,
+                nodes,
+                models=chosen_models,
+                losses=losses,
+                values=C,
+                parts=counts,
+                seed=seed,
+                report=show.report,
+                joining=joining,
             )
         )
         names = [name for name, _ in chosen_models]
-        default = _default("gcn" if "gcn" in names else names[0], graph, nodes, seed, found, show.report)
+        default = _default("gcn" if "gcn" in names else names[0], graph, nodes, seed, found, show.report, joining)
     top = max(found, key=lambda candidate: candidate.accuracy)
     threshold = (top.accuracy - top.error if floor is None else floor) - 1e-12
     candidates = tuple(found) if default in found else (*found, default)
-    accurate = [candidate for candidate in candidates if candidate.accuracy >= threshold]
+    allowed = [c for c in candidates if c in found or c.loss in losses]
+    accurate = [candidate for candidate in allowed if candidate.accuracy >= threshold]
     if not accurate:
         raise InvalidInput(
             f"no model reaches a cross-validated accuracy of {floor:.1%}; the best has {top.accuracy:.1%}"
@@ -135,6 +149,7 @@ def harden(
     ranked = [c for c in accurate if c in certified]
     if not ranked:
         raise InvalidInput("no certificate was finished; give a larger time_limit, or fewer flips")
+    certified.setdefault(default, (0.0, 1.0))  # where its certificate failed
     chosen = max(ranked, key=lambda c: (certified[c][0], c.accuracy, -c.model.C))
     return Hardened(
         chosen=chosen,
@@ -148,7 +163,9 @@ def harden(
     )
 
 
-def _default(name: str, graph: Graph, labeled: Int, seed: int, found: Sequence[Candidate], report: Report) -> Candidate:
+def _default(
+    name: str, graph: Graph, labeled: Int, seed: int, found: Sequence[Candidate], report: Report, joining: Int | None
+) -> Candidate:
     """The model as it would be trained without this search."""
     choice = choose_model(name, graph, labeled, seed=seed, report=report)
     [own] = cross_validated(
@@ -160,6 +177,7 @@ def _default(name: str, graph: Graph, labeled: Int, seed: int, found: Sequence[C
         parts=[],
         seed=seed,
         report=report,
+        joining=joining,
     )
     same = [c for c in found if (c.name, c.model, c.loss, c.parts) == (own.name, own.model, own.loss, own.parts)]
     return same[0] if same else own
@@ -201,7 +219,7 @@ class _Search:
         best = max((certified[c][0] for c in certified if c in accurate), default=-1.0)
         waiting = sorted((c for c in accurate if c in first and c is not default), key=lambda c: -first[c][1])
         while waiting:
-            hopeful = [c for c in waiting if first[c][1] > best]
+            hopeful = [c for c in waiting if first[c][1] >= best]  # among equals, the more accurate one is chosen
             some, waiting = hopeful[:BATCH], hopeful[BATCH:]
             if not some:
                 break

@@ -65,7 +65,8 @@ class Hardened:
     @property
     def command(self) -> str:
         """The options of ``labelcert certify`` that certify the chosen model."""
-        return self.chosen.command(self.flips)
+        seed = f" --seed {self.seed}" if self.chosen.parts is not None and self.seed else ""
+        return self.chosen.command(self.flips) + seed
 
     @property
     def pareto(self) -> list[Candidate]:

@@ -179,7 +179,7 @@ class Threat:
             "costs": None if self.costs is None else np.asarray(self.costs).tolist(),
             "allowed_flips": None
             if self.allowed_flips is None
-            else [[str(a), [str(b) for b in bs]] for a, bs in self.allowed_flips.items()],
+            else [[str(a), [str(b) for b in _listed(bs)]] for a, bs in self.allowed_flips.items()],
             "allowed_targets": None
             if self.allowed_targets is None
             else [None if targets is None else [str(b) for b in _listed(targets)] for targets in self.allowed_targets],

@@ -58,7 +58,7 @@ def bits_of(positions: Int, nu: int) -> Words:
     return words
 
 
-def list_attacks(question: Question, weights: Float, control: Control) -> AttackList:
+def list_attacks(question: Question, weights: Float, control: Control, *, strongest: bool) -> AttackList:
     """Retrain on every relabelling within budget, by size, until time is up.
 
     Parameters
@@ -67,6 +67,8 @@ def list_attacks(question: Question, weights: Float, control: Control) -> Attack
     weights : (n,) array
         What each node counts, for the strongest attack.
     control : Control
+    strongest : bool
+        Whether anybody asks for it. If not, sets that contain a smaller one that does the same are left out.
     """
     a, budget, n = question.problem.adversary, question.budget, question.nodes.size
     total = a.count_sets(budget, a.targets.sum(axis=1))
@@ -81,17 +83,19 @@ def list_attacks(question: Question, weights: Float, control: Control) -> Attack
             before = np.zeros(n, dtype=bool)
             for k in range(size):
                 before |= known.get(positions[:k] + positions[k + 1 :], contrary)
-            own, strongest = before.copy(), 0.0
+            own, most = before.copy(), 0.0
             for change in a.changes(chosen):
                 changed, unchanged = question.changed(change)
                 complete &= bool((changed | unchanged).all())
                 own |= changed
-                strongest = max(strongest, float(weights[changed].sum()))
+                most = max(most, float(weights[changed].sum()))
                 trainings += 1
                 if trainings % _REPORT_EVERY == 0:
                     control.report(trainings, total)
             here[positions] = own
-            kept.append((positions, own & ~before, strongest))
+            new = own & ~before
+            if new.any() or (strongest and most > 0):
+                kept.append((positions, new, most))
             if control.over():
                 return _packed(kept, a.labels.size, False, trainings)
         known = here
@@ -101,13 +105,11 @@ def list_attacks(question: Question, weights: Float, control: Control) -> Attack
 
 
 def _packed(kept: list[tuple[tuple[int, ...], Bool, float]], nu: int, complete: bool, trainings: int) -> AttackList:
-    useful = [entry for entry in kept if entry[1].any() or entry[2] > 0]
+    words = [bits_of(np.array(s, dtype=np.int64), nu) for s, _, _ in kept]
     return AttackList(
-        sets=np.array([bits_of(np.array(s, dtype=np.int64), nu) for s, _, _ in useful], dtype=np.uint64).reshape(
-            len(useful), max(1, words_for(nu))
-        ),
-        overturned=np.array([o for _, o, _ in useful], dtype=bool).reshape(len(useful), kept[0][1].size),
-        strongest=np.array([s for _, _, s in useful]),
+        sets=np.array(words, dtype=np.uint64).reshape(len(kept), max(1, words_for(nu))),
+        overturned=np.array([o for _, o, _ in kept], dtype=bool).reshape(len(kept), kept[0][1].size),
+        strongest=np.array([s for _, _, s in kept]),
         complete=complete,
         trainings=trainings,
     )

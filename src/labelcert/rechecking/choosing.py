@@ -7,6 +7,7 @@ a bound on what any choice there can save.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -17,7 +18,8 @@ from labelcert.engines.control import Control
 from labelcert.rechecking.attacks import AttackList, bits_of
 
 MOST_BRANCHES = 200_000
-"""Branches that are looked at before greedy's choice is kept, with its proved gap."""
+LONGEST_SECONDS = 20.0
+"""Branches that are looked at, and how long, before the best choice until then is kept, with its proved gap."""
 
 
 class Goal(ABC):
@@ -103,6 +105,26 @@ def choose(search: Search, budget: int) -> Chosen:
     return Chosen(order, search.value(order), max(bound, search.value(order)))
 
 
+def choose_until(search: Search, wanted: float, most: int) -> Chosen:
+    """The labels that save so much for the lowest price that is found, or all that can be saved.
+
+    Greedy choices give a price that is enough; lower ones are tried by halving.
+    """
+    order = search.greedy([], most, search.everything)
+    enough = next((k for k in range(len(order) + 1) if search.value(order[:k]) >= wanted - 1e-12), None)
+    if enough is None:
+        return choose(search, most)
+    best, low, high = None, 0, search.price(order[:enough])
+    while low < high:
+        middle = (low + high) // 2
+        chosen = choose(search, middle)
+        if chosen.value >= wanted - 1e-12:
+            best, high = chosen, middle
+        else:
+            low = middle + 1
+    return choose(search, high) if best is None else best
+
+
 class Search:
     """Choices of labels, and what they save.
 
@@ -117,14 +139,19 @@ class Search:
     def __init__(self, goal: Goal, costs: Int, control: Control) -> None:
         self._goal, self._costs, self._control = goal, costs, control
         nu = costs.size
-        bits = np.array([bits_of(np.array([i]), nu) for i in range(nu)], dtype=np.uint64).reshape(nu, -1)
-        self._hits: Bool = np.array([(goal.attacks.sets & word).any(axis=1) for word in bits]).reshape(nu, -1)
+        self._hits: Bool = np.zeros((nu, goal.attacks.strongest.size), dtype=bool)
+        for i in range(nu):
+            self._hits[i] = (goal.attacks.sets & bits_of(np.array([i]), nu)).any(axis=1)
         self._sizes = self._hits.sum(axis=0)
 
     @property
     def everything(self) -> Int:
         """(ν,) all labels."""
         return np.arange(self._costs.size)
+
+    def price(self, chosen: list[int]) -> int:
+        """What verifying some labels costs."""
+        return int(self._costs[chosen].sum())
 
     def safe(self, chosen: list[int]) -> Bool:
         """(n,) nodes that no listed attack overturns once some labels are verified."""
@@ -168,6 +195,7 @@ class Search:
         useful = np.flatnonzero(self._hits.any(axis=1))
         order = useful[np.argsort(-self._hits[useful].sum(axis=1), kind="stable")].tolist()
         best, best_value, bound, branches = list(start), reached, reached, 0
+        end = time.monotonic() + LONGEST_SECONDS
         count = self._goal.attacks.strongest.size
         # Each entry: how many labels are decided, those to verify, attacks that are hit, labels left unhit per attack.
         stack: list[tuple[int, list[int], int, Bool, Int]] = [
@@ -180,7 +208,7 @@ class Search:
             if possible <= best_value + 1e-9:
                 continue
             branches += 1
-            if branches > MOST_BRANCHES or (branches % 256 == 0 and self._control.over()):
+            if branches > MOST_BRANCHES or (branches % 64 == 0 and (self._control.over() or time.monotonic() > end)):
                 bound = max([bound, possible, *(self._goal.value(~h & (u == 0)) for _, _, _, h, u in stack)])
                 return best, bound
             now = self._goal.value(~hit)

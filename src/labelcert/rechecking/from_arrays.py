@@ -23,7 +23,7 @@ from labelcert.problem import Problem, Threat
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.rechecking.attacks import AttackList, list_attacks
-from labelcert.rechecking.choosing import AllAtOnce, Chosen, EachAlone, Goal, Search, choose
+from labelcert.rechecking.choosing import AllAtOnce, Chosen, EachAlone, Goal, Search, choose, choose_until
 from labelcert.rechecking.gains import applies, choose_by_gains
 from labelcert.rechecking.result import COLLECTIVE, EACH, OBJECTIVES, Recheck
 
@@ -161,7 +161,7 @@ class _Advice:
         problem, a = question.problem, question.problem.adversary
         count = a.count_sets(question.budget, a.targets.sum(axis=1))
         seconds = count * _seconds_per_attack(question)
-        linear = question.predictor.linear and applies(problem)
+        linear = question.predictor.linear and objective == EACH and question.nodes.size > 0 and applies(problem)
         if seconds > LISTED_SECONDS and linear:
             return
         if seconds > WORK_LIMIT_SECONDS and control.time_limit is None:
@@ -170,7 +170,7 @@ class _Advice:
                 "labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
             )
         part = control.part(0.5) if control.time_limit is not None else control
-        self.attacks = list_attacks(question, self._weights, part)
+        self.attacks = list_attacks(question, self._weights, part, strongest=objective == COLLECTIVE)
         kind: type[Goal] = EachAlone if objective == EACH else AllAtOnce
         self._search = Search(kind(self.attacks, self._weights), price, control)
 
@@ -180,11 +180,7 @@ class _Advice:
             return choose_by_gains(self._question, self._weights, self._price, budget, self._control, until)
         if until is None:
             return choose(self._search, budget)
-        for price in range(budget + 1):
-            chosen = choose(self._search, price)
-            if chosen.value >= until - 1e-12 or self._control.over():
-                break
-        return chosen
+        return choose_until(self._search, until, budget)
 
     def result(self, chosen: Chosen, flips: int, certified: Callable[..., Certificate]) -> Recheck:
         """Evaluate the choice with certificates of its own."""
@@ -201,15 +197,14 @@ class _Advice:
         safe: list[Bool] = []
         if known:
             assert self._search is not None
-            steps = [self._search.value(chosen.order[:k]) for k in range(len(order))]
-            low, high = [*steps, low[-1]], [*steps, high[-1]]
+            low = high = [self._search.value(chosen.order[:k]) for k in range(len(order) + 1)]
         if self._objective == EACH:
             safe = [
                 self._safe(chosen.order[:k]) if known else certificates[k].radius_lower > flips
                 for k in range(len(order) + 1)
             ]
-        gains = np.full(self._question.problem.m, np.nan if self._search is None else 0.0)
-        if self._search is not None:
+        gains = np.full(self._question.problem.m, 0.0 if known else np.nan)
+        if known and self._search is not None:
             gains[labels] = self._search.alone()
         bound = chosen.bound if self.attacks is None or self.attacks.complete else 1.0
         return Recheck(
@@ -223,6 +218,7 @@ class _Advice:
             flips=flips,
             objective=self._objective,
             certificate=final,
+            complete=self.attacks is None or self.attacks.complete,
         )
 
     def _safe(self, chosen: list[int]) -> Bool:
@@ -245,7 +241,17 @@ def _again(cert: Certificate, **options: Any) -> Recheck:
             "the certificate does not hold its kernels; save it with save(path, problem=True), or give the arrays"
         )
     names = Names(test=cert.test_names, labels=cert.label_names, class_list=cert.class_list)
-    threat = Threat.from_plain(cert.run.threat, cert.labels, cert.classes)
+    try:
+        threat = Threat.from_plain(cert.run.threat, cert.labels, cert.classes)
+        asked: dict[str, Any] = {"threat": threat, "max_flips": cert.max_flips, "loss": cert.run.loss}
+        same = Problem.build(cert.K_train, cert.labels, cert.K_test, cert.run.C, **asked).digest()
+    except (KeyError, InvalidInput):
+        same = ""
+    if same != cert.run.problem_sha256:
+        raise InvalidInput(
+            "the certificate is not one of certify alone (but of an ensemble, or of given predictions), or its threat "
+            "cannot be read back; give the arrays and the threat"
+        )
     return recheck(
         cert.K_train, cert.labels, cert.K_test, cert.run.C, loss=cert.run.loss, threat=threat, names=names, **options
     )

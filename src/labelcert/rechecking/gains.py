@@ -26,7 +26,13 @@ def applies(problem: Problem) -> bool:
     """Whether all labels cost the same, no group has a budget of its own, and all gains fit into memory."""
     a = problem.adversary
     pairs = problem.n_test * (problem.n_classes - 1)
-    return bool(a.labels.size and uniform(a.costs) and a.group_caps.size == 0 and pairs * a.labels.size <= MOST_GAINS)
+    return bool(
+        a.labels.size
+        and problem.n_test
+        and uniform(a.costs)
+        and a.group_caps.size == 0
+        and pairs * a.labels.size <= MOST_GAINS
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +42,8 @@ class Margins:
     Attributes
     ----------
     node : (P,) array
-    margin : (P,) array
-        What must be gained: less its possible error.
+    margin, error : (P,) arrays
+        What must be gained, and how far that may be off.
     gains : (P, ν) array
         What changing each label takes off.
     flips : int
@@ -46,6 +52,7 @@ class Margins:
 
     node: Int
     margin: Float
+    error: Float
     gains: Float
     flips: int
 
@@ -54,7 +61,7 @@ class Margins:
         """All margins of a question whose scores are linear."""
         problem, a = question.problem, question.problem.adversary
         errors, segments = margin_errors(question), question.segments
-        node, margin, gains = [], [], []
+        node, margin, error, gains = [], [], [], []
         for c in range(problem.n_classes):
             columns = np.arange(segments[c], segments[c + 1])
             rows = question.predictor.scorer.rows[question.nodes[columns]]
@@ -65,21 +72,34 @@ class Margins:
                 side = (problem.codes == c).astype(np.float64) - (problem.codes == r)
                 entries = rows[:, a.labels]
                 node.append(columns)
-                margin.append(rows @ side - errors[columns])
+                margin.append(rows @ side)
+                error.append(errors[columns])
                 gains.append(np.maximum(np.maximum(best.most * entries, best.least * entries), 0.0))
         return cls(
-            np.concatenate(node), np.concatenate(margin), np.concatenate(gains), int(question.budget // a.costs[0])
+            np.concatenate(node),
+            np.concatenate(margin),
+            np.concatenate(error),
+            np.concatenate(gains),
+            int(question.budget // a.costs[0]),
         )
 
-    def safe(self, skipped: int = 0) -> Bool:
-        """(P,) margins that survive, also if so many of the largest gains are taken away."""
+    def safe(self) -> Bool:
+        """(P,) margins that surely survive."""
+        return np.asarray(self._largest(0) < self.margin - self.error)
+
+    def savable(self, skipped: int) -> Bool:
+        """(P,) margins that may survive if so many of the largest gains are taken away."""
+        return np.asarray(self._largest(skipped) <= self.margin + self.error)
+
+    def _largest(self, skipped: int) -> Float:
+        """(P,) what the budget buys of the gains behind the largest ones."""
         if skipped + self.flips >= self.gains.shape[1]:
             ranked = -np.sort(-self.gains, axis=1)
         else:
             ranked = -np.sort(
                 np.partition(-self.gains, skipped + self.flips, axis=1)[:, : skipped + self.flips], axis=1
             )
-        return np.asarray(ranked[:, skipped : skipped + self.flips].sum(axis=1) < self.margin)
+        return np.asarray(ranked[:, skipped : skipped + self.flips].sum(axis=1))
 
 
 def choose_by_gains(
@@ -89,7 +109,7 @@ def choose_by_gains(
     margins = Margins.of(question)
     n = question.nodes.size
     most = int(np.searchsorted(np.cumsum(np.sort(costs)), budget, side="right"))
-    bound = float(weights[_all_safe(margins.node, margins.safe(most), n)].sum())
+    bound = float(weights[_all_safe(margins.node, margins.savable(most), n)].sum())
     order: list[int] = []
     left = budget
     while not control.over():
@@ -119,11 +139,12 @@ def _each(margins: Margins, weights: Float, n: int) -> tuple[Float, Float]:
     largest = np.take_along_axis(margins.gains, top, axis=1)
     total = largest[:, :b].sum(axis=1)
     following = largest[:, b] if largest.shape[1] > b else np.zeros(len(largest))
-    unsafe = np.flatnonzero(~(total < margins.margin))
+    goal = margins.margin - margins.error
+    unsafe = np.flatnonzero(~(total < goal))
     missing = np.bincount(margins.node[unsafe], minlength=n)
     for k in range(min(b, nu)):
         less = largest[unsafe, k] - following[unsafe]
-        deficit = total[unsafe] - margins.margin[unsafe]
+        deficit = total[unsafe] - goal[unsafe]
         share = np.where(less > deficit, 1.0, less / np.maximum(deficit, 1e-300))
         np.add.at(promise, top[unsafe, k], weights[margins.node[unsafe]] * np.clip(share, 0.0, 1.0))
     # A node is saved where one label mends all of its margins.
@@ -141,7 +162,7 @@ def _each(margins: Margins, weights: Float, n: int) -> tuple[Float, Float]:
 
 def _mended(largest: Float, total: Float, following: Float, margins: Margins, unsafe: Int, k: int) -> Bool:
     after = total[unsafe] - largest[unsafe, k] + following[unsafe]
-    return np.asarray(after < margins.margin[unsafe])
+    return np.asarray(after < margins.margin[unsafe] - margins.error[unsafe])
 
 
 def _all_safe(node: Int, safe: Bool, n: int) -> Bool:

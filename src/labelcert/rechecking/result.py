@@ -43,6 +43,8 @@ class Recheck:
     objective : {"each", "collective"}
     certificate : Certificate
         Of the problem in which all of ``labels`` are trusted.
+    complete : bool
+        Whether all attacks were known when labels were chosen. If not, other labels may be better.
     """
 
     labels: list[int]
@@ -55,6 +57,7 @@ class Recheck:
     flips: int
     objective: str
     certificate: Certificate
+    complete: bool = True
 
     @property
     def optimal(self) -> bool:
@@ -101,6 +104,8 @@ class Recheck:
     @property
     def verdict(self) -> str:
         """How good the choice is."""
+        if not self.complete:
+            return "not all attacks were listed in time: other labels may be better"
         if self.optimal:
             return "no other choice of labels at this price secures more"
         return f"no choice at this price secures more than {self.best_possible:.1%}"
