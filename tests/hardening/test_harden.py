@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import labelcert
 from labelcert import Graph, InvalidInput, harden
 from labelcert.graphs import csbm, karate, published_split
-from labelcert.hardening.candidates import ensembles, settings
+from labelcert.hardening.candidates import settings, within_reach
 
 mpl.use("Agg")
 
@@ -100,9 +100,11 @@ def test_processes_give_the_same() -> None:
     assert [(c.label, v) for c, v in one.certified.items()] == [(c.label, v) for c, v in two.certified.items()]
 
 
-def test_parts_are_candidates_where_there_are_many_labels() -> None:
-    assert ensembles(99, 3) == []
-    assert ensembles(200, 3) == [10, 20]
+def test_parts_and_many_labels() -> None:
+    assert within_reach("hinge", 20, 20)
+    assert within_reach("hinge", 600, 2)
+    assert not within_reach("hinge", 600, 3)
+    assert within_reach("square", 600, 15)
     graph, _, _ = asked()
     labeled, test = np.arange(0, 200, 2), np.arange(1, 40, 2)
     found = harden(
@@ -112,6 +114,10 @@ def test_parts_are_candidates_where_there_are_many_labels() -> None:
     ensemble = next(c for c in found.certified if c.parts == 5)
     assert found.certified[ensemble][0] >= 0
     assert "--parts 5" in ensemble.command(1)
+    many = harden(graph, labeled, test, flips=10, models={"sgc": {}}, C=[0.01, 0.1], workers=1)
+    assert {c.loss for c in many.candidates if c is not many.default} == {"square"}
+    with pytest.raises(InvalidInput, match="too many for these losses"):
+        harden(graph, labeled, test, flips=10, models={"sgc": {}}, losses=["hinge"], C=[0.1], workers=1)
 
 
 @pytest.mark.parametrize(

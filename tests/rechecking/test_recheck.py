@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tests.helpers.problems import blobs, gaussian
 
 import labelcert
@@ -97,6 +98,9 @@ def test_what_is_secured_and_what_each_label_is_worth() -> None:
     assert all(name.startswith("n") for nodes in frame["secures"] for name in nodes)
     assert all(len(line) <= 80 for line in advice.summary().splitlines())
     assert "ann" in advice._repr_html_()
+    axes = Figure().subplots()
+    assert advice.plot(axes) is axes
+    assert axes.get_lines()[0].get_ydata().tolist() == pytest.approx(100 * shares)  # type: ignore[union-attr]
     assert advice.certificate.exact
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -39,9 +40,10 @@ REPEATS = 5
 """Cross-validation is repeated with other folds: a few labels make it coarse."""
 
 MANY_LABELS = 100
-"""With so many labels, ensembles on parts of them are candidates, too."""
+"""With so many labels, cross-validation need not be repeated."""
 
-PART_SIZES = (10, 20)
+MOST_SETS = 2_000_000
+"""With more sets of labels within budget, only losses that are linear in the labels are tried, and ensembles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +123,9 @@ def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[tuple[st
     return found
 
 
-def ensembles(m: int, flips: int) -> list[int]:
-    """Numbers of parts to try."""
-    return sorted({m // size for size in PART_SIZES}) if m >= MANY_LABELS else []
+def within_reach(loss: str, m: int, flips: int) -> bool:
+    """Whether every set of so many labels can be retrained on, or nothing has to be."""
+    return get_loss(loss).always_linear or sum(math.comb(m, k) for k in range(flips + 1)) <= MOST_SETS
 
 
 def cross_validated(
@@ -136,11 +138,13 @@ def cross_validated(
     parts: Sequence[int],
     seed: int,
     report: Report,
+    flips: int = 0,
     joining: Int | None = None,
 ) -> Iterator[Candidate]:
     """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared.
 
-    Nodes that are ``joining`` come after training: then they are not in the graph.
+    Models that cannot be certified at so many ``flips`` are left out. Nodes that are ``joining`` come after training:
+    then they are not in the graph.
     """
     labels = np.asarray(graph.labels)[labeled]
     repeats = REPEATS if labels.size < MANY_LABELS else 1
@@ -152,6 +156,8 @@ def cross_validated(
         K = model.kernel_blocks(graph, labeled, test, inductive=joining is not None)[0]
         for loss, count in itertools.product(losses, (None, *parts)):
             trained_with = get_loss(loss)
+            if count is None and not within_reach(loss, labels.size, flips):
+                continue
             if count is None:
                 found = accuracies(K, labels, values, folds, trained_with)
             elif trained_with.intercept:

@@ -15,7 +15,7 @@ from labelcert.arrays import Int
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
-from labelcert.hardening.candidates import LOSSES, Candidate, Grid, cross_validated, ensembles, settings
+from labelcert.hardening.candidates import LOSSES, Candidate, Grid, cross_validated, settings
 from labelcert.hardening.result import Hardened
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID
@@ -67,7 +67,7 @@ def harden(
     C : sequence of float
         Values of C to try.
     parts : sequence of int, optional
-        Ensembles on so many parts of the labels; by default where there are at least 100 labels.
+        Also ensembles on so many parts of the labels; their certificates take longer.
     floor : float, optional
         Accept models of at least this cross-validated accuracy, instead of one standard error.
     seed : int
@@ -117,7 +117,7 @@ def harden(
         raise InvalidInput(f"parts must be between 1 and the number of labels, {nodes.size}, got {list(parts)}")
     joining = tested if inductive else None
     chosen_models = settings(models)
-    counts = ensembles(nodes.size, flips) if parts is None else list(parts)
+    counts = [] if parts is None else list(parts)
     with progress_report("cross-validating", progress) as show:
         found = list(
             cross_validated(
@@ -129,9 +129,14 @@ def harden(
                 parts=counts,
                 seed=seed,
                 report=show.report,
+                flips=flips,
                 joining=joining,
             )
         )
+        if not found:
+            raise InvalidInput(
+                f"{nodes.size} labels and {flips} flips are too many for these losses; add 'square', or give parts"
+            )
         names = [name for name, _ in chosen_models]
         default = _default("gcn" if "gcn" in names else names[0], graph, nodes, seed, found, show.report, joining)
     top = max(found, key=lambda candidate: candidate.accuracy)

@@ -11,6 +11,7 @@ from labelcert.certificate import Certificate
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 EACH, COLLECTIVE = "each", "collective"
 OBJECTIVES = (EACH, COLLECTIVE)
@@ -89,6 +90,27 @@ class Recheck:
             },
             index=pd.RangeIndex(1, len(self.labels) + 1, name="step"),
         )
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw the share that survives after each verification; returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default, the current axes of pyplot.
+        **style
+            Of the line, as in ``Axes.plot``.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.gca()
+        shares = [100 * share for share in (self.before, *self.after)]
+        ax.plot(range(len(shares)), shares, **{"marker": "o", **style})
+        ax.set_xticks(range(len(shares)), ["now", *map(str, self.names)])
+        ax.set_xlabel("verified, one after the other")
+        ax.set_ylabel(f"predictions that survive {self.certificate.run.amount(self.flips)} (%)")
+        return ax
 
     def summary(self) -> str:
         """A few lines of at most 80 columns."""
