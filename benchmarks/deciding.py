@@ -2,6 +2,7 @@
 
 python -m benchmarks.deciding recheck --data-dir FOLDER
 python -m benchmarks.deciding harden --data-dir FOLDER [--dataset cora-ml-b --flips 3 --per-class 5]
+python -m benchmarks.deciding picture --data-dir FOLDER
 """
 
 from __future__ import annotations
