@@ -163,7 +163,7 @@ def test_ctrl_c_elsewhere_has_its_exit_code(call: Call, monkeypatch: pytest.Monk
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(certify_module, "choose_model", interrupt)
+    monkeypatch.setattr(certify_module.inputs, "choose_model", interrupt)
     code, _, err = call("certify", "karate")
     assert code == 130
     assert err.strip() == "interrupted"

@@ -29,8 +29,7 @@ from labelcert.cli.option_groups import (
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import Partition, models
-from labelcert.pipeline import Certified, Choice, certify_targets, choose_model, model_options
-from labelcert.progress import progress_report
+from labelcert.pipeline import Certified, Choice, certify_targets, model_options
 
 BESIDE = {"karate": {"gcn": "sgc"}}
 """Models that stand beside the one asked for, as in the paper's Figure 1."""
@@ -83,19 +82,7 @@ def certify_command(**given: Any) -> None:
     progress = sys.stderr.isatty() and not quiet
     results: list[Certified] = []
     for name, own in zip(names, options, strict=True):
-        with progress_report(f"{name}: choosing C", progress) as show:
-            choice = choose_model(
-                name,
-                graph,
-                split.labeled,
-                C=inputs.parse_regularization(given["C"]),
-                rule=given["rule"],
-                seed=given["seed"],
-                loss=given["loss"],
-                validate=True,
-                report=show.report,
-                **own,
-            )
+        choice = inputs.chosen_model(given, asked, name, own, progress=progress, validate=True)
         results += certify_targets(
             _ensemble(choice, given),
             graph,

@@ -17,8 +17,9 @@ from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
-from labelcert.pipeline import Targets, choose_split, choose_targets
+from labelcert.pipeline import Choice, Targets, choose_model, choose_split, choose_targets
 from labelcert.problem import Threat
+from labelcert.progress import progress_report
 
 IntArray = npt.NDArray[np.int64]
 
@@ -73,6 +74,25 @@ def parse_regularization(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         raise InvalidInput(f"--C must be a positive number or cv, got {text!r}") from None
+
+
+def chosen_model(
+    given: Mapping[str, Any], request: Request, name: str, own: Mapping[str, Any], *, progress: bool, validate: bool
+) -> Choice:
+    """A model with its C, from the options that all commands on models have."""
+    with progress_report(f"{name}: choosing C", progress) as show:
+        return choose_model(
+            name,
+            request.graph,
+            request.split.labeled,
+            C=parse_regularization(given["C"]),
+            rule=given["rule"],
+            seed=given["seed"],
+            loss=given["loss"],
+            validate=validate,
+            report=show.report,
+            **own,
+        )
 
 
 def per_label(graph: Graph, labeled: IntArray, path: Path, column: str) -> IntArray:

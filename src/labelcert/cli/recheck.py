@@ -21,8 +21,7 @@ from labelcert.cli.option_groups import (
 )
 from labelcert.cli.printing import print_json, print_table
 from labelcert.errors import InvalidInput
-from labelcert.pipeline import choose_model, model_options
-from labelcert.progress import progress_report
+from labelcert.pipeline import model_options
 from labelcert.rechecking import Recheck, recheck
 from labelcert.rechecking.result import OBJECTIVES
 from labelcert.report import tables
@@ -74,6 +73,8 @@ def recheck_command(**given: Any) -> None:
     A verified label cannot be wrong any more, so every attack that needs it is gone. This ranks labels by what depends
     on them, not by how likely they are wrong: give scores of their quality as --verify-costs.
     """
+    if given["out"] is not None and given["out"].suffix != ".csv":
+        raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")
     asked = inputs.read_request(given)
     graph, labeled = asked.graph, asked.split.labeled
     name = given["name_of_model"].lower()
@@ -81,18 +82,7 @@ def recheck_command(**given: Any) -> None:
     [own] = model_options([name], fixed)
     costs = given["verify_costs"]
     progress = sys.stderr.isatty() and not given["quiet"]
-    with progress_report(f"{name}: choosing C", progress) as show:
-        choice = choose_model(
-            name,
-            graph,
-            labeled,
-            C=inputs.parse_regularization(given["C"]),
-            rule=given["rule"],
-            seed=given["seed"],
-            loss=given["loss"],
-            report=show.report,
-            **own,
-        )
+    choice = inputs.chosen_model(given, asked, name, own, progress=progress, validate=False)
     targets = asked.targets[0]
     certifier = GraphCertifier(choice.model, graph, labeled, [targets.nodes], inductive=given["inductive"])
     advice: Recheck = certifier.certify(
@@ -110,8 +100,6 @@ def recheck_command(**given: Any) -> None:
         progress=progress,
     )
     if given["out"] is not None:
-        if given["out"].suffix != ".csv":
-            raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")
         advice.to_frame().to_csv(given["out"])
     if given["as_json"]:
         print_json(_plain(advice))

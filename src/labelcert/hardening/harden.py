@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
-from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
 from labelcert.hardening.candidates import LOSSES, Candidate, Grid, cross_validated, settings
@@ -164,7 +163,9 @@ def harden(
         threshold=threshold,
         flips=int(flips),
         seed=seed,
-        certificate=_certificate(chosen, graph, nodes, tested, int(flips), seed, inductive, time_limit),
+        certificate=chosen.trained(seed).certify(
+            graph, nodes, tested, inductive=inductive, max_flips=int(flips), loss=chosen.loss, time_limit=time_limit
+        ),
     )
 
 
@@ -285,18 +286,3 @@ def _store(out: str | Path | None) -> Iterator[Store]:
         folder.mkdir(parents=True, exist_ok=True)
         with Store(folder, write=True) as store:
             yield store
-
-
-def _certificate(
-    chosen: Candidate,
-    graph: Graph,
-    labeled: Int,
-    test: Int,
-    flips: int,
-    seed: int,
-    inductive: bool,
-    time_limit: float | None,
-) -> Certificate:
-    return chosen.trained(seed).certify(
-        graph, labeled, test, inductive=inductive, max_flips=flips, loss=chosen.loss, time_limit=time_limit
-    )

@@ -197,6 +197,9 @@ class _Advice:
         safe: list[Bool] = []
         if known:
             assert self._search is not None
+            proved = self._search.value(chosen.order)
+            if not low[-1] - 1e-9 <= proved <= high[-1] + 1e-9:
+                raise RuntimeError("the attacks that were listed and the certificate contradict each other")
             low = high = [self._search.value(chosen.order[:k]) for k in range(len(order) + 1)]
         if self._objective == EACH:
             safe = [
