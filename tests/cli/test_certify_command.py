@@ -556,7 +556,7 @@ def test_help_shows_what_matters_first(call: Call) -> None:
 
 def test_errors_speak_of_options(call: Call) -> None:
     for given, expected in (
-        (("--max-flips", "99"), "labelcert: --max-flips must be between 0 and 8"),
+        (("--max-flips", "99"), "labelcert: --max-flips must be a whole number between 0 and 8"),
         (("--group-budget", "1"), "labelcert: --group-budget needs groups: give the group of each label as --groups"),
         (("--C", "-1"), "C must be a positive"),
     ):

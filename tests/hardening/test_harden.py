@@ -15,6 +15,7 @@ import labelcert
 from labelcert import Graph, InvalidInput, harden
 from labelcert.graphs import csbm, karate, published_split
 from labelcert.hardening.candidates import settings, within_reach
+from labelcert.studies.runner import in_process, run_plan
 
 mpl.use("Agg")
 
@@ -22,6 +23,7 @@ SMALL: dict[str, Any] = {
     "models": {"gcn": {"depth": [1, 2]}, "sgc": {"depth": [1, 2]}},
     "losses": ["hinge", "square"],
     "C": [0.01, 0.1, 1.0],
+    "time_limit": None,
     "workers": 1,
 }
 
@@ -148,3 +150,36 @@ def test_settings() -> None:
     assert {name for name, _ in settings(["gcn", "rbf"])} == {"gcn", "rbf"}
     assert len(settings(None)) > 15
     assert "harden" in labelcert.__all__
+
+
+def test_an_interrupted_search_tells_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labeled, test = asked()
+    calls = []
+
+    def interrupted(plan: Any, store: Any, **options: Any) -> Any:
+        calls.append(plan)
+        if len(calls) < 3:  # certificates for one flip, and that of the default
+            return run_plan(plan, store, **options)
+        for _, record in zip(range(2), in_process(plan.jobs), strict=False):
+            store.append(record)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labelcert.hardening.harden.run_plan", interrupted)
+    found = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
+    assert len(calls) == 3
+    assert not found.complete
+    assert found.summary().endswith("the search was interrupted: other models may certify more")
+    assert 1 <= len(found.certified) <= 3
+    monkeypatch.setattr("labelcert.hardening.harden.run_plan", run_plan)
+    whole, fresh = (harden(graph, labeled, test, flips=2, out=out, **SMALL) for out in (tmp_path, None))
+    assert whole.complete
+    assert whole.table.to_csv() == fresh.table.to_csv()
+
+
+def test_an_interrupt_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labelcert.hardening.harden.run_plan", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        harden(*asked(), flips=2, **SMALL)

@@ -25,7 +25,7 @@ from labelcert.models.registry import MODELS, ModelInfo
     [
         (lambda: GCN(C=0.0), "C must be a positive finite number, got 0.0"),
         (lambda: SGC(C=float("nan")), "C must be a positive finite number, got nan"),
-        (lambda: GCN(depth=0), "depth must be a whole number of hidden layers, at least 1, got 0"),
+        (lambda: GCN(depth=0), "depth must be a whole number of at least 1 \\(hidden layers\\), got 0"),
         (lambda: MLP(depth=1.5), "depth must be a whole number"),
         (lambda: GIN(depth=True), "depth must be a whole number"),
         (lambda: GCN(normalization="column"), "normalization must be one of 'row', 'symmetric', 'none', got 'column'"),
@@ -33,7 +33,7 @@ from labelcert.models.registry import MODELS, ModelInfo
         (lambda: GCN(variant="old"), "variant must be one of 'exact', 'published', got 'old'"),
         (lambda: GCN(edge_weight=-1.0), "edge_weight must lie between 0 and 1e"),
         (lambda: APPNP(alpha=1.5), "alpha must lie between 0 and 1, got 1.5"),
-        (lambda: APPNP(iterations=0), "iterations must be a whole number, at least 1, or None"),
+        (lambda: APPNP(iterations=0), "iterations must be a whole number of at least 1 \\(None"),
         (lambda: APPNP(alpha=0.0, iterations=None), "needs alpha of at least 0.001, got 0.0; use APPNP"),
         (lambda: PPNP(normalization="none"), "needs normalization 'row' or 'symmetric', got 'none'"),
         (lambda: GCNSkipAlpha(skip_alpha=-0.1), "skip_alpha must lie between 0 and 1, got -0.1"),

@@ -53,7 +53,7 @@ def parts_of(ensemble: Partition, graph: object, labeled: object, test: object) 
 
 
 def test_bad_options() -> None:
-    with pytest.raises(InvalidInput, match="parts must be at least 1"):
+    with pytest.raises(InvalidInput, match="parts must be a whole number of at least 1"):
         Partition(SGC(), parts=0)
     with pytest.raises(InvalidInput, match="parts must be a whole number"):
         Partition(SGC(), parts=1.5)  # type: ignore[arg-type]

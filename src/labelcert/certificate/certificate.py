@@ -17,6 +17,7 @@ from labelcert.certificate import display
 from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.budget import flips_for_fraction
 
@@ -603,14 +604,13 @@ class Certificate:
                 fraction = budget
         if fraction is not None:
             flips = flips_for_fraction(fraction, self.never - 1)
-        if isinstance(flips, bool) or not isinstance(flips, int | np.integer):
-            raise InvalidInput(f"flips must be a whole number, got {flips!r}")
+        flips = whole_number("flips", flips, least=None)
         if not 0 <= flips <= self.max_flips:
             raise InvalidInput(
                 f"the certificate covers budgets 0 to {self.max_flips}, got {flips}; "
                 "certify again with a larger max_flips"
             )
-        return int(flips)
+        return flips
 
     def _consistent(self) -> bool:
         """Whether shapes and values of all arrays fit each other."""

@@ -14,6 +14,7 @@ from labelcert.arrays import Int
 from labelcert.certificate import Certificate, StageRecord
 from labelcert.certification.from_arrays import record
 from labelcert.certification.places import walked_by
+from labelcert.checking import whole_number
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
@@ -116,10 +117,10 @@ def certify_partition(
             f"ensembles need the scores of each class alone, which loss={loss!r} does not train with "
             f"{problem.n_classes} classes; use loss='logistic'"
         )
-    _whole("parts", parts, 1, problem.m)
-    _whole("seed", seed, None, None)
+    whole_number("parts", parts, 1, problem.m, "one label each")
+    whole_number("seed", seed, None)
     if part_flips is not None:
-        _whole("part_flips", part_flips, 0, None)
+        whole_number("part_flips", part_flips)
     known = names or Names()
     part_of = assign(known.keys(problem.m), int(parts), int(seed))
     with progress_report("certifying", progress) as show:
@@ -168,11 +169,3 @@ def _digest(problem: Problem, part_of: Int, combine: str) -> str:
     h = hashlib.sha256(problem.digest().encode())
     h.update(np.ascontiguousarray(part_of, dtype="<i8").tobytes() + combine.encode())
     return h.hexdigest()
-
-
-def _whole(name: str, value: Any, least: int | None, largest: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
-    if (least is not None and value < least) or (largest is not None and value > largest):
-        limits = f"at least {least}" if largest is None else f"between {least} and {largest} (one label each)"
-        raise InvalidInput(f"{name} must be {limits}, got {value}")

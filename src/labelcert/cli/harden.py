@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from labelcert.cli import inputs
+from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, NODE_OPTIONS, GroupedCommand, options
 from labelcert.cli.printing import print_json, print_table
 from labelcert.errors import InvalidInput
@@ -97,13 +98,15 @@ def harden_command(**given: Any) -> None:
     written = _write(found, out, pictures=given["pictures"] and not (given["as_json"] and out is None))
     if given["as_json"]:
         print_json({**_plain(found), "command": command})
-        return
-    print_table(tables.hardened_table(found, limit=given["rows"]))
-    click.echo(found.summary())
-    click.echo(f"certify it:  {command}")
-    click.echo(CAVEAT)
+    else:
+        print_table(tables.hardened_table(found, limit=given["rows"]))
+        click.echo(found.summary())
+        click.echo(f"certify it:  {command}")
+        click.echo(CAVEAT)
     if written and not given["quiet"]:
         click.echo(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", err=True)
+    if not found.complete:
+        sys.exit(EXIT_INTERRUPTED)
 
 
 def _graph_words(given: dict[str, Any]) -> str:
@@ -151,6 +154,7 @@ def _plain(found: Hardened) -> dict[str, Any]:
 
     return {
         "flips": found.flips,
+        "complete": found.complete,
         "threshold": found.threshold,
         "candidates": len(found.candidates),
         "default": described(found.default),

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,8 +119,7 @@ def nearest_neighbor_graph(
         name=name,
     )
     n = table.n_nodes
-    if not 1 <= whole_number(neighbors, "neighbors") < n:
-        raise InvalidInput(f"expected between 1 and n-1 = {n - 1} neighbors, got {neighbors}")
+    whole_number("neighbors", neighbors, 1, n - 1, f"the graph has {n} nodes")
     X = table.features if isinstance(table.features, np.ndarray) else table.features.toarray()
     nearest: Any = KDTree(X).query(X, k=neighbors + 1)[1]
     rows = np.repeat(np.arange(n), neighbors)

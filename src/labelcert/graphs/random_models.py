@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
+from labelcert.checking import whole_number
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
-from labelcert.graphs.validation import DAMAGED_NPZ, checked_seed, reason, whole_number
+from labelcert.graphs.validation import DAMAGED_NPZ, checked_seed, reason
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
@@ -147,10 +148,8 @@ def cba(
     """
     d, mean = _feature_model(n, n_features, separation, sigma)
     _require_positive(within_affinity=within_affinity, between_affinity=between_affinity, homophily=homophily)
-    if whole_number(edges_per_node, "edges_per_node") < 1:
-        raise InvalidInput(f"expected edges_per_node of at least 1, got {edges_per_node}")
-    if checked_seed(seed) > _LARGEST_LEGACY_SEED:
-        raise InvalidInput(f"expected a seed of at most {_LARGEST_LEGACY_SEED} for this model, got {seed}")
+    whole_number("edges_per_node", edges_per_node, least=1)
+    whole_number("seed", seed, 0, _LARGEST_LEGACY_SEED, "for this model")
     rng = np.random.RandomState(int(seed))
     y = rng.randint(0, 2, n, dtype=np.int64)
     X = _class_features(rng, y, mean, sigma, d)
@@ -174,12 +173,9 @@ def _require_positive(**values: float) -> None:
 
 def _feature_model(n: int, n_features: int | None, separation: float, sigma: float) -> tuple[int, float]:
     """Return the number of features d and the entry of the class mean μ."""
-    if whole_number(n, "n") < 2:
-        raise InvalidInput(f"expected at least 2 nodes, got n={n}")
+    whole_number("n", n, least=2)
     _require_positive(sigma=sigma)
-    d = round(n / math.log(n) ** 2) if n_features is None else whole_number(n_features, "n_features")
-    if d < 1:
-        raise InvalidInput(f"expected at least one feature, got n_features={d}")
+    d = round(n / math.log(n) ** 2) if n_features is None else whole_number("n_features", n_features, least=1)
     return d, separation * sigma / (2 * math.sqrt(d))
 
 

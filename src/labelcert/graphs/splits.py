@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED, as_indices, checked_seed, whole_number
+from labelcert.graphs.validation import UNLABELED, as_indices, checked_seed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -170,7 +171,7 @@ def collective_targets(split: Split, *, count: int = 50, seed: int = 0) -> Int:
     >>> len(collective_targets(split)), len(collective_targets(split, count=500))
     (50, 180)
     """
-    _require_targets(count)
+    whole_number("count", count, 1, remark="test nodes")
     pool = split.pool
     if count >= len(pool):
         return pool
@@ -189,7 +190,7 @@ def multi_class_targets(graph: Graph, split: Split, *, count: int = 50, seed: in
     >>> graph.labels[multi_class_targets(graph, exhaustive_split(graph, seed=0), count=5)]
     array([0, 1, 0, 1, 0])
     """
-    _require_targets(count)
+    whole_number("count", count, 1, remark="test nodes")
     pool = split.pool
     if pool.size and pool.max() >= graph.n_nodes:
         raise InvalidInput(
@@ -212,18 +213,12 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(checked_seed(seed)))
 
 
-def _require_targets(count: int) -> None:
-    if whole_number(count, "count") < 1:
-        raise InvalidInput(f"expected at least one test node, got count={count}")
-
-
 def _no_labels(graph: Graph) -> InvalidInput:
     return InvalidInput(f"expected a graph with labels, but no node of {graph.name!r} has one; label some nodes")
 
 
 def _members_by_class(graph: Graph, per_class: int) -> list[Int]:
-    if whole_number(per_class, "per_class") < 1:
-        raise InvalidInput(f"expected at least one training node per class, got per_class={per_class}")
+    whole_number("per_class", per_class, least=1)
     if graph.n_classes == 0:
         raise _no_labels(graph)
     members = [np.flatnonzero(graph.labels == k) for k in range(graph.n_classes)]

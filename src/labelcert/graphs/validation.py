@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csr_array
 
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,19 +59,6 @@ def reason(error: BaseException) -> str:
     return lines[0].rstrip(": ") if lines else type(error).__name__
 
 
-def whole_number(value: Any, what: str) -> int:
-    """Return a Python or NumPy integer as an int; refuse everything else, including 2.0 and True.
-
-    Examples
-    --------
-    >>> whole_number(np.int32(3), "count")
-    3
-    """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"expected a whole number for {what}, got {value!r}; give an int")
-    return int(value)
-
-
 def checked_seed(value: Any) -> int:
     """Return the seed of a random generator; refuse anything but a non-negative integer.
 
@@ -79,9 +67,7 @@ def checked_seed(value: Any) -> int:
     >>> checked_seed(0)
     0
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 0:
-        raise InvalidInput(f"expected a seed that is a non-negative integer, got {value!r}")
-    return int(value)
+    return whole_number("seed", value)
 
 
 def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
 from labelcert.hardening.candidates import LOSSES, Candidate, Grid, cross_validated, settings
@@ -104,19 +104,16 @@ def harden(
         )
     split = own_split(graph, train=labeled, test=test)
     nodes, tested = split.labeled, split.test
-    if isinstance(flips, bool) or not isinstance(flips, int | np.integer) or not 0 <= flips <= nodes.size:
-        raise InvalidInput(f"flips must be a whole number between 0 and {nodes.size}, got {flips!r}")
+    flips = whole_number("flips", flips, 0, nodes.size)
     if floor is not None and not 0 <= floor <= 1:
         raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {floor!r}")
     for loss in losses:
         get_loss(loss)
     if not losses or not len(C) or min(C) <= 0:
         raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
-    if parts is not None and any(not 1 <= count <= nodes.size for count in parts):
-        raise InvalidInput(f"parts must be between 1 and the number of labels, {nodes.size}, got {list(parts)}")
     joining = tested if inductive else None
     chosen_models = settings(models)
-    counts = [] if parts is None else list(parts)
+    counts = [whole_number("parts", count, 1, nodes.size, "one label each") for count in parts or ()]
     with progress_report("cross-validating", progress) as show:
         found = list(
             cross_validated(
@@ -149,8 +146,11 @@ def harden(
         )
     with _store(out) as store:
         search = _Search(graph, nodes, tested, seed, inductive, time_limit, store, workers, scheduler, progress)
-        certified = search.best_of(accurate, default, int(flips))
+        certified = search.best_of(accurate, default, flips)
+        complete = not search.interrupted
     ranked = [c for c in accurate if c in certified]
+    if not ranked and not complete:
+        raise KeyboardInterrupt  # nothing is known that could be told
     if not ranked:
         raise InvalidInput("no certificate was finished; give a larger time_limit, or fewer flips")
     certified.setdefault(default, (0.0, 1.0))  # where its certificate failed
@@ -161,10 +161,11 @@ def harden(
         certified=certified,
         candidates=candidates,
         threshold=threshold,
-        flips=int(flips),
+        flips=flips,
         seed=seed,
+        complete=complete,
         certificate=chosen.trained(seed).certify(
-            graph, nodes, tested, inductive=inductive, max_flips=int(flips), loss=chosen.loss, time_limit=time_limit
+            graph, nodes, tested, inductive=inductive, max_flips=flips, loss=chosen.loss, time_limit=time_limit
         ),
     )
 
@@ -211,6 +212,7 @@ class _Search:
         )
         self._about: dict[str, Any] = {"seeds": (seed,), "inductive": inductive, "time_limit": time_limit}
         self._store = store
+        self.interrupted = False
         self._run: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "progress": progress}
 
     def best_of(
@@ -221,24 +223,18 @@ class _Search:
         first = self._certify([*accurate, default], min(flips, 1))
         if flips <= 1:
             return first
-        certified = self._certify([default], flips)
+        certified = {} if self.interrupted else self._certify([default], flips)
         best = max((certified[c][0] for c in certified if c in accurate), default=-1.0)
         waiting = sorted((c for c in accurate if c in first and c is not default), key=lambda c: -first[c][1])
-        while waiting:
+        while waiting and not self.interrupted:
             hopeful = [c for c in waiting if first[c][1] >= best]  # among equals, the more accurate one is chosen
             some, waiting = hopeful[:BATCH], hopeful[BATCH:]
-            if not some:
-                break
-            try:
-                certified |= self._certify(some, flips)
-            except KeyboardInterrupt:
-                if best < 0:
-                    raise
-                break  # with the best one until then
+            certified |= self._certify(some, flips)
             best = max([best, *(certified[c][0] for c in some if c in certified)])
         return certified
 
     def _certify(self, candidates: Sequence[Candidate], flips: int) -> dict[Candidate, tuple[float, float]]:
+        """What is certified of each; of some, once :attr:`interrupted`."""
         distinct = list(dict.fromkeys(candidates))
         specs = tuple(
             ModelSpec(
@@ -262,7 +258,10 @@ class _Search:
             **self._about,
         )
         plan = expand(study, graphs=self._graphs)
-        run_plan(plan, self._store, **self._run)
+        try:
+            run_plan(plan, self._store, **self._run)
+        except KeyboardInterrupt:
+            self.interrupted = True
         rows = {int(row.model): (row.lower, row.upper) for row in each_row(tidy(plan, self._store)) if row.lower >= 0}
         return {distinct[k]: (float(low), float(high)) for k, (low, high) in rows.items()}
 

@@ -39,6 +39,8 @@ class Hardened:
     threshold : float
         Accuracies from here on are good enough.
     flips, seed : int
+    complete : bool
+        Whether the search ran to its end. If it was interrupted, other models may certify more.
     certificate : Certificate
         Of the chosen model.
     """
@@ -50,6 +52,7 @@ class Hardened:
     threshold: float
     flips: int
     seed: int
+    complete: bool
     certificate: Certificate
 
     @property
@@ -133,6 +136,8 @@ class Hardened:
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]
+        if not self.complete:
+            lines.append("the search was interrupted: other models may certify more")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.validation import as_indices
 from labelcert.models.propagation import NORMALIZATIONS
@@ -260,8 +261,7 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def require_depth(name: str, depth: int) -> None:
     """Refuse a depth that is not a whole number of hidden layers, at least one."""
-    whole = isinstance(depth, int | np.integer) and not isinstance(depth, bool)
-    require(whole and depth >= 1, f"{name} must be a whole number of hidden layers, at least 1, got {depth!r}")
+    whole_number(name, depth, least=1, remark="hidden layers")
 
 
 def require_positive(name: str, value: float) -> None:

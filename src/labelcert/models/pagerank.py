@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from labelcert.arrays import Float
+from labelcert.checking import whole_number
 from labelcert.memory import require_memory
 from labelcert.models import chunks
 from labelcert.models.base import Activation, Features, Model, Variant, View, require, require_between, squared_norms
@@ -135,11 +136,7 @@ class APPNP(PropagatedMLP):
         if self.iterations is None:
             _require_limit(self.alpha, self.normalization)
         else:
-            whole = isinstance(self.iterations, int | np.integer) and not isinstance(self.iterations, bool)
-            require(
-                whole and self.iterations >= 1,
-                f"iterations must be a whole number, at least 1, or None for the limit, got {self.iterations!r}",
-            )
+            whole_number("iterations", self.iterations, least=1, remark="None for the limit")
 
     def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         if self.iterations is None:

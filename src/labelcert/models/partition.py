@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
 import numpy.typing as npt
 
-from labelcert.models.base import GraphLike, Model, require, require_choice
+from labelcert.checking import whole_number
+from labelcert.models.base import GraphLike, Model, require_choice
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
@@ -48,10 +48,8 @@ class Partition:
     combine: Combination = "mean"
 
     def __post_init__(self) -> None:
-        for name, value in (("parts", self.parts), ("seed", self.seed)):
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            require(whole, f"{name} must be a whole number, got {value!r}")
-        require(self.parts >= 1, f"parts must be at least 1, got {self.parts}")
+        whole_number("parts", self.parts, least=1)
+        whole_number("seed", self.seed, least=None)
         require_choice("combine", self.combine, COMBINATIONS)
 
     @property

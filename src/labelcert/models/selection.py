@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.checking import whole_number
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID, accuracies, stratified_folds
 from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
@@ -139,8 +140,7 @@ def select(
     """
     require_choice("rule", rule, RULES)
     trained_with = get_loss(loss)
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    require(whole and 0 <= seed < 2**32, f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
+    whole_number("seed", seed, 0, 2**32 - 1)
     require(len(C) > 0, "C must hold at least one value to try, got none")
     options = {name: tuple(values) for name, values in (grid or {}).items()}
     known = {field.name for field in fields(model)} - {"C"}

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.relabelling import Relabelling
 
@@ -483,6 +484,5 @@ def _caps(budgets: int | Mapping[Any, int] | None, names: list[Hashable]) -> lis
     for group, cap in mapping.items():
         if group not in names:
             raise InvalidInput(f"group_budgets names the group {group!r}, but the groups are {names}")
-        if isinstance(cap, bool) or not isinstance(cap, int | np.integer) or cap < 0:
-            raise InvalidInput(f"the budget of group {group!r} must be a whole number ≥ 0, got {cap!r}")
-    return [None if g not in mapping else int(mapping[g]) for g in names]
+        mapping[group] = whole_number(f"the budget of group {group!r}", cap)
+    return [mapping.get(g) for g in names]

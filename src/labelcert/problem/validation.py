@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from labelcert.arrays import Float, Int, Values
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.svm import exact
 
@@ -165,11 +166,7 @@ def check_budget(name: str, value: int | None, largest: int) -> int:
     """A whole number of flips between 0 and ``largest``; None means ``largest``."""
     if value is None:
         return largest
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
-    if not 0 <= value <= largest:
-        raise InvalidInput(f"{name} must be between 0 and {largest} (all labels), got {value}")
-    return int(value)
+    return whole_number(name, value, 0, largest, "all labels")
 
 
 def provably_positive_definite(A: Float, margin: float = 0.0) -> bool:
@@ -270,9 +267,7 @@ def check_workers(workers: int | None) -> int:
     """A number of threads; None means all cores that this process may use."""
     if workers is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
-        raise InvalidInput(f"workers must be a whole number of at least 1, got {workers!r}")
-    return int(workers)
+    return whole_number("workers", workers, least=1)
 
 
 def check_seconds(name: str, seconds: float | None) -> float | None:

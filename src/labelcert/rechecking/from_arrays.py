@@ -14,6 +14,7 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import Names, certify
+from labelcert.checking import whole_number
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question
 from labelcert.engines.control import Control
 from labelcert.engines.planning import duration
@@ -120,7 +121,7 @@ def recheck(
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=flips, loss=loss)
     given = _weights(weights, problem.n_test, objective)
     price = _costs(verify_costs, problem.m)[problem.adversary.labels]
-    budget = int(price.sum()) if verify is None else _whole("verify", verify)
+    budget = int(price.sum()) if verify is None else whole_number("verify", verify)
     if until is not None and not 0 <= until <= 1:
         raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
     question = Question.ask(predictor_for(problem, linear=problem.is_linear(strict=True)))
@@ -298,9 +299,3 @@ def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
     if array.shape != (m,) or not np.issubdtype(array.dtype, np.integer) or (array < 1).any():
         raise InvalidInput(f"verify_costs must be {m} whole numbers of at least 1, one per label")
     return array.astype(np.int64)
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InvalidInput(f"{name} must be a whole number of at least 0, got {value!r}")
-    return int(value)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from labelcert.errors import InvalidInput
+from labelcert.problem.validation import check_workers
 from labelcert.progress import progress_report
 from labelcert.studies.cells import Job, Plan
 from labelcert.studies.execution import Backend, failure, run_job, unavailable
@@ -116,15 +116,13 @@ def _pending(plan: Plan, store: Store, retry_failed: bool) -> list[Job]:
 
 def choose_backend(workers: int | None, scheduler: str | None) -> Backend:
     """Choose where jobs run."""
-    if workers is not None and (isinstance(workers, bool) or workers < 1):
-        raise InvalidInput(f"workers must be a whole number of at least 1, got {workers!r}")
+    count = check_workers(workers)
     if scheduler is not None:
         if workers is not None:
             raise InvalidInput("choose either a number of local processes or the address of a scheduler, not both")
         from labelcert.studies.dask_backend import on_cluster
 
         return on_cluster(scheduler)
-    count = workers if workers is not None else _cores()
     return in_process if count == 1 else on_processes(count)
 
 
@@ -229,7 +227,3 @@ def _work(pipe: Connection) -> None:
             pipe.send(None)
     except (EOFError, OSError):
         return  # the parent is gone
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -174,13 +174,13 @@ def test_saving_and_loading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"parts": 0}, "parts must be between 1 and 6"),
-        ({"parts": 7}, "parts must be between 1 and 6"),
+        ({"parts": 0}, "parts must be a whole number between 1 and 6"),
+        ({"parts": 7}, "parts must be a whole number between 1 and 6"),
         ({"parts": 2.0}, "parts must be a whole number"),
         ({"parts": 2, "combine": "median"}, "combine must be one of 'mean', 'votes'"),
         ({"parts": 2, "seed": "a"}, "seed must be a whole number"),
-        ({"parts": 2, "part_flips": -1}, "part_flips must be at least 0"),
-        ({"parts": 2, "max_flips": 9}, "max_flips must be between 0 and 6"),
+        ({"parts": 2, "part_flips": -1}, "part_flips must be a whole number of at least 0"),
+        ({"parts": 2, "max_flips": 9}, "max_flips must be a whole number between 0 and 6"),
         ({"parts": 2, "max_flips": 2, "max_fraction": 0.5}, "not both"),
         ({"parts": 2, "loss": "log"}, "loss must be one of"),
     ],
