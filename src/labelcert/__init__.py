@@ -1,49 +1,74 @@
 """labelcert: exact certificates against corrupted training labels.
 
 Data flows one way: graph → kernel → problem → engine → certificate → report.
+
+Everything is imported when somebody asks for it, so that importing labelcert itself takes no time.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from labelcert._version import __version__
-from labelcert.certificate import Certificate, Comparison, compare, load
-from labelcert.certification import certify, certify_linear, certify_partition
-from labelcert.errors import (
-    CertificateFileError,
-    DataUnavailable,
-    InvalidInput,
-    LabelcertError,
-    MissingExtra,
-    WorkTooLarge,
-)
-from labelcert.estimators import from_sklearn
-from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split, published_split
-from labelcert.graphs.datasets import datasets
-from labelcert.models import (
-    APPNP,
-    GCN,
-    GIN,
-    MLP,
-    PPNP,
-    RBF,
-    SGC,
-    GCNSkipAlpha,
-    GCNSkipPC,
-    GraphSAGE,
-    Linear,
-    Partition,
-    model_from_name,
-    select,
-)
-from labelcert.problem import Threat
-from labelcert.rechecking import Recheck, recheck
-from labelcert.verification import Verification, verify
 
 if TYPE_CHECKING:
+    from labelcert.certificate import Certificate, Comparison, compare, load
+    from labelcert.certification import certify, certify_linear, certify_partition
+    from labelcert.errors import (
+        CertificateFileError,
+        DataUnavailable,
+        InvalidInput,
+        LabelcertError,
+        MissingExtra,
+        WorkTooLarge,
+    )
+    from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier, make_certified_scorer
+    from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split, published_split
+    from labelcert.graphs.datasets import datasets
     from labelcert.hardening import Hardened, harden
+    from labelcert.models import (
+        APPNP,
+        GCN,
+        GIN,
+        MLP,
+        PPNP,
+        RBF,
+        SGC,
+        GCNSkipAlpha,
+        GCNSkipPC,
+        GraphSAGE,
+        Linear,
+        Partition,
+        model_from_name,
+        select,
+    )
+    from labelcert.problem import Threat
+    from labelcert.rechecking import Recheck, recheck
+    from labelcert.verification import Verification, verify
+
+_HOMES = {
+    "certificate": ("Certificate", "Comparison", "compare", "load"),
+    "certification": ("certify", "certify_linear", "certify_partition"),
+    "errors": (
+        *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),
+        "WorkTooLarge",
+    ),
+    "estimators": ("from_sklearn",),
+    "estimators.classifier": ("CertifiedClassifier", "make_certified_scorer"),
+    "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
+    "graphs.datasets": ("datasets",),
+    "hardening": ("Hardened", "harden"),
+    "models": (
+        *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
+        *("Partition", "model_from_name", "select"),
+    ),
+    "problem": ("Threat",),
+    "rechecking": ("Recheck", "recheck"),
+    "verification": ("Verification", "verify"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "APPNP",
@@ -95,13 +120,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what takes a second to import when somebody asks for it."""
-    if name in ("Hardened", "harden"):
-        from labelcert import hardening
-
-        return getattr(hardening, name)
-    if name in ("CertifiedClassifier", "make_certified_scorer"):
-        from labelcert.estimators import classifier
-
-        return getattr(classifier, name)
+    """A public name, or a part of the package, imported now."""
+    home = _HOME_OF.get(name)
+    if home is not None:
+        found = getattr(importlib.import_module(f"labelcert.{home}"), name)
+        globals()[name] = found
+        return found
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(f"labelcert.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"labelcert.{name}":
+                raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -26,6 +26,10 @@ class DataUnavailable(LabelcertError, RuntimeError):
     """A dataset cannot be had here: no network, a wrong checksum, a missing file."""
 
 
+class ClusterLost(DataUnavailable):
+    """The connection to a cluster broke; what arrived before is kept."""
+
+
 class MissingExtra(LabelcertError, ImportError):
     """An optional dependency is missing; the message names the exact install command."""
 

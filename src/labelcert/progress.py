@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from labelcert.text import printable
+
 Report = Callable[[float, float], None]
 
 
@@ -33,7 +35,7 @@ def progress_report(title: str, enabled: bool) -> Iterator[Show]:
         yield Show()
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -41,8 +43,8 @@ def progress_report(title: str, enabled: bool) -> Iterator[Show]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(printable(title), total=None)
         yield Show(
             report=lambda done, total: bar.update(task, completed=done, total=total),
-            note=lambda text: bar.update(task, description=f"{title}: {text}" if text else title),
+            note=lambda text: bar.update(task, description=printable(f"{title}: {text}" if text else title)),
         )

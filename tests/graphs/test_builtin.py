@@ -51,5 +51,5 @@ def test_nearest_neighbors_among_identical_rows() -> None:
 def test_bad_tables() -> None:
     with pytest.raises(InvalidInput, match="expected one of iris, wine, breast-cancer, digits, got 'boston'"):
         bundled_table("boston")
-    with pytest.raises(InvalidInput, match="neighbors must be a whole number between 1 and 2 .*, got 3"):
+    with pytest.raises(InvalidInput, match=r"neighbors must be a whole number between 1 and 2 .*, got 3"):
         nearest_neighbor_graph(np.eye(3), [0, 1, 1], neighbors=3)

@@ -130,14 +130,14 @@ def test_impossible_requests() -> None:
     graph = karate()
     with pytest.raises(InvalidInput, match=r"at least 20 nodes in every class .* got 17 in class 'Officer'"):
         balanced_split(graph, per_class=10)
-    with pytest.raises(InvalidInput, match="per_class must be .*, got 0"):
+    with pytest.raises(InvalidInput, match=r"per_class must be .*, got 0"):
         exhaustive_split(graph, per_class=0)
     with pytest.raises(InvalidInput, match="seed must be a whole number of at least 0, got -1"):
         balanced_split(graph, seed=-1)
     with pytest.raises(InvalidInput, match="no node of 'graph' has one"):
         balanced_split(Graph(np.zeros((2, 2)), np.eye(2), [-1, -1]))
     split = balanced_split(graph, per_class=2)
-    with pytest.raises(InvalidInput, match="count must be .*, got 0"):
+    with pytest.raises(InvalidInput, match=r"count must be .*, got 0"):
         collective_targets(split, count=0)
     with pytest.raises(InvalidInput, match="ask for at most 26 targets"):
         multi_class_targets(graph, split, count=27)
@@ -151,7 +151,7 @@ def test_counts_must_be_whole_numbers() -> None:
     graph = karate()
     for split in (balanced_split, exhaustive_split):
         for per_class in (1.5, 2.0, True, "2"):
-            with pytest.raises(InvalidInput, match="per_class must be a whole number"):
+            with pytest.raises(InvalidInput, match=r"per_class must be a whole number"):
                 split(graph, per_class=per_class)
     with pytest.raises(InvalidInput, match=r"count must be a whole number .*, got 2.5"):
         collective_targets(balanced_split(graph, per_class=2), count=2.5)  # type: ignore[arg-type]

@@ -8,10 +8,11 @@ import pytest
 
 import labelcert
 from labelcert import certification, svm
+from labelcert._version import NUMERICS
 from labelcert.certification import GraphCertifier
 from labelcert.models import Model
 from labelcert.studies import Plan, Store, execution, expand, parse_study, published_code, run_plan
-from labelcert.studies.report import OLDER, StudyReport, _attack_panels, make_report
+from labelcert.studies.report import StudyReport, _attack_panels, make_report
 from labelcert.studies.store import Status
 
 STUDY = """
@@ -40,15 +41,16 @@ def plan() -> Plan:
 def result(**attack: Any) -> dict[str, Any]:
     counts = {"survive": [20, 10], "correct": [18, 9], "changed": [0, 10]}
     bounds = {f"{name}_{end}": values for name, values in counts.items() for end in ("lower", "upper")}
-    return {"n_test": 20, "labels": 10, "max_flips": 1, "C": 0.001, "engine": "e", "exact": True, **bounds, **attack}
+    about = {"C": 0.001, "engine": "e", "exact": True, "stopped": "finished", "problem_sha256": "", "kernel_shift": 0.0}
+    return {"n_test": 20, "labels": 10, "max_flips": 1, "correct": 18, **about, **bounds, **attack}
 
 
 def reported(plan: Plan, folder: Path, *results: dict[str, Any]) -> tuple[StudyReport, Store]:
     """The report on hand-written records of the first cells."""
     with Store(folder, write=True) as store:
         for key, each in zip(plan.keys, results, strict=False):
-            run = {"seconds": 0.0, "versions": {"labelcert": "0"}}
-            store.append({"cell": key, "status": Status.DONE, "result": each, "run": run})
+            run = {"seconds": 0.0, "finished": "", "versions": {"labelcert": "0"}, "numerics": NUMERICS}
+            store.append({"cell": key, "status": Status.DONE, "about": {}, "result": each, "run": run})
         return make_report(plan, store, folder / "out", pictures=False), store
 
 
@@ -61,7 +63,6 @@ def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None
     assert panel.title == "GCN\n1 flip: 3 of 26 predictions change"
     assert (panel.graph.name, panel.flipped.tolist(), panel.changed.tolist()) == ("karate", [0], [1, 2, 3])
     assert panel.labeled.size + 26 == panel.graph.n_nodes
-    assert OLDER not in report.notes
     assert pd.read_csv(tmp_path / "out" / "comparison.csv")["verdict"].tolist() == ["equal"]
 
 
@@ -71,18 +72,9 @@ def test_panels_show_one_graph_and_one_set_of_labels(plan: Plan, tmp_path: Path)
     assert [panel.title.splitlines()[0] for panel in _attack_panels(plan, store)] == ["GCN", "sgc"]
 
 
-def test_a_record_of_an_older_version_has_no_attack_to_show(plan: Plan, tmp_path: Path) -> None:
-    report, store = reported(plan, tmp_path, result())
-    assert report.sheets[0].rows[0] == ("GCN", "0", *4 * "–")
-    assert report.notes.count(OLDER) == 1
-    assert "1 no result" in report.counts
-    assert not _attack_panels(plan, store)
-
-
 def test_without_flips_there_is_no_attack(plan: Plan, tmp_path: Path) -> None:
     report, store = reported(plan, tmp_path, result(correct_after=[18], attack=None))
     assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", *3 * "–")
-    assert OLDER not in report.notes
     assert not _attack_panels(plan, store)
 
 

@@ -6,6 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from labelcert.text import printable
+
 if TYPE_CHECKING:
     from labelcert.certificate.certificate import Certificate
 
@@ -64,19 +66,19 @@ def weakest(cert: Certificate) -> str:
     if not 0 < cert.radius_upper[t] < cert.never:
         return ""
     change = cert.witness(t) or {}
-    named = ", ".join(f"{label_name(cert, i)} → {new}" for i, new in list(change.items())[:3])
+    named = ", ".join(f"{label_name(cert, i)} → {printable(str(new))}" for i, new in list(change.items())[:3])
     more = ", …" if len(change) > 3 else ""
-    return f"weakest: {node_name(cert, t)} ({cert.predictions[t]}) changes with {named}{more}"
+    return f"weakest: {node_name(cert, t)} ({printable(str(cert.predictions[t]))}) changes with {named}{more}"
 
 
 def node_name(cert: Certificate, t: int) -> str:
     """What test node ``t`` is called."""
-    return f"node {t}" if cert.test_names is None else str(cert.test_names[t])
+    return f"node {t}" if cert.test_names is None else printable(str(cert.test_names[t]))
 
 
 def label_name(cert: Certificate, i: int) -> str:
     """What labelled point ``i`` is called."""
-    return f"label {i}" if cert.label_names is None else str(cert.label_names[i])
+    return f"label {i}" if cert.label_names is None else printable(str(cert.label_names[i]))
 
 
 def summary(cert: Certificate) -> str:

@@ -16,6 +16,7 @@ from labelcert.certificate.certificate import Certificate, RelabellingList, froz
 from labelcert.certificate.proofs import KINDS, Proofs
 from labelcert.certificate.run_record import RunRecord
 from labelcert.errors import CertificateFileError, InvalidInput
+from labelcert.files import replacing
 
 SCHEMA = "labelcert-certificate"
 SCHEMA_VERSION = 4
@@ -44,14 +45,12 @@ def write(certificate: Certificate, target: str, *, problem: bool) -> None:
     if certificate.proofs is not None:
         texts["proofs.json"], found = certificate.proofs.pack()
         arrays.update({f"proofs_{kind}": array for kind, array in found.items()})
-    partial = f"{target}.partial"
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in texts.items():
             archive.writestr(name, text)
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
-    os.replace(partial, target)
 
 
 def checksum(certificate: Certificate) -> str:

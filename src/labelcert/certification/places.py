@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ BATCH = 8
 """Chunks per task."""
 
 CONNECT_SECONDS = 20
+CLOSE_SECONDS = 2
 
 
 @contextmanager
@@ -65,9 +67,13 @@ def connected(address: str) -> Iterator[Client]:
             f"the Dask scheduler {address!r} cannot be reached ({error}); check the address, or run here by "
             "leaving out --scheduler"
         ) from None
-    with client:
+    try:
         _check_versions(client)
         yield client
+    finally:
+        if client.status != "running":
+            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we say it in a line of our own
+        client.close(timeout=CLOSE_SECONDS)
 
 
 def _check_versions(client: Client) -> None:

@@ -6,7 +6,7 @@ Exit codes: 0 done, 1 a check failed, 2 the request is wrong, 3 the work is too 
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from typing import Any
 
@@ -17,10 +17,12 @@ from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.harden import harden_command
 from labelcert.cli.lists import datasets_command, models_command
+from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.recheck import recheck_command
 from labelcert.cli.studies import reproduce_command, study_group
 from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
+from labelcert.signals import ending_in_order
 
 EXAMPLES = """\b
 Examples:
@@ -46,8 +48,7 @@ class _Commands(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is left in the buffer must not raise again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            abandon("stdout")  # or what is left in the buffer would raise again at exit
             return None
         return result
 
@@ -63,7 +64,7 @@ class _Commands(click.Group):
 def cli(ctx: click.Context) -> None:
     """Exact certificates: which predictions survive corrupted training labels."""
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        say(ctx.get_help())
 
 
 for command in (
@@ -75,21 +76,43 @@ for command in (
 
 def main() -> None:
     """Entry point: errors in one line, without a traceback."""
+    prepare_streams()
+    with ending_in_order():
+        code = _run()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError as error:  # a full disk, say
+            abandon("stdout")
+            code = code or _refuse(f"standard output cannot be written: {error}", EXIT_WRONG)
+    sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code of the command."""
     try:
         code = cli(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        return _refuse("interrupted", EXIT_INTERRUPTED, whose="")
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 0
     except click.ClickException as error:
-        click.echo(f"labelcert: {_one_line(error.format_message())}", err=True)
-        sys.exit(EXIT_WRONG)
+        return _refuse(error.format_message(), EXIT_WRONG)
     except LabelcertError as error:
-        click.echo(f"labelcert: {_one_line(str(error))}", err=True)
-        sys.exit(EXIT_UNAVAILABLE if isinstance(error, WorkTooLarge | DataUnavailable) else EXIT_WRONG)
+        return _refuse(
+            str(error), EXIT_UNAVAILABLE if isinstance(error, WorkTooLarge | DataUnavailable) else EXIT_WRONG
+        )
     except (OSError, UnicodeError) as error:
-        click.echo(f"labelcert: a file cannot be read or written: {_one_line(str(error))}", err=True)
-        sys.exit(EXIT_WRONG)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _refuse(f"a file cannot be read or written: {error}", EXIT_WRONG)
+    except MemoryError:
+        return _refuse("there is not enough memory for this", EXIT_UNAVAILABLE)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(message: str, code: int, whose: str = "labelcert: ") -> int:
+    with contextlib.suppress(OSError):  # nobody listens
+        say(whose + _one_line(message), error=True)
+    return code
 
 
 def _one_line(message: str) -> str:

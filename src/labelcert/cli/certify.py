@@ -26,6 +26,7 @@ from labelcert.cli.option_groups import (
     WORK_OPTIONS,
     GroupedCommand,
 )
+from labelcert.cli.printing import say
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import Partition, models
@@ -99,7 +100,7 @@ def certify_command(**given: Any) -> None:
             break
     deliver(results, given)
     if _interrupted(results):
-        click.echo("interrupted: what was proved until then is shown", err=True)
+        say("interrupted: what was proved until then is shown", error=True)
         sys.exit(EXIT_INTERRUPTED)
 
 

@@ -7,11 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import click
-
 from labelcert._version import __version__
 from labelcert.cli.option_groups import DEFAULT_FOLDER
-from labelcert.cli.printing import few, print_json, print_table
+from labelcert.cli.printing import few, print_json, print_table, say
 from labelcert.pipeline import COLLECTIVE, Certified, Choice, Targets, save_results
 from labelcert.report import tables
 
@@ -28,16 +26,16 @@ def deliver(results: list[Certified], given: dict[str, Any]) -> None:
     else:
         _print(results, given["limit"])
     if written and not given["quiet"]:
-        click.echo(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", err=True)
+        say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
 
 
 def _print(results: list[Certified], limit: int) -> None:
     first = results[0]
     graph = first.graph
-    click.echo(f"{graph}; {len(first.labeled)} labelled nodes: {tables.class_counts(first.certificate.labels)}")
+    say(f"{graph}; {len(first.labeled)} labelled nodes: {tables.class_counts(first.certificate.labels)}")
     for choice, of_choice in _by_choice(results):
-        click.echo()
-        click.echo(f"{choice.label}: {_model_text(choice)}")
+        say()
+        say(f"{choice.label}: {_model_text(choice)}")
         for result in of_choice:
             cert, where = result.certificate, result.targets.title
             # The nodes of the collective test are among all nodes: their radii have been shown.
@@ -59,10 +57,10 @@ def _print(results: list[Certified], limit: int) -> None:
             if cert.run.finds_attacks:
                 title = f"{choice.label}: what predictions become within {cert.last_flips} flips, {where}"
                 print_table(tables.takeover_table(cert, title=title))
-            click.echo(f"{tables.summary(cert)}{_accuracies(result)}")
+            say(f"{tables.summary(cert)}{_accuracies(result)}")
     for group in _by_targets(results):
         if len(group) > 1:
-            click.echo()
+            say()
             pairs = [(result.choice.label, result.certificate) for result in group]
             budgets = few(min(cert.last_flips for _, cert in pairs))
             table = tables.comparison_table(pairs, budgets=budgets)

@@ -11,8 +11,9 @@ import click
 from labelcert.cli import inputs
 from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, NODE_OPTIONS, GroupedCommand, options
-from labelcert.cli.printing import print_json, print_table
+from labelcert.cli.printing import print_json, print_table, say
 from labelcert.errors import InvalidInput
+from labelcert.files import write_csv
 from labelcert.hardening import Hardened, harden
 from labelcert.hardening.candidates import LOSSES
 from labelcert.hardening.result import CAVEAT
@@ -100,11 +101,11 @@ def harden_command(**given: Any) -> None:
         print_json({**_plain(found), "command": command})
     else:
         print_table(tables.hardened_table(found, limit=given["rows"]))
-        click.echo(found.summary())
-        click.echo(f"certify it:  {command}")
-        click.echo(CAVEAT)
+        say(found.summary())
+        say(f"certify it:  {command}")
+        say(CAVEAT)
     if written and not given["quiet"]:
-        click.echo(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", err=True)
+        say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
     if not found.complete:
         sys.exit(EXIT_INTERRUPTED)
 
@@ -125,7 +126,7 @@ def _write(found: Hardened, out: Path | None, *, pictures: bool) -> list[Path]:
     folder, written = out or DEFAULT_FOLDER, []
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        found.table.to_csv(out / "models.csv", index=False)
+        write_csv(found.table, out / "models.csv")
         found.certificate.save(out / "hardened.cert", problem=True)
         written += [out / "models.csv", out / "hardened.cert"]
     if pictures:

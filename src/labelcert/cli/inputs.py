@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
@@ -138,7 +138,7 @@ def read_graph(
                 edges, features=features, labels=labels, directed=directed, name=main.name, fix=fix, **columns
             )
         for note in mended:
-            click.echo(f"labelcert: {note.message}", err=True)
+            say(f"labelcert: {note.message}", error=True)
         return graph
     if name is None:
         raise InvalidInput(

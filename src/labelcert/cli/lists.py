@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 
 import click
 
-from labelcert.cli.printing import print_json, print_table
+from labelcert.cli.printing import print_json, print_table, say
 from labelcert.graphs.datasets import datasets
 from labelcert.models import models
 from labelcert.report import tables
@@ -24,7 +24,7 @@ def datasets_command(as_json: bool) -> None:
         for info in datasets()
     ]
     print_table(tables.listing("Datasets", ("name", "nodes", "edges", "classes", "source", "what it is"), rows))
-    click.echo("Downloads are kept in the folder given as --data-dir, or named by LABELCERT_DATA_DIR, or in the cache.")
+    say("Downloads are kept in the folder given as --data-dir, or named by LABELCERT_DATA_DIR, or in the cache.")
 
 
 @click.command("models")

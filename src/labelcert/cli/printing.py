@@ -1,26 +1,58 @@
-"""What commands print: tables on standard output, coloured in a terminal and plain when piped."""
+"""All that commands print: tables on standard output, coloured in a terminal and plain when piped.
+
+Names that a user chose are text, whatever is in them: brackets are no markup, and control characters are written out.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from labelcert.certificate import Certificate
 from labelcert.report import tables
+from labelcert.text import READABLE, printable, printable_json
 
 WIDEST = 10_000
 """Columns of a piped table are never cut, whatever the names in them."""
 
 
 class _Output(Console):
-    """Leaves a reader that goes away to the command line, where rich alone would fail with exit code 1."""
+    """Shows text as it is, and leaves a reader that goes away to the command line."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Without markup, and in signs that can be written, so that columns stay straight."""
+        shown = printable(text).encode(self.encoding, READABLE).decode(self.encoding)
+        return super().render_str(shown, **{**options, "markup": False, "emoji": False})
 
     def on_broken_pipe(self) -> None:
+        """Where rich alone would exit with code 1."""
         raise BrokenPipeError
+
+
+def prepare_streams() -> None:
+    """Standard output and standard error write signs that they know."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=READABLE)
+
+
+def abandon(name: str) -> None:
+    """Write no more to standard output, say: its reader is gone, or its disk is full."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, getattr(sys, name).fileno())
+    os.close(devnull)
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print lines of text."""
+    click.echo("\n".join(map(printable, text.split("\n"))), err=error)
 
 
 def print_table(table: Table) -> None:
@@ -37,7 +69,9 @@ def print_table(table: Table) -> None:
 
 def print_json(value: Any) -> None:
     """Standard JSON, and nothing else on standard output."""
-    click.echo(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False))
+    plain = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=not plain)
+    click.echo(printable_json(text))
 
 
 def show(cert: Certificate, *, limit: int | None = 20) -> None:
@@ -46,7 +80,7 @@ def show(cert: Certificate, *, limit: int | None = 20) -> None:
     print_table(tables.budget_table(cert, budgets=few(cert.last_flips)))
     if cert.run.finds_attacks:
         print_table(tables.takeover_table(cert))
-    click.echo(tables.summary(cert))
+    say(tables.summary(cert))
 
 
 def few(max_flips: int) -> list[int]:

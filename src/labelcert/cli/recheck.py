@@ -19,8 +19,9 @@ from labelcert.cli.option_groups import (
     GroupedCommand,
     options,
 )
-from labelcert.cli.printing import print_json, print_table
+from labelcert.cli.printing import print_json, print_table, say
 from labelcert.errors import InvalidInput
+from labelcert.files import write_csv
 from labelcert.pipeline import model_options
 from labelcert.rechecking import Recheck, recheck
 from labelcert.rechecking.result import OBJECTIVES
@@ -100,13 +101,13 @@ def recheck_command(**given: Any) -> None:
         progress=progress,
     )
     if given["out"] is not None:
-        advice.to_frame().to_csv(given["out"])
+        write_csv(advice.to_frame(), given["out"], index=True)
     if given["as_json"]:
         print_json(_plain(advice))
         return
     print_table(tables.recheck_table(advice, title=f"{choice.label}: labels to verify, {targets.title}"))
     wrong = "1 wrong label" if advice.flips == 1 else f"{advice.flips} wrong labels"
-    click.echo(f"{advice.before:.1%} of the predictions survive {wrong} now; {advice.verdict}")
+    say(f"{advice.before:.1%} of the predictions survive {wrong} now; {advice.verdict}")
 
 
 def _plain(advice: Recheck) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.option_groups import options
-from labelcert.cli.printing import print_table
+from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
+from labelcert.files import write_text
 from labelcert.models.base import VARIANTS
 from labelcert.report import tables
 from labelcert.studies import Graphs, Outcome, Plan, Store, Study, expand, run_plan
@@ -50,6 +51,7 @@ _study_options = options(
         help="Use the paper's values, or cross-validate each split.",
     ),
     click.option("--data-dir", type=_FOLDER, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
+    click.option("--keep-old", is_flag=True, help="Keep results of engines whose numbers may differ."),
 )
 _out_option = click.option(
     "--out",
@@ -103,7 +105,7 @@ def check_command(file: str, **given: Any) -> None:
     ]
     print_table(tables.listing(f"{study.name}: {study.title}", ("", ""), rows))
     for note in (*plan.notes, *dict.fromkeys(reason for _, reason in plan.unavailable.values())):
-        click.echo(note)
+        say(note)
 
 
 @study_group.command("run")
@@ -129,15 +131,14 @@ def run_command(file: str, out: Path, **given: Any) -> None:
 def status_command(file: str, out: Path, **given: Any) -> None:
     """Show how much of a study is done, and why certificates failed."""
     plan = _plan(find_study(file), given)
-    store = Store(out)
+    store = Store(out, keep_old=given["keep_old"])
     done = sum(store.done(key) for key in plan.keys)
     failed = [store.records[key] for key in plan.keys if store.failed(key)]
     left = len(plan.keys) - done - len(failed)
-    click.echo(f"{plan.study.name}: {done} of {len(plan.keys)} certificates done, {len(failed)} failed, {left} to do")
-    if store.dropped:
-        click.echo(f"{store.dropped} damaged records in {out} are ignored; run the study to compute them again")
+    say(f"{plan.study.name}: {done} of {len(plan.keys)} certificates done, {len(failed)} failed, {left} to do")
+    _say_what_is_ignored(store, "computed again when the study runs")
     for reason in dict.fromkeys(record["reason"] for record in failed):
-        click.echo(f"failed: {reason}")
+        say(f"failed: {reason}")
 
 
 @study_group.command("export")
@@ -148,7 +149,7 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
     """Write tables, tidy data (CSV and Parquet) and a picture of the results so far."""
     plan = _plan(find_study(file), given)
-    report = make_report(plan, Store(out), out / plan.study.name, pictures=pictures)
+    report = make_report(plan, Store(out, keep_old=given["keep_old"]), out / plan.study.name, pictures=pictures)
     _print_report(plan, report)
 
 
@@ -178,6 +179,17 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         sys.exit(EXIT_FAILED)
 
 
+def _say_what_is_ignored(store: Store, then: str) -> None:
+    if store.dropped:
+        say(f"{store.dropped} damaged records in {store.folder} are ignored, and {then}", error=True)
+    if store.old:
+        say(
+            f"{store.old} results in {store.folder} are of another engine, whose numbers may differ: they are {then}. "
+            "Keep them with --keep-old",
+            error=True,
+        )
+
+
 @dataclass(frozen=True)
 class _Ran:
     plan: Plan
@@ -197,9 +209,9 @@ def _plan(study: Study, given: dict[str, Any]) -> Plan:
 
 def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
     quiet = given["quiet"]
-    with Store(out, write=True) as store:
-        if store.dropped and not quiet:
-            click.echo(f"{store.dropped} damaged records in {out} are ignored and computed again", err=True)
+    with Store(out, write=True, keep_old=given["keep_old"]) as store:
+        if not quiet:
+            _say_what_is_ignored(store, "computed again")
         try:
             outcome = run_plan(
                 plan,
@@ -211,10 +223,10 @@ def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
             )
         except KeyboardInterrupt:
             done = sum(store.done(key) for key in plan.keys)
-            click.echo(
+            say(
                 f"interrupted: {done} of {len(plan.keys)} certificates of {plan.study.name} are saved in {out}; "
                 "run the same command again to continue",
-                err=True,
+                error=True,
             )
             sys.exit(EXIT_INTERRUPTED)
         report = make_report(plan, store, out / plan.study.name, pictures=given["pictures"])
@@ -223,22 +235,22 @@ def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
 
 def _show(ran: _Ran) -> None:
     _print_report(ran.plan, ran.report)
-    click.echo(_time(ran) + "\n")
+    say(_time(ran) + "\n")
 
 
 def _print_report(plan: Plan, report: StudyReport) -> None:
     where = f" ({plan.study.where} of the paper)" if plan.study.where else ""
-    click.echo(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
+    say(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
     for sheet in report.sheets:
         print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     if plan.study.where:
-        click.echo(f"compared with the paper: {report.counts}")
+        say(f"compared with the paper: {report.counts}")
     for note in report.notes:
-        click.echo(f"note: {note}")
+        say(f"note: {note}")
     if not has_parquet():
-        click.echo(PARQUET_HINT)
+        say(PARQUET_HINT)
     if report.files:
-        click.echo(f"written to {report.files[0].parent}")
+        say(f"written to {report.files[0].parent}")
 
 
 def _time(ran: _Ran) -> str:
@@ -269,7 +281,7 @@ def _overview(finished: Sequence[_Ran], out: Path, seconds: float) -> None:
     ]
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
-    (out / "overview.md").write_text(sheet.markdown(), encoding="utf-8")
+    write_text(out / "overview.md", sheet.markdown())
 
 
 def _failed(ran: _Ran) -> bool:

@@ -13,7 +13,7 @@ from labelcert import selfcheck as checks
 from labelcert.certificate import load
 from labelcert.certification import certify
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.printing import show
+from labelcert.cli.printing import say, show
 from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
 from labelcert.progress import progress_report
@@ -70,7 +70,7 @@ def verify_file(file: Path, problem: Path | None, share: float | None, seed: int
             arrays = {name: given[name] for name in ("K_train", "labels", "K_test")}
     with progress_report("verifying", sys.stderr.isatty()) as show_progress:
         found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=show_progress.note)
-    click.echo(str(found))
+    say(str(found))
     if not found.accepted:
         sys.exit(EXIT_FAILED)
 
@@ -108,10 +108,10 @@ def selfcheck(problems: int, seed: int, first: int, largest: int, seconds: float
             problems, seed, first=first, largest=largest, seconds=seconds, workers=workers, report=show.report
         )
     for line in outcome.wrong:
-        click.echo(line)
-    click.echo(f"{outcome.problems} problems, every engine against brute force: {len(outcome.wrong)} contradictions")
+        say(line)
+    say(f"{outcome.problems} problems, every engine against brute force: {len(outcome.wrong)} contradictions")
     if outcome.wrong:
         sys.exit(EXIT_FAILED)
     if outcome.interrupted:
-        click.echo(f"interrupted after {outcome.problems} of {problems} problems", err=True)
+        say(f"interrupted after {outcome.problems} of {problems} problems", error=True)
         sys.exit(EXIT_INTERRUPTED)

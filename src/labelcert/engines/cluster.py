@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from labelcert.engines.pools import Task, read_only_arrays, walk_batch
+from labelcert.errors import ClusterLost
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,8 +47,10 @@ class _Batch:
             self._future.exception(timeout=timeout)
             walked: list[Any] = self._future.result()
         except TimeoutError:
+            require_connection(self._client)
             raise
         except Exception:
+            require_connection(self._client)
             if is_final(self._future, self._attempt):
                 raise
             self._start()
@@ -55,8 +58,18 @@ class _Batch:
         return walked
 
     def _start(self) -> None:
+        require_connection(self._client)
         self._attempt += 1
         self._future = self._client.submit(walk_batch, *self._arguments, pure=False)
+
+
+def require_connection(client: Client) -> None:
+    """Give up once the scheduler is gone: a client forgets its tasks then, even if it finds a new one."""
+    if client.status != "running":
+        raise ClusterLost(
+            "the connection to the Dask scheduler is lost; everything that arrived before is kept, so run the same "
+            "command again once the cluster is back"
+        )
 
 
 def is_final(future: Any, attempt: int) -> bool:

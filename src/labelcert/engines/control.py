@@ -13,6 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Signs
 from labelcert.certificate import Stop
+from labelcert.signals import TERMINATION
 
 GRACE_SECONDS = 1.0
 
@@ -66,24 +67,28 @@ class Control:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Turn the first Ctrl-C, or a request to terminate, into an orderly stop (the second one acts as usual)."""
+        """Turn the first Ctrl-C into an orderly stop; the second one acts as usual.
+
+        That holds for every signal that would raise KeyboardInterrupt. Others are left as they are: whoever ignores
+        Ctrl-C, or has a handler of their own, means it.
+        """
         # Elsewhere than in the main thread signals cannot be caught, nor do they arrive.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        caught = [number for number in TERMINATION if signal.getsignal(number) is signal.default_int_handler]
 
         def on_interrupt(signum: int, frame: object) -> None:
             self.end(Stop.INTERRUPTED)
-            signal.signal(signum, before[signal.Signals(signum)])
+            signal.signal(signum, signal.default_int_handler)
 
-        for number in before:
+        for number in caught:
             signal.signal(number, on_interrupt)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for number in caught:
+                signal.signal(number, signal.default_int_handler)
 
     def end(self, reason: Stop) -> None:
         """Ask everybody to stop; the first reason counts."""

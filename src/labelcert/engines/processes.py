@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from labelcert.engines.pools import Task, read_only_arrays, walk_batch
+from labelcert.signals import obey_parent
 
 ATTEMPTS = 5
 """How often a batch is started if processes keep dying."""
@@ -48,7 +48,7 @@ class ProcessChunks:
 
     def _new(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._count, mp_context=context, initializer=_ignore_interrupts)
+        return ProcessPoolExecutor(self._count, mp_context=context, initializer=obey_parent)
 
 
 class _Batch:
@@ -69,8 +69,3 @@ class _Batch:
         self._owner.replace(self._pool)
         self._pool, self._future = self._owner.start(self._arguments)
         raise TimeoutError("started again")
-
-
-def _ignore_interrupts() -> None:
-    """Only the parent reacts to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -13,6 +13,7 @@ import numpy as np
 from labelcert.arrays import Bool, Int, Text
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify
+from labelcert.files import write_csv
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.pipeline.choices import Choice, Targets
 from labelcert.problem import Threat
@@ -134,26 +135,27 @@ def certify_targets(
 
     Parameters
     ----------
-    choice : Choice
-    graph : Graph
-    labeled : (m,) array of node indices
-    targets : sequence of Targets
-    inductive : bool
-        Whether test nodes join after training, each set on its own.
-    threat : Threat, optional
-    **options
-        Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
+        choice : Choice
+        graph : Graph
+        labeled : (m,) array of node indices
+        targets : sequence of Targets
+        inductive : bool
+            Whether test nodes join after training, each set on its own.
+        threat : Threat, optional
+        **options
+            Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
 
     Examples
     --------
-    >>> from labelcert.graphs import karate
-    >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
-    >>> graph = karate()
-    >>> split = choose_split(graph)
-    >>> choice = choose_model("gcn", graph, split.labeled)
-    >>> [certified] = certify_targets(choice, graph, split.labeled, choose_targets(graph, split))
-    >>> certified.certificate.collective_lower.tolist()[:3]
-    [0, 14, 14]
+        >>> from labelcert.files import write_csv
+    from labelcert.graphs import karate
+        >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
+        >>> graph = karate()
+        >>> split = choose_split(graph)
+        >>> choice = choose_model("gcn", graph, split.labeled)
+        >>> [certified] = certify_targets(choice, graph, split.labeled, choose_targets(graph, split))
+        >>> certified.certificate.collective_lower.tolist()[:3]
+        [0, 14, 14]
     """
     certifier = GraphCertifier(choice.model, graph, labeled, [t.nodes for t in targets], inductive=inductive)
     using = certify if choice.ensemble is None else choice.ensemble.using()
@@ -189,7 +191,7 @@ def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
             frame = pd.DataFrame(rows)
             frame[column] = [_flat(row[column]) for row in rows]
             path = folder / f"{stem}-{kind}.csv"
-            frame.to_csv(path, index=False)
+            write_csv(frame, path)
             written.append(path)
     return written
 

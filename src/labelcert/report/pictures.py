@@ -19,6 +19,8 @@ from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.certificate.drawing import draw_ratio
 from labelcert.errors import InvalidInput
+from labelcert.files import replacing
+from labelcert.text import drawable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +87,7 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
     panels[0].set_ylabel("predictions that survive (%)")
     panels[-1].legend(frameon=False)
     if title:
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(drawable(title), fontsize=12)
     return figure
 
 
@@ -144,13 +146,13 @@ def curves_figure(
                 linewidth=1.4,
                 elinewidth=0.6,
                 capsize=1.5,
-                label=curve.name,
+                label=_legend(curve.name),
                 zorder=3,
             )
             if not exact.all():
                 axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
                 axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
-        axes.set_title(panel.heading, fontsize=10)
+        axes.set_title(drawable(panel.heading), fontsize=10)
         axes.set_xlabel(xlabel)
         axes.set_ylim(-3, 103)
         _tidy(axes)
@@ -164,7 +166,7 @@ def curves_figure(
     for axes in grid[:, 0]:
         axes.set_ylabel(ylabel)
     if title:
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(drawable(title), fontsize=12)
     return figure
 
 
@@ -213,7 +215,7 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     _tidy(axes)
     axes.legend(frameon=False)
     if title:
-        axes.set_title(title, fontsize=12)
+        axes.set_title(drawable(title), fontsize=12)
     return figure
 
 
@@ -249,7 +251,7 @@ def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str |
             elif values[i, j]:
                 dark = values[i, j] > 0.6 * values.max()
                 axes.text(j, i, str(values[i, j]), ha="center", va="center", color="white" if dark else "#222222")
-    names = [str(name) for name in counts.index]
+    names = [drawable(str(name)) for name in counts.index]
     of = [int(np.sum(cert.predictions == name)) for name in counts.index]
     long = max(len(name) for name in names) > 6
     axes.set_xticks(range(K), names, rotation=45 if long else 0, ha="right" if long else "center")
@@ -309,13 +311,13 @@ def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
     clean[labeled] = LABELED
     _draw(panels[0], graph, positions, clean)
-    panels[0].set_title(f"{graph.name}: {len(labeled)} of {graph.n_nodes} nodes labelled", fontsize=11)
+    panels[0].set_title(f"{drawable(graph.name)}: {len(labeled)} of {graph.n_nodes} nodes labelled", fontsize=11)
     for axes, attack in zip(panels[1:], attacks, strict=True):
         kinds = clean.copy()
         kinds[attack.changed] = CHANGED
         kinds[attack.flipped] = FLIPPED
         _draw(axes, graph, positions, kinds)
-        axes.set_title(attack.title, fontsize=11)
+        axes.set_title(drawable(attack.title), fontsize=11)
     handles = [panels[-1].scatter([], [], label=kind, **style) for kind, style in NODE_STYLE.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return figure
@@ -326,10 +328,11 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     import matplotlib as mpl
 
     paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
-    figure.savefig(paths[0], dpi=150)
+    with replacing(paths[0]) as partial:
+        figure.savefig(partial, dpi=150, format="png")
     # A fixed salt and no date: the same certificate gives the same file.
-    with mpl.rc_context({"svg.hashsalt": "labelcert"}):
-        figure.savefig(paths[1], metadata={"Date": None})
+    with mpl.rc_context({"svg.hashsalt": "labelcert"}), replacing(paths[1]) as partial:
+        figure.savefig(partial, format="svg", metadata={"Date": None})
     return paths
 
 
@@ -360,8 +363,11 @@ def _budget_label(certificates: Sequence[tuple[str, Certificate]]) -> str:
     return "flipped labels" if units == {"flips"} else "cost units"
 
 
-def _legend(name: str, cert: Certificate) -> str:
-    return f"{name} (trusting the solver)" if cert.trusts_solver else name
+def _legend(name: str, cert: Certificate | None = None) -> str:
+    shown = drawable(name)
+    if shown.startswith("_"):
+        shown = f" {shown}"  # or matplotlib would leave it out
+    return f"{shown} (trusting the solver)" if cert is not None and cert.trusts_solver else shown
 
 
 def _need(drawn: Sequence[object]) -> None:
@@ -420,7 +426,7 @@ def _draw(axes: Axes, graph: Graph, positions: Float, kinds: Values) -> None:
     if graph.n_nodes <= LARGEST_NAMED_GRAPH:
         for at, name in zip(positions, graph.names(range(graph.n_nodes)), strict=True):
             axes.annotate(
-                name,
+                drawable(name),
                 (float(at[0]), float(at[1])),
                 xytext=(5.5, 5.5),
                 textcoords="offset points",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -22,6 +21,7 @@ from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn
 from labelcert.selfcheck.kernels import TREACHEROUS
+from labelcert.signals import obey_parent
 
 SECONDS = 0.03
 """Limit of one search for one problem; what it leaves open is no contradiction."""
@@ -228,12 +228,8 @@ def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) ->
         yield from map(work, numbers)
         return
     spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawned, initializer=_leave_interrupts_to_the_parent) as pool:
+    with ProcessPoolExecutor(workers, mp_context=spawned, initializer=obey_parent) as pool:
         try:
             yield from pool.map(work, numbers)
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

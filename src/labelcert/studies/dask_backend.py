@@ -7,21 +7,27 @@ large certificate are merged here in a fixed order. If a worker is lost, its tas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from labelcert.certification.places import connected
-from labelcert.engines.cluster import ClusterChunks, is_final
+from labelcert.engines.cluster import ClusterChunks, is_final, require_connection
 from labelcert.engines.pools import chunks_walked_by
-from labelcert.errors import MissingExtra
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.execution import Backend, failure, run_job
-from labelcert.studies.store import Record
+from labelcert.studies.records import Record
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 SPLIT_ABOVE = 5e6
 """Certificates with more labellings are split. That many take about half a minute on one core."""
 
 BATCH = 64
 """Chunks per task, about a second of work."""
+
+POLL_SECONDS = 0.05
 
 
 def on_cluster(address: str, *, split_above: float = SPLIT_ABOVE, batch: int = BATCH) -> Backend:
@@ -36,33 +42,37 @@ def on_cluster(address: str, *, split_above: float = SPLIT_ABOVE, batch: int = B
     batch : int
         Chunks per task of a split certificate.
     """
-    try:
-        import distributed
-    except ImportError:
-        raise MissingExtra("distributed", "dask", "running a study on a cluster") from None
 
     def run(jobs: Sequence[Job]) -> Iterator[Record]:
         with connected(address) as client:
             small = [part for job in jobs if (part := _part(job, split_above, large=False)) is not None]
             large = [part for job in jobs if (part := _part(job, split_above, large=True)) is not None]
             waiting = {client.submit(_whole_job, job, pure=False): (job, 1) for job in small}
-            arrived = distributed.as_completed(list(waiting), loop=client.loop)
-            for future in arrived:
+            for future in _as_they_arrive(client, waiting):
                 job, attempt = waiting.pop(future)
                 try:
                     yield from future.result()
                 except Exception as error:
+                    require_connection(client)
                     if is_final(future, attempt):
                         yield from (failure(cell, error) for cell in job.cells)
                         continue
-                    again = client.submit(_whole_job, job, pure=False)
-                    waiting[again] = (job, attempt + 1)
-                    arrived.add(again)
+                    waiting[client.submit(_whole_job, job, pure=False)] = (job, attempt + 1)
             with chunks_walked_by(ClusterChunks(client, batch)):
                 for job in large:
                     yield from run_job(job)
 
     return run
+
+
+def _as_they_arrive(client: Client, waiting: Mapping[Future[Any], Any]) -> Iterator[Future[Any]]:
+    """Futures that are done, until none is waiting; ends with an error when the scheduler is gone."""
+    while waiting:
+        require_connection(client)
+        arrived = [future for future in waiting if future.status != "pending"]
+        yield from arrived
+        if not arrived:
+            time.sleep(POLL_SECONDS)
 
 
 def labellings(cell: Cell) -> float:

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from labelcert._version import NUMERICS
 from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify, certify_partition, versions
-from labelcert.errors import LabelcertError
+from labelcert.errors import ClusterLost, LabelcertError
 from labelcert.models import model_from_name
 from labelcert.pipeline import choose_model
 from labelcert.problem import Threat
 from labelcert.rechecking import recheck
 from labelcert.studies import published_code
 from labelcert.studies.cells import Cell, Job
-from labelcert.studies.store import Record, Status
+from labelcert.studies.records import Record, Status
 
 Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
@@ -60,6 +61,8 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
                 cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
             )
             result = summary(certificate, job, cell)
+        except ClusterLost:
+            raise
         except Exception as error:
             yield failure(cell, error, time.perf_counter() - started)
             continue
@@ -144,4 +147,4 @@ def _record(cell: Cell, status: str, seconds: float, **more: Any) -> Record:
 
 def _run(seconds: float) -> dict[str, Any]:
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"seconds": round(seconds, 4), "finished": finished, "versions": versions()}
+    return {"seconds": round(seconds, 4), "finished": finished, "versions": versions(), "numerics": NUMERICS}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelcert.files import write_text
 from labelcert.studies import published
 from labelcert.studies.cells import Cell, Job, Place, Plan
 from labelcert.studies.compare import (
@@ -47,7 +48,6 @@ STEPS = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
 """Pairs of budgets whose difference the paper discusses."""
 
 BLANK = "–"
-OLDER = "computed by an older version: run again in a new folder to see the attack"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _write(plan: Plan, parts: _Parts, counts: str, notes: Sequence[str], folder:
     lines += [f"Compared with the paper: {counts}.", ""] if plan.study.where else []
     lines += [*(f"- {note}" for note in notes), ""]
     written.append(folder / "table.md")
-    written[-1].write_text("\n".join(lines), encoding="utf-8")
+    write_text(written[-1], "\n".join(lines))
     for stem, figure in parts.figures.items():
         written += save_figure(figure, folder / stem)
     return written
@@ -218,11 +218,10 @@ def _sheets(frame: pd.DataFrame, title: str, headings: tuple[str, ...], cell: Ca
 
 def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
     """Show what the worst single flip does, seed by seed."""
-    rows, comparison, older = [], [], False
+    rows, comparison = [], []
     for place, job, _ in _attacked(plan):
         result: Mapping[str, Any] = store.records.get(place.cell, {}).get("result", {})
         correct, attack, n = result.get("correct_after"), result.get("attack"), result.get("n_test", math.nan)
-        older = older or (bool(result) and correct is None)
         before = math.nan if correct is None else 100 * correct[0] / n
         after, changed = math.nan, BLANK
         if correct is not None and attack is not None:
@@ -242,7 +241,7 @@ def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Par
         from labelcert.report.pictures import graph_figure
 
         figures["graph"] = graph_figure(panels)
-    return _Parts(sheets + _certified_sheets(summary, []), comparison, figures, [OLDER] if older else [])
+    return _Parts(sheets + _certified_sheets(summary, []), comparison, figures)
 
 
 def _attacked(plan: Plan) -> list[tuple[Place, Job, Cell]]:
@@ -258,11 +257,19 @@ def _attack_panels(plan: Plan, store: Store) -> list[GraphPanel]:
     panels: list[GraphPanel] = []
     for place, job, cell in _attacked(plan):
         attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
-        if attack and (not panels or (job.graph is panels[0].graph and np.array_equal(job.labeled, panels[0].labeled))):
+        if (
+            attack
+            and _fits(attack, job.graph.n_nodes)
+            and (not panels or (job.graph is panels[0].graph and np.array_equal(job.labeled, panels[0].labeled)))
+        ):
             flipped, changed = (np.array(attack[key], dtype=np.int64) for key in ("labels", "changed"))
             title = f"{place.model}\n1 flip: {changed.size} of {cell.test.size} predictions change"
             panels.append(GraphPanel(title, job.graph, job.labeled, flipped, changed))
     return panels
+
+
+def _fits(attack: Mapping[str, Sequence[int]], n: int) -> bool:
+    return all(0 <= node < n for nodes in attack.values() for node in nodes)
 
 
 _REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labelcert.files import replacing, write_csv
 from labelcert.studies.cells import Plan
 from labelcert.studies.schema import Kind
 from labelcert.studies.store import Store
@@ -67,10 +68,11 @@ def write_frame(frame: pd.DataFrame, stem: Path) -> list[Path]:
     """Write CSV, and Parquet if pyarrow is installed."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = [stem.with_suffix(".csv")]
-    frame.to_csv(written[0], index=False)
+    write_csv(frame, written[0])
     if has_parquet():
         written.append(stem.with_suffix(".parquet"))
-        frame.to_parquet(written[-1], index=False)
+        with replacing(written[-1]) as partial:
+            frame.to_parquet(partial, index=False)
     return written
 
 

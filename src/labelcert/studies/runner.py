@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import signal
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,11 @@ from multiprocessing.connection import Connection, wait
 from labelcert.errors import InvalidInput
 from labelcert.problem.validation import check_workers
 from labelcert.progress import progress_report
+from labelcert.signals import run_in_child
 from labelcert.studies.cells import Job, Plan
 from labelcert.studies.execution import Backend, failure, run_job, unavailable
-from labelcert.studies.store import Record, Status, Store
+from labelcert.studies.records import Record, Status
+from labelcert.studies.store import Store
 
 ATTEMPTS = 2
 """How often a cell may kill its process before it counts as failed."""
@@ -175,7 +176,7 @@ class _Processes:
 
     def _start(self) -> None:
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(there,), daemon=True)
+        process = self._context.Process(target=run_in_child, args=(__name__, work.__name__, there), daemon=True)
         process.start()
         there.close()
         self._workers[here] = (process, None, set())
@@ -216,9 +217,8 @@ class _Processes:
             self._waiting.appendleft(left)
 
 
-def _work(pipe: Connection) -> None:
-    """Run jobs in a worker process. Only the parent reacts to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def work(pipe: Connection) -> None:
+    """Run jobs in a worker process."""
     try:
         while True:
             job = pipe.recv()

@@ -1,7 +1,8 @@
 """Results on disk: a journal of JSON lines that survives a kill at any moment.
 
 Each finished cell is one line, written and synced to the disk at once. A line carries a checksum of its record. A
-torn or damaged line is recognised and dropped, and its cell counts as not computed.
+torn or damaged line is recognised and dropped, and its cell counts as not computed. So do results of engines that
+would compute other numbers today, unless somebody asks to keep them.
 """
 
 from __future__ import annotations
@@ -10,24 +11,15 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
+from labelcert.studies.records import Record, Status, is_current, is_record
 
 JOURNAL = "results.jsonl"
 LOCK = "results.lock"
-
-Record = dict[str, Any]
-
-
-class Status(StrEnum):
-    """Whether a record holds a result, or the reason why there is none."""
-
-    DONE = "done"
-    FAILED = "failed"
 
 
 class Store:
@@ -38,6 +30,8 @@ class Store:
     folder : Path
     write : bool
         Whether to append. Only one process at a time can.
+    keep_old : bool
+        Whether results of older engines count.
 
     Attributes
     ----------
@@ -45,25 +39,31 @@ class Store:
         By content hash of the cells.
     dropped : int
         Number of damaged lines.
+    old : int
+        Number of cells with results of other engines that do not count.
 
     Examples
     --------
     >>> import tempfile
+    >>> from labelcert._version import NUMERICS
+    >>> run = {"seconds": 0.1, "finished": "2026-01-01", "versions": {}, "numerics": NUMERICS}
     >>> with tempfile.TemporaryDirectory() as name:
     ...     with Store(Path(name), write=True) as store:
-    ...         store.append({"cell": "ab12", "status": "done", "result": {"n_test": 3}})
-    ...     Store(Path(name)).records["ab12"]["result"]
-    {'n_test': 3}
+    ...         store.append({"cell": "ab12", "status": "failed", "about": {}, "run": run, "reason": "no memory"})
+    ...     Store(Path(name)).records["ab12"]["reason"]
+    'no memory'
     """
 
-    def __init__(self, folder: Path, *, write: bool = False) -> None:
+    def __init__(self, folder: Path, *, write: bool = False, keep_old: bool = False) -> None:
         self.folder = folder
         self._stream: IO[bytes] | None = None
         self._lock: IO[bytes] | None = None
         if write:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(folder / LOCK)
-        self.records, self.dropped, intact = _read(folder / JOURNAL)
+        found, self.dropped, intact = _read(folder / JOURNAL)
+        self.records = {cell: record for cell, record in found.items() if keep_old or is_current(record)}
+        self.old = len(found) - len(self.records)
         if write:
             self._stream = (folder / JOURNAL).open("ab")
             # Half a line must not be glued to the next record.
@@ -145,8 +145,8 @@ def _parse(line: bytes) -> Record | None:
     try:
         whole = json.loads(line)
         record: Record = whole["record"]
-        intact = whole["check"] == _check(canonical(record)) and isinstance(record["cell"], str)
-    except (ValueError, KeyError, TypeError):
+        intact = whole["check"] == _check(canonical(record)) and is_record(record)
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return record if intact else None
 

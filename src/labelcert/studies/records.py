@@ -1,0 +1,111 @@
+"""What a journal holds: one record for each cell, with its result or the reason why there is none."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from labelcert._version import NUMERICS
+
+Record = dict[str, Any]
+
+
+class Status(StrEnum):
+    """Whether a record holds a result, or the reason why there is none."""
+
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Attack(msgspec.Struct, forbid_unknown_fields=True):
+    """The strongest known attack with one flip: labelled nodes that are flipped, and test nodes that change."""
+
+    labels: list[int]
+    changed: list[int]
+
+
+class Result(msgspec.Struct, forbid_unknown_fields=True):
+    """All that studies read off a certificate: counts of nodes for every budget 0..``max_flips``.
+
+    Attributes
+    ----------
+    survive_lower, survive_upper : lists
+        Nodes that survive a budget, each alone; those that are predicted correctly are in ``correct_lower`` and
+        ``correct_upper``.
+    changed_lower, changed_upper : lists
+        Nodes that one attack changes at the most.
+    correct : int
+        Nodes that are predicted correctly without an attack; ``correct_after`` the strongest known one.
+    """
+
+    n_test: int
+    labels: int
+    max_flips: int
+    C: float
+    engine: str
+    exact: bool
+    stopped: str
+    problem_sha256: str
+    kernel_shift: float
+    correct: int
+    survive_lower: list[int]
+    survive_upper: list[int]
+    correct_lower: list[int]
+    correct_upper: list[int]
+    changed_lower: list[int]
+    changed_upper: list[int]
+    correct_after: list[int]
+    attack: Attack | None
+
+    def __post_init__(self) -> None:
+        pairs = (
+            (self.survive_lower, self.survive_upper),
+            (self.correct_lower, self.correct_upper),
+            (self.changed_lower, self.changed_upper),
+            (self.correct_after, self.correct_after),
+        )
+        if not (self.n_test >= 1 and self.max_flips >= 0 and 0 <= self.correct <= self.n_test):
+            raise ValueError("counts out of range")
+        for lower, upper in pairs:
+            if not len(lower) == len(upper) == self.max_flips + 1:
+                raise ValueError("not one count for each budget")
+            if not all(0 <= low <= high <= self.n_test for low, high in zip(lower, upper, strict=True)):
+                raise ValueError("counts out of range")
+
+
+class Run(msgspec.Struct):
+    """How a record came about; ``numerics`` is the version of all that decides its numbers."""
+
+    seconds: float
+    finished: str
+    versions: dict[str, str]
+    numerics: int = 0
+
+
+class _Stored(msgspec.Struct):
+    cell: str
+    status: Status
+    about: dict[str, Any]
+    run: Run
+    result: Result | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.status is Status.DONE) != (self.result is not None):
+            raise ValueError("a result, or a reason why there is none")
+
+
+def is_record(plain: Any) -> bool:
+    """Whether a value is a whole record, whose parts fit each other."""
+    try:
+        msgspec.convert(plain, _Stored)
+    except (msgspec.ValidationError, RecursionError):
+        return False
+    return True
+
+
+def is_current(record: Record) -> bool:
+    """Whether its numbers were computed as they would be now."""
+    return bool(record["run"].get("numerics") == NUMERICS)

@@ -1,0 +1,80 @@
+"""Names that somebody else chose, as text that does nothing but be read."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters, which terminals obey
+    "\u2028\u2029"  # line and paragraph separators
+    "\u202a-\u202e\u2066-\u2069"  # characters that turn the direction of what follows
+    "\ud800-\udfff]"  # halves of characters, which no file can hold
+)
+_SIGNS = {
+    "→": "->", "≥": ">=", "≤": "<=", "…": "...", "–": "-", "—": "-", "·": ".", "±": "+-", "×": "x", "∞": "inf",
+    "‖": "||", "−": "-", "“": '"', "”": '"', "’": "'", "α": "alpha", "β": "beta", "ε": "eps", "λ": "lambda",
+}  # fmt: skip
+
+
+def printable(text: str) -> str:
+    r"""The text with control characters written out, so that it cannot steer a terminal or break a file.
+
+    Examples
+    --------
+    >>> print(printable("red \x1b[31m"), printable("two\nlines"))
+    red \x1b[31m two\nlines
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def drawable(text: str) -> str:
+    r"""The text for a picture, where dollar signs would otherwise stand around formulas.
+
+    Examples
+    --------
+    >>> print(drawable("5$ to 7$"))
+    5\$ to 7\$
+    """
+    return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
+
+
+def printable_json(text: str) -> str:
+    r"""JSON with all control characters written out, for which it has a way of its own.
+
+    Examples
+    --------
+    >>> print(printable_json('"\x9b"'))
+    "\u009b"
+    """
+    return _UNSEEN.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def in_ascii(text: str) -> str:
+    r"""The text for a terminal that knows no other signs.
+
+    Examples
+    --------
+    >>> in_ascii("a → b, α ≥ 1, Zoë, 日")
+    'a -> b, alpha >= 1, Zoe, \\u65e5'
+    """
+    return "".join(c if c.isascii() else _ascii_for(c) for c in text)
+
+
+def _ascii_for(character: str) -> str:
+    if character in _SIGNS:
+        return _SIGNS[character]
+    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    return plain or character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return in_ascii(error.object[error.start : error.end]), error.end
+
+
+READABLE = "labelcert.readable"
+"""What a stream does with signs that it cannot write: it writes others that say the same."""
+
+codecs.register_error(READABLE, _replaced)
