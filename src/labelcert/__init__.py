@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from labelcert.estimators.classifier import CertifiedClassifier, make_certified_scorer
     from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split, published_split
     from labelcert.graphs.datasets import datasets
-    from labelcert.hardening import Hardened, harden
+    from labelcert.hardening import Hardened
     from labelcert.models import (
         APPNP,
         GCN,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from labelcert.problem import Threat
     from labelcert.rechecking import Recheck, recheck
+    from labelcert.studies.harden import harden
     from labelcert.verification import Verification, verify
 
 _HOMES = {
@@ -59,13 +60,14 @@ _HOMES = {
     "estimators.classifier": ("CertifiedClassifier", "make_certified_scorer"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
-    "hardening": ("Hardened", "harden"),
+    "hardening": ("Hardened",),
     "models": (
         *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
         *("Partition", "model_from_name", "select"),
     ),
     "problem": ("Threat",),
     "rechecking": ("Recheck", "recheck"),
+    "studies.harden": ("harden",),
     "verification": ("Verification", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -50,7 +50,10 @@ def _group_bytes(limit: str, used: str) -> int | None:
         return None
 
 
-def require_memory(needed: int, what: str) -> None:
+LESS = "ask for fewer labelled or test nodes at a time, a smaller depth, or use a larger machine"
+
+
+def require_memory(needed: int, what: str, advice: str = LESS) -> None:
     """Refuse work that would not fit into memory.
 
     Parameters
@@ -59,6 +62,8 @@ def require_memory(needed: int, what: str) -> None:
         Estimated peak, in bytes.
     what
         The work; the error message names it.
+    advice
+        What to do.
 
     Raises
     ------
@@ -76,6 +81,5 @@ def require_memory(needed: int, what: str) -> None:
     free = available_bytes()
     if free is not None and needed > free:
         raise WorkTooLarge(
-            f"{what} takes about {needed / GIB:.1f} GiB of memory, but only {free / GIB:.1f} GiB are free; "
-            "ask for fewer labelled or test nodes at a time, a smaller depth, or use a larger machine"
+            f"{what} takes about {needed / GIB:.1f} GiB of memory, but only {free / GIB:.1f} GiB are free; {advice}"
         )

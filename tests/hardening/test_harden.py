@@ -15,6 +15,9 @@ import labelcert
 from labelcert import Graph, InvalidInput, harden
 from labelcert.graphs import csbm, karate, published_split
 from labelcert.hardening.candidates import settings, within_reach
+from labelcert.studies import Store, expand
+from labelcert.studies.reading import parse_study
+from labelcert.studies.results import tidy
 from labelcert.studies.runner import in_process, run_plan
 
 mpl.use("Agg")
@@ -87,7 +90,7 @@ def test_what_was_certified_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     graph, labeled, test = asked()
     first = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
     seen = []
-    module = sys.modules["labelcert.hardening.harden"]
+    module = sys.modules["labelcert.studies.harden"]
     real = module.run_plan
     monkeypatch.setattr(module, "run_plan", lambda *args, **how: seen.append(real(*args, **how)) or seen[-1])
     second = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
@@ -152,6 +155,33 @@ def test_settings() -> None:
     assert "harden" in labelcert.__all__
 
 
+def test_a_study_searches_as_harden_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labelcert.hardening.candidates.MODELS", {"gcn": {}, "sgc": {"depth": (1, 2)}})
+    text = """flips = [1, 2]
+seeds = [0]
+certificates = ["ratio"]
+[[datasets]]
+name = "karate"
+[[models]]
+name = "gcn"
+[[models]]
+name = "gcn"
+label = "searched"
+search = true
+"""
+    plan = expand(parse_study(text, name="searching"))
+    with Store(tmp_path, write=True) as store:
+        assert run_plan(plan, store, workers=1).failed == 0
+        rows = tidy(plan, store)
+    job = plan.jobs[0]
+    found = harden(job.graph, job.labeled, job.cells[0].test, flips=2, workers=1)
+    searched = rows[rows["model"] == "searched"].set_index("flips")["lower"]
+    assert searched[2] == found.certified[found.chosen][0]
+    assert searched[1] == found.certificate.certified_ratio(flips=1)
+    with pytest.raises(InvalidInput, match="leave out parts"):
+        expand(parse_study(text + "parts = 2\n", name="searching"))
+
+
 def test_an_interrupted_search_tells_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, labeled, test = asked()
     calls = []
@@ -164,13 +194,13 @@ def test_an_interrupted_search_tells_what_it_has(tmp_path: Path, monkeypatch: py
             store.append(record)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("labelcert.hardening.harden.run_plan", interrupted)
+    monkeypatch.setattr("labelcert.studies.harden.run_plan", interrupted)
     found = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
     assert len(calls) == 3
     assert not found.complete
     assert found.summary().endswith("the search was interrupted: other models may certify more")
     assert 1 <= len(found.certified) <= 3
-    monkeypatch.setattr("labelcert.hardening.harden.run_plan", run_plan)
+    monkeypatch.setattr("labelcert.studies.harden.run_plan", run_plan)
     whole, fresh = (harden(graph, labeled, test, flips=2, out=out, **SMALL) for out in (tmp_path, None))
     assert whole.complete
     assert whole.table.to_csv() == fresh.table.to_csv()
@@ -180,6 +210,6 @@ def test_an_interrupt_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("labelcert.hardening.harden.run_plan", interrupted)
+    monkeypatch.setattr("labelcert.studies.harden.run_plan", interrupted)
     with pytest.raises(KeyboardInterrupt):
         harden(*asked(), flips=2, **SMALL)

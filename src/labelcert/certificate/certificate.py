@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -181,8 +181,8 @@ class Certificate:
     checksum: str = ""
 
     def __post_init__(self) -> None:
-        if not self._consistent():
-            raise InvalidInput("the arrays of a certificate contradict each other")
+        if wrong := self._contradiction():
+            raise InvalidInput(f"the fields of a certificate contradict each other: {wrong}")
 
     @property
     def n_classes(self) -> int:
@@ -612,29 +612,63 @@ class Certificate:
             )
         return flips
 
-    def _consistent(self) -> bool:
-        """Whether shapes and values of all arrays fit each other."""
+    def _contradiction(self) -> str:
+        """What does not fit, in words; empty where shapes, types and values of all fields fit each other."""
         n, m, K, budgets = self.radius_lower.shape, self.labels.shape, self.n_classes, (self.max_flips + 1,)
-        node = (self.predictions, self.radius_upper, self.radius_claimed, self.radius_proved_by, self.new_classes)
-        curve = (self.collective_lower, self.collective_upper, self.collective_claimed, self.collective_proved_by)
-        return bool(
-            len(n) == len(m) == 1
-            and K >= 2
-            and all(array.shape == n for array in node)
-            and all(array.shape == budgets for array in (*curve, self.curve_attack_of))
-            and self.decision_values.shape == (n if K == 2 else (*n, K))
-            and len(self.node_attacks) == self.n_test
-            and self.node_attacks.fits(m[0], K)
-            and self.curve_attacks.fits(m[0], K)
-            and self.curve_changed.shape == (len(self.curve_attacks), *n)
-            and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
-            and _in_order(self.radius_lower, self.radius_claimed, self.radius_upper)
-            and _in_order(self.collective_lower, self.collective_claimed, self.collective_upper)
-            and np.all((self.new_classes >= -1) & (self.new_classes < K))
-            and np.all(np.isin(self.predictions, self.classes))
-            and (self.test_names is None or self.test_names.shape == n)
-            and (self.label_names is None or self.label_names.shape == m)
-        )
+        ends = (self.radius_lower, self.radius_upper, self.radius_claimed)
+        curve = (self.collective_lower, self.collective_upper, self.collective_claimed)
+        texts = (self.radius_proved_by, self.collective_proved_by, self.test_names, self.label_names, self.class_list)
+        checks: dict[str, Callable[[], Any]] = {
+            "the budgets": lambda: 0 <= self.max_flips < self.never,
+            "the labels": lambda: (
+                len(m) == 1
+                and K >= 2
+                and np.array_equal(np.unique(self.classes), self.classes)
+                and np.isin(self.labels, self.classes).all()
+            ),
+            "the shapes of arrays": lambda: (
+                len(n) == 1
+                and all(a.shape == n for a in (*ends, self.predictions, self.radius_proved_by, self.new_classes))
+                and all(a.shape == budgets for a in (*curve, self.collective_proved_by, self.curve_attack_of))
+                and self.decision_values.shape == (n if K == 2 else (*n, K))
+                and self.curve_changed.shape == (len(self.curve_attacks), *n)
+                and (self.test_names is None or self.test_names.shape == n)
+                and (self.label_names is None or self.label_names.shape == m)
+                and (self.class_list is None or self.class_list.ndim == 1)
+                and (self.K_train is None or self.K_train.shape == (*m, *m))
+                and (self.K_test is None or self.K_test.shape == (*n, *m))
+            ),
+            "the types of arrays": lambda: (
+                all(a.dtype.kind in "iu" for a in (*ends, *curve, self.new_classes, self.curve_attack_of))
+                and all(a is None or a.dtype.kind == "U" for a in texts)
+                and all(a is None or a.dtype.kind == "f" for a in (self.decision_values, self.K_train, self.K_test))
+                and self.curve_changed.dtype == np.bool_
+            ),
+            "the predictions": lambda: np.isin(self.predictions, self.classes).all(),
+            "the radii": lambda: (
+                _in_order(self.radius_lower, self.radius_claimed, self.radius_upper)
+                and np.all((self.radius_lower >= 0) & (self.radius_upper <= self.never))
+            ),
+            "the curve": lambda: (
+                _in_order(self.collective_lower, self.collective_claimed, self.collective_upper)
+                and np.all((self.collective_lower >= 0) & (self.collective_upper <= self.n_test))
+                and np.all(np.diff(self.collective_lower) >= 0)
+                and np.all(np.diff(self.collective_upper) >= 0)
+            ),
+            "the attacks": lambda: (
+                len(self.node_attacks) == self.n_test
+                and self.node_attacks.fits(m[0], K)
+                and self.curve_attacks.fits(m[0], K)
+                and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
+                and np.all((self.new_classes >= -1) & (self.new_classes < K))
+                and np.array_equal(self.curve_changed.sum(axis=1)[self.curve_attack_of], self.collective_lower)
+            ),
+            "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,
+        }
+        for what, holds in checks.items():
+            if not holds():
+                return what
+        return ""
 
 
 def _in_order(lower: Int, between: Int, upper: Int) -> bool:

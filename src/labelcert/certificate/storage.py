@@ -17,6 +17,7 @@ from labelcert.certificate.proofs import KINDS, Proofs
 from labelcert.certificate.run_record import RunRecord
 from labelcert.errors import CertificateFileError, InvalidInput
 from labelcert.files import replacing
+from labelcert.reading import Archive
 
 SCHEMA = "labelcert-certificate"
 SCHEMA_VERSION = 4
@@ -89,29 +90,34 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     """
     name = os.fspath(path)
     try:
-        with zipfile.ZipFile(name) as archive:
-            damaged = archive.testzip()
+        with Archive(name) as archive:
+            damaged = archive.damaged()
             if damaged is not None:
                 raise CertificateFileError(f"{name} is damaged: its part {damaged} does not match its checksum")
             return _Reader(name, archive).certificate()
+    except CertificateFileError:
+        raise
     except FileNotFoundError:
         raise CertificateFileError(f"there is no file {name}") from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise CertificateFileError(f"{name} is not a labelcert certificate, or is damaged: {error}") from None
+
+
+def _not_finite(word: str) -> float:
+    raise ValueError(f"{word} is no number")
 
 
 class _Reader:
     """Reads one archive and says what is wrong with it."""
 
-    def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
+    def __init__(self, name: str, archive: Archive) -> None:
         self._name = name
         self._archive = archive
-        self._members = set(archive.namelist())
 
     def certificate(self) -> Certificate:
         metadata = self._metadata()
         arrays: dict[str, Any] = {name: self._array(name) for name in ARRAYS}
-        optional = [name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in self._members]
+        optional = [name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in self._archive]
         arrays.update({name: self._array(name) for name in optional})
         attacks: dict[str, Any] = {
             name: RelabellingList(*(self._array(f"{name}_{part}") for part in ATTACK_PARTS)) for name in ATTACKS
@@ -132,19 +138,19 @@ class _Reader:
             raise self._damaged(f"metadata.json lacks or garbles {error}") from None
 
     def _proofs(self) -> Proofs | None:
-        if "proofs.json" not in self._members:
+        if "proofs.json" not in self._archive:
             return None
         arrays = {kind: self._array(f"proofs_{kind}") for kind in KINDS}
         return Proofs.unpack(self._archive.read("proofs.json"), arrays)
 
     def _metadata(self) -> dict[str, Any]:
-        if "metadata.json" not in self._members:
+        if "metadata.json" not in self._archive:
             raise CertificateFileError(
                 f"{self._name} is a zip archive, but not a labelcert certificate: no metadata.json"
             )
         try:
-            metadata = json.loads(self._archive.read("metadata.json"))
-        except ValueError as error:
+            metadata = json.loads(self._archive.read("metadata.json"), parse_constant=_not_finite)
+        except (ValueError, RecursionError) as error:
             raise self._damaged(f"metadata.json is not JSON ({error})") from None
         if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
             raise CertificateFileError(f"{self._name} is not a labelcert certificate: its schema is not {SCHEMA!r}")
@@ -156,13 +162,12 @@ class _Reader:
         return metadata
 
     def _array(self, part: str) -> Values:
-        if f"{part}.npy" not in self._members:
+        if f"{part}.npy" not in self._archive:
             raise CertificateFileError(f"{self._name} is incomplete: {part}.npy is missing")
-        with self._archive.open(f"{part}.npy") as member:
-            try:
-                return frozen(np.asarray(np.lib.format.read_array(member, allow_pickle=False)))
-            except ValueError as error:
-                raise self._damaged(f"{part}.npy cannot be read ({error})") from None
+        try:
+            return frozen(self._archive.array(part))
+        except (ValueError, SyntaxError, TypeError) as error:
+            raise self._damaged(f"{part}.npy cannot be read ({error})") from None
 
     def _damaged(self, why: str) -> CertificateFileError:
         return CertificateFileError(f"{self._name} is damaged: {why}")

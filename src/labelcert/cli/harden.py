@@ -14,11 +14,12 @@ from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, NODE_OPTI
 from labelcert.cli.printing import print_json, print_table, say
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
-from labelcert.hardening import Hardened, harden
+from labelcert.hardening import Hardened
 from labelcert.hardening.candidates import LOSSES
 from labelcert.hardening.result import CAVEAT
 from labelcert.losses import loss_names
 from labelcert.report import tables
+from labelcert.studies.harden import harden
 
 EXAMPLES = """\b
 Examples:

@@ -5,16 +5,14 @@ pandas is only imported when a file is read, because it takes as long to import 
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import io
 import lzma
 import os
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,8 @@ from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
 from labelcert.graphs.validation import UNLABELED, reason
+from labelcert.memory import require_memory
+from labelcert.reading import LARGER, PACKED, READING, read_text, require_file
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
-_DECOMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-    ".xz": lzma.decompress,
-    ".zip": lambda content: _only_member(content),
-}
 _UNREADABLE = (
     ValueError,
     OSError,
@@ -197,9 +191,9 @@ class _Table:
     def _read(self) -> pd.DataFrame:
         import pandas as pd
 
-        if not self.path.is_file():
+        if not self.path.exists():
             raise InvalidInput(f"expected a table, but there is no file {self.path}; check the path")
-        suffixes = [s.lower() for s in self.path.suffixes if s.lower() not in _DECOMPRESSORS]
+        suffixes = [s.lower() for s in self.path.suffixes if s.lower() not in PACKED]
         kind = suffixes[-1] if suffixes else ""
         if kind in _PARQUET:
             return self._read_parquet()
@@ -209,7 +203,7 @@ class _Table:
                 f"rename or convert it"
             )
         try:
-            content = self._stripped_header(self._text(), _SEPARATORS[kind])
+            content = self._stripped_header(read_text(self.path), _SEPARATORS[kind])
             self._check_rows(content, _SEPARATORS[kind])
             frame = pd.read_csv(
                 io.StringIO(content),
@@ -229,11 +223,6 @@ class _Table:
                 f"expected a table with a header and equally many fields in every row, but {self.path} "
                 f"cannot be read as one ({reason(error)}); correct the file"
             ) from error
-
-    def _text(self) -> str:
-        content = self.path.read_bytes()
-        decompress = _DECOMPRESSORS.get(self.path.suffix.lower())
-        return (content if decompress is None else decompress(content)).decode("utf-8-sig")
 
     def _check_rows(self, content: str, separator: str) -> None:
         """Refuse rows longer or shorter than the header, which pandas would cut or fill; record their line numbers."""
@@ -276,10 +265,13 @@ class _Table:
         import pandas as pd
 
         try:
-            import pyarrow  # type: ignore[import-untyped, unused-ignore]
+            import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
         except ImportError:
             raise MissingExtra("pyarrow", "parquet", f"reading {self.path.name}") from None
         try:
+            require_file(self.path)
+            about = pyarrow.parquet.read_metadata(self.path)
+            require_memory(READING * 8 * about.num_rows * about.num_columns, f"reading {self.path.name}", LARGER)
             return pd.read_parquet(self.path, engine="pyarrow")
         except (ValueError, OSError, pyarrow.ArrowException) as error:
             raise InvalidInput(
@@ -440,11 +432,3 @@ class _Table:
         y = np.full(1 + max(position.values()), UNLABELED)
         y[nodes] = found
         return y, class_names
-
-
-def _only_member(content: bytes) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = archive.namelist()
-        if len(members) != 1:
-            raise ValueError(f"one file was expected in the archive, not {len(members)}")
-        return archive.read(members[0])

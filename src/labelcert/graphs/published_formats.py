@@ -17,6 +17,7 @@ from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.safe_pickle import read_pickled_data
 from labelcert.graphs.validation import DAMAGED_NPZ, first_asymmetry, reason
+from labelcert.reading import Archive
 
 if TYPE_CHECKING:
     from labelcert.arrays import Int, Values
@@ -112,7 +113,7 @@ def wiki_cs_graph(content: bytes, *, name: str) -> Graph:
         links = document["links"]
         sources = np.repeat(np.arange(len(links)), [len(found) for found in links])
         targets = np.array([j for found in links for j in found], dtype=np.int64)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataUnavailable(f"the file of {name} is damaged: {error!r}") from error
     return _raw_graph(name, _pattern(np.stack((sources, targets)), len(labels), name), X, labels)
 
@@ -135,25 +136,22 @@ def _pattern(pairs: Int, n: int, name: str) -> SparseMatrix:
     return cast("SparseMatrix", matrix)
 
 
-def _npz(content: bytes, name: str) -> Any:
+def _npz(content: bytes, name: str) -> Archive:
     try:
-        arrays = np.load(io.BytesIO(content), allow_pickle=False)
-        if not isinstance(arrays, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        return arrays
+        return Archive(io.BytesIO(content))
     except DAMAGED_NPZ as error:
         raise DataUnavailable(f"the file of {name} is not an intact npz ({reason(error)})") from error
 
 
-def _member(arrays: Any, key: str, name: str) -> Values:
+def _member(arrays: Archive, key: str, name: str) -> Values:
     try:
-        return np.asarray(arrays[key])
+        return arrays.array(key)
     except DAMAGED_NPZ as error:
         raise DataUnavailable(f"the file of {name} lacks a readable array {key!r} ({reason(error)})") from error
 
 
-def _csr_parts(arrays: Any, prefixes: tuple[str, ...], name: str) -> SparseMatrix:
-    prefix = next((p for p in prefixes if f"{p}data" in arrays.files), prefixes[0])
+def _csr_parts(arrays: Archive, prefixes: tuple[str, ...], name: str) -> SparseMatrix:
+    prefix = next((p for p in prefixes if f"{p}data.npy" in arrays), prefixes[0])
     data, indices, indptr, shape = (
         _member(arrays, f"{prefix}{part}", name) for part in ("data", "indices", "indptr", "shape")
     )

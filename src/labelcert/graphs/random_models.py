@@ -17,6 +17,8 @@ from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
 from labelcert.graphs.validation import DAMAGED_NPZ, checked_seed, reason
+from labelcert.memory import require_memory
+from labelcert.reading import Archive
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
@@ -176,6 +178,7 @@ def _feature_model(n: int, n_features: int | None, separation: float, sigma: flo
     whole_number("n", n, least=2)
     _require_positive(sigma=sigma)
     d = round(n / math.log(n) ** 2) if n_features is None else whole_number("n_features", n_features, least=1)
+    require_memory(40 * n * n + 16 * d * (n + d), f"a random graph of {n:,} nodes", "draw fewer nodes")
     return d, separation * sigma / (2 * math.sqrt(d))
 
 
@@ -204,8 +207,8 @@ def _node_order(model: str, y: Int, seed: int, order: str, data_dir: str | os.Pa
             f"that has it in data_dir or {DATA_DIR_VARIABLE}, or use order='stable'"
         )
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as orders:
-            published = np.asarray(orders[key], dtype=np.int64) if key in orders.files else None
+        with Archive(path) as orders:
+            published = orders.array(key).astype(np.int64) if f"{key}.npy" in orders else None
     except DAMAGED_NPZ as error:
         raise DataUnavailable(
             f"the node orders in {path} cannot be read ({reason(error)}); delete the file and get an intact "

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
+from labelcert.reading import Archive
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -308,22 +309,16 @@ def _refuse_repetition(names: tuple[str, ...], what: str) -> None:
 
 def read_npz(source: Path) -> dict[str, Values]:
     """Return all arrays of an npz; refuse pickled ones."""
-    if not source.is_file():
+    if not source.exists():
         raise InvalidInput(f"expected a graph in an npz file, but there is no file {source}; check the path")
     try:
-        # Opened here, because NumPy leaves a file open that turns out not to be an archive.
-        with source.open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.lib.npyio.NpzFile):
-                return {key: loaded[key] for key in loaded.files}
+        with Archive(source) as archive:
+            return archive.arrays()
     except DAMAGED_NPZ as error:
         raise InvalidInput(
             f"expected an npz file without pickled content, but {source} cannot be read as one ({reason(error)}); "
             f"write the file with Graph.to_npz"
         ) from error
-    raise InvalidInput(
-        f"expected an npz archive with several arrays, got a single array in {source}; write the file with Graph.to_npz"
-    )
 
 
 def scalar_of(arrays: dict[str, Values], key: str, kinds: str, source: Path) -> Any:

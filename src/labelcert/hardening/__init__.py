@@ -1,6 +1,6 @@
 """From measuring to deciding: which model to train."""
 
-from labelcert.hardening.harden import harden
+from labelcert.hardening.contest import Contest, Judge
 from labelcert.hardening.result import Hardened
 
-__all__ = ["Hardened", "harden"]
+__all__ = ["Contest", "Hardened", "Judge"]

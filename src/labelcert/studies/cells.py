@@ -51,6 +51,8 @@ class Cell:
         Options of `labelcert.certify_partition`, if the model is trained as an ensemble on parts of the labels.
     verify : mapping or None
         How many labels are verified before, and how they are chosen.
+    search : bool
+        Whether the most certified model is looked for.
     """
 
     key: str
@@ -64,6 +66,7 @@ class Cell:
     parts: Mapping[str, Any] | None = None
     loss: str = "hinge"
     verify: Mapping[str, Any] | None = None
+    search: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,10 +314,25 @@ class _Builder:
         if spec.verify:
             verify = _verified(spec, m)
             decides["verify"] = {**verify, **({"seed": seed} if spec.choose == "random" else {})}
+        if spec.search:
+            if spec.parts is not None or spec.verify or study.variant == "published":
+                raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
+            decides["search"] = seed
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
         cell = Cell(
-            key, C, rule, test, max_flips, certificate.engine, study.time_limit, about, parts, spec.loss, verify
+            key,
+            C,
+            rule,
+            test,
+            max_flips,
+            certificate.engine,
+            study.time_limit,
+            about,
+            parts,
+            spec.loss,
+            verify,
+            spec.search,
         )
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)

@@ -15,6 +15,8 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify, certify_partition, versions
 from labelcert.errors import ClusterLost, LabelcertError
+from labelcert.hardening import Contest
+from labelcert.hardening.candidates import Candidate
 from labelcert.models import model_from_name
 from labelcert.pipeline import choose_model
 from labelcert.problem import Threat
@@ -49,17 +51,7 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
     for cell in job.cells:
         started = time.perf_counter()
         try:
-            C = _regularisation(job, cell)
-            how: dict[str, Any] = {"using": using, "engine": cell.engine}
-            if cell.parts is not None:
-                how = {"using": certify_partition, **cell.parts}
-            if cell.loss != "hinge":
-                how["loss"] = cell.loss
-            if cell.verify is not None:
-                how["threat"] = Threat(trusted=_verified(job, cell, certifier, C, cell.verify))
-            certificate = certifier.certify(
-                cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
-            )
+            certificate = _searched(job, cell) if cell.search else _certified(job, cell, certifier, using, workers)
             result = summary(certificate, job, cell)
         except ClusterLost:
             raise
@@ -70,6 +62,65 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
             raise KeyboardInterrupt
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
         yield _record(cell, Status.DONE, seconds, result=result)
+
+
+def _certified(
+    job: Job, cell: Cell, certifier: GraphCertifier, using: Callable[..., Certificate], workers: int | None
+) -> Certificate:
+    C = _regularisation(job, cell)
+    how: dict[str, Any] = {"using": using, "engine": cell.engine}
+    if cell.parts is not None:
+        how = {"using": certify_partition, **cell.parts}
+    if cell.loss != "hinge":
+        how["loss"] = cell.loss
+    if cell.verify is not None:
+        how["threat"] = Threat(trusted=_verified(job, cell, certifier, C, cell.verify))
+    certificate: Certificate = certifier.certify(
+        cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
+    )
+    return certificate
+
+
+def _searched(job: Job, cell: Cell) -> Certificate:
+    """Of the most certified model among those that are accurate enough."""
+    how: dict[str, Any] = {"flips": cell.max_flips, "seed": job.seed, "inductive": job.inductive}
+    contest = Contest.prepare(job.graph, job.labeled, cell.test, **how)
+    return contest.decide(_Here(contest, cell.time_limit), cell.time_limit).certificate
+
+
+class _Here:
+    """Certifies candidates one after the other, in this process; those with the same kernel share it."""
+
+    def __init__(self, contest: Contest, time_limit: float | None) -> None:
+        self.interrupted = False
+        self._contest, self._time_limit = contest, time_limit
+        self._certifiers: dict[str, GraphCertifier] = {}
+
+    def certified(self, candidates: Sequence[Candidate], flips: int) -> dict[Candidate, tuple[float, float]]:
+        """What is certified of each."""
+        contest, found = self._contest, {}
+        for candidate in candidates:
+            kernel = f"{candidate.name} {candidate.options}"
+            if kernel not in self._certifiers:
+                self._certifiers[kernel] = GraphCertifier(
+                    candidate.model, contest.graph, contest.labeled, [contest.test], inductive=contest.inductive
+                )
+            certificate = self._certifiers[kernel].certify(
+                contest.test,
+                using=certify,
+                C=candidate.model.C,
+                loss=candidate.loss,
+                max_flips=flips,
+                time_limit=self._time_limit,
+                workers=1,
+            )
+            if certificate.run.stopped is Stop.INTERRUPTED:
+                raise KeyboardInterrupt
+            found[candidate] = (
+                certificate.certified_ratio(flips=flips),
+                certificate.certified_ratio(flips=flips, bound="upper"),
+            )
+        return found
 
 
 def _verified(job: Job, cell: Cell, certifier: GraphCertifier, C: float, verify: Mapping[str, Any]) -> Bool:

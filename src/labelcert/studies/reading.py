@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -19,9 +20,20 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import dataset_info
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
+from labelcert.reading import read_bytes
 from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
 
-MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose")
+LARGEST = 1 << 20
+"""Bytes of a study file at the most."""
+
+DEEPEST = 32
+_LONG_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{DEEPEST}}}")
+
+MOST_MODELS = 10_000
+MOST_CERTIFICATES = 200_000
+"""Larger studies are refused before anything is computed."""
+
+MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose", "search")
 """Keys that every model has, beside its own options."""
 
 
@@ -34,7 +46,7 @@ def read_study(path: Path) -> Study:
         The message names the file, the key and what was expected.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, most=LARGEST).decode()
     except FileNotFoundError:
         raise InvalidInput(
             f"there is no study file {path}; `labelcert reproduce --list` names those of the paper"
@@ -46,11 +58,15 @@ def read_study(path: Path) -> Study:
 
 def parse_study(text: str, *, name: str, file: str = "study", folder: Path = Path()) -> Study:
     r"""Read a study from TOML text; relative paths of tables start at ``folder``."""
+    if _LONG_KEY.search(text):
+        raise InvalidInput(f"{file} is no study: it has a key of more than {DEEPEST} parts")
     try:
         raw = _expanded({"name": name, "title": name, **tomllib.loads(text)})
         return _completed(msgspec.convert(raw, Study), folder)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{file} is not TOML: {error}") from None
+    except RecursionError:
+        raise InvalidInput(f"{file} is no study: it is nested too deeply") from None
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{file}, {_explained(str(error), raw)}") from None
     except InvalidInput as error:
@@ -69,6 +85,8 @@ def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
         grid = {key: value for key, value in entry.items() if isinstance(value, list) and key not in ("name", "label")}
         if empty := [key for key, value in grid.items() if not value]:
             raise _wrong(f"models.{empty[0]}", "at least one value in the list", "an empty list")
+        if (count := math.prod(len(values) for values in grid.values())) > MOST_MODELS:
+            raise _wrong("models", f"grids of at most {MOST_MODELS:,} models", f"{count:,}")
         expanded = []
         for values in itertools.product(*grid.values()):
             chosen = {**entry, **dict(zip(grid, values, strict=True))}
@@ -91,6 +109,11 @@ def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _completed(study: Study, folder: Path) -> Study:
     """Fill in defaults that depend on other keys, and refuse what the types cannot."""
+    if not re.fullmatch(r"\w[\w .+-]*", study.name):
+        raise _wrong("name", "letters, digits, blanks and the signs . + - _", repr(study.name))
+    count = math.prod(len(part) for part in (study.datasets, study.models, study.certificates, study.seeds))
+    if (count := count * max(1, len(study.losses))) > MOST_CERTIFICATES:
+        raise _wrong("study", f"at most {MOST_CERTIFICATES:,} certificates (split it)", f"{count:,}")
     if study.budgets and study.flips:
         raise _wrong("budgets", "either budgets (fractions) or flips (whole numbers), not both", "both")
     for key in ("seeds", "budgets", "flips", "compare", "losses"):

@@ -108,6 +108,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     With ``parts``, it is trained as an ensemble on so many parts of the labels, and ``combine`` says how these decide.
     With ``verify``, so many labels are verified before, chosen by ``labelcert.recheck`` or at random.
+    With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
     """
 
     name: ModelName
@@ -121,6 +122,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     combine: Combination = "mean"
     verify: Whole = 0
     choose: Literal["recheck", "random"] = "recheck"
+    search: bool = False
 
     def on(self, dataset: DatasetSpec) -> ModelSpec:
         """The model with the dataset's options for it."""

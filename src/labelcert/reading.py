@@ -1,0 +1,178 @@
+"""Files from somebody else, read within limits: no device, no archive that unpacks to gigabytes, no pickles."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from labelcert.arrays import Values
+from labelcert.memory import require_memory
+
+UNPACKED = 100
+"""A packed file may become so many times larger."""
+
+ANYWAY = 1 << 28
+"""Bytes that are unpacked in any case."""
+
+READING = 4
+"""Reading a file takes so many times its size in memory, at least."""
+
+LARGER = "use a smaller file, or a larger machine"
+
+_PACKED: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": lambda stream: gzip.GzipFile(fileobj=stream),  # type: ignore[dict-item, return-value, unused-ignore]
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
+PACKED = (*_PACKED, ".zip")
+"""Endings of packed files."""
+
+
+def require_file(path: str | os.PathLike[str]) -> None:
+    """Refuse what is neither a file nor a pipe, such as a folder or a device, which may never end.
+
+    Raises
+    ------
+    OSError
+        In one line, what it is.
+    """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise OSError(f"{os.fspath(path)} is {'a folder' if stat.S_ISDIR(mode) else 'a device'}, not a file")
+
+
+def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """The content of a file.
+
+    Parameters
+    ----------
+    path : path
+    most : int, optional
+        Refuse larger files. By default, memory is the limit.
+    """
+    require_file(path)
+    size = os.stat(path).st_size
+    if most is not None and size > most:
+        raise OSError(f"{os.fspath(path)} has {size:,} bytes, more than the {most:,} that such a file may have")
+    require_memory(READING * size, f"reading {Path(path).name}", LARGER)
+    with open(path, "rb") as stream:
+        content = stream.read(ANYWAY + size if most is None else most + 1)
+        if (most is not None and len(content) > most) or (most is None and stream.read(1)):
+            raise OSError(f"{os.fspath(path)} does not end")
+    return content
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file, unpacked if its name says that it is packed; in UTF-8, without NUL characters.
+
+    Raises
+    ------
+    OSError, EOFError, ValueError, zipfile.BadZipFile, lzma.LZMAError, zlib.error
+        The file cannot be read, or is no text.
+    """
+    content = read_bytes(path)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".zip":
+        archive = Archive(io.BytesIO(content))
+        if len(archive.names) != 1:
+            raise ValueError(f"one file was expected in the archive, not {len(archive.names)}")
+        content = archive.read(archive.names[0])
+    elif suffix in _PACKED:
+        most = _most(len(content))
+        with _PACKED[suffix](io.BytesIO(content)) as stream:
+            content = stream.read(most + 1)
+        if len(content) > most:
+            raise ValueError(_too_large(most))
+    if b"\0" in content:
+        line = content[: content.index(b"\0")].count(b"\n") + 1
+        raise ValueError(f"line {line} holds a NUL character, so it is not text")
+    return content.decode("utf-8-sig")
+
+
+class Archive:
+    """A zip archive whose members can be read within limits, among them NumPy's arrays.
+
+    Parameters
+    ----------
+    source : path or stream
+
+    Raises
+    ------
+    OSError, ValueError, NotImplementedError, RuntimeError, zipfile.BadZipFile
+        It cannot be read, or would unpack to more than it should.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | IO[bytes]) -> None:
+        if isinstance(source, str | os.PathLike):
+            require_file(source)
+        self._archive = zipfile.ZipFile(source)
+        members = self._archive.infolist()
+        self.names = [member.filename for member in members]
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"it holds {twice!r} twice")
+        most = _most(sum(member.compress_size for member in members))
+        if sum(member.file_size for member in members) > most:
+            raise ValueError(_too_large(most))
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def damaged(self) -> str | None:
+        """The first member that does not match its checksum."""
+        return self._archive.testzip()
+
+    def read(self, name: str) -> bytes:
+        """The content of a member."""
+        return self._archive.read(name)
+
+    def array(self, name: str) -> Values:
+        """The array in the member ``name.npy``; refuses pickles, and headers that promise more than there is."""
+        content = io.BytesIO(self._archive.read(f"{name}.npy"))
+        version = np.lib.format.read_magic(content)
+        if version not in _HEADERS:
+            raise ValueError(f"the format of arrays {version} is not known")
+        shape, by_columns, dtype = _HEADERS[version](content)
+        if dtype.hasobject:
+            raise ValueError("it holds pickled objects")
+        count: int = math.prod(int(length) for length in shape)
+        size, left = count * dtype.itemsize, len(content.getbuffer()) - content.tell()
+        if size != left or (dtype.itemsize == 0 and count) or any(length < 0 for length in shape):
+            raise ValueError(f"it should have {size} bytes of data, but has {left}")
+        flat = np.frombuffer(content.read(), dtype=dtype).copy()
+        return flat.reshape(shape, order="F" if by_columns else "C")
+
+    def arrays(self) -> dict[str, Values]:
+        """All arrays by name."""
+        return {name.removesuffix(".npy"): self.array(name.removesuffix(".npy")) for name in self.names}
+
+
+_HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def _most(packed: int) -> int:
+    return max(ANYWAY, UNPACKED * packed)
+
+
+def _too_large(most: int) -> str:
+    return f"it would unpack to more than {most >> 20:,} MiB; unpack it, if you trust it"
