@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
@@ -10,6 +11,7 @@ import math
 import os
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +31,19 @@ READING = 4
 """Reading a file takes so many times its size in memory, at least."""
 
 LARGER = "use a smaller file, or a larger machine"
+
+UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    csv.Error,
+)
+"""What reading a table may raise."""
 
 _PACKED: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".gz": lambda stream: gzip.GzipFile(fileobj=stream),  # type: ignore[dict-item, return-value, unused-ignore]

@@ -15,6 +15,7 @@ from labelcert.arrays import Values
 from labelcert.certificate.certificate import Certificate, RelabellingList, frozen
 from labelcert.certificate.proofs import KINDS, Proofs
 from labelcert.certificate.run_record import RunRecord
+from labelcert.checking import whole_number
 from labelcert.errors import CertificateFileError, InvalidInput
 from labelcert.files import replacing
 from labelcert.reading import Archive
@@ -124,8 +125,8 @@ class _Reader:
         }
         try:
             return Certificate(
-                max_flips=int(metadata["max_flips"]),
-                never=int(metadata["never"]),
+                max_flips=whole_number("max_flips", metadata["max_flips"]),
+                never=whole_number("never", metadata["never"]),
                 run=RunRecord.from_plain(metadata["run"]),
                 checksum=str(metadata["checksum"]),
                 proofs=self._proofs(),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +19,11 @@ from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
+from labelcert.graphs.validation import reason
 from labelcert.pipeline import Choice, Targets, choose_model, choose_split, choose_targets
 from labelcert.problem import Threat
 from labelcert.progress import progress_report
+from labelcert.reading import UNREADABLE, read_text
 
 IntArray = npt.NDArray[np.int64]
 
@@ -224,35 +228,38 @@ def _table(
 ) -> list[tuple[int, str]]:
     """Rows (node, value) of a CSV table with the columns ``node`` and ``column``."""
     position = graph.positions()
-    if not path.is_file():
+    if not path.exists():
         raise InvalidInput(f"expected a table with the columns node and {column}, but there is no file {path}")
     rows: list[tuple[int, str]] = []
     seen: set[str] = set()
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.DictReader(stream)
-        found = reader.fieldnames or []
-        if "node" not in found or column not in found:
-            advice = f"; say which one it is as {option}=NAME" if option is not None else ""
-            raise InvalidInput(
-                f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}{advice}"
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+        found = list(reader.fieldnames or [])
+        lines = [(reader.line_num, line) for line in reader]
+    except UNREADABLE as error:
+        raise InvalidInput(f"{path} cannot be read as a table ({reason(error)}); correct the file") from None
+    if "node" not in found or column not in found:
+        advice = f"; say which one it is as {option}=NAME" if option is not None else ""
+        raise InvalidInput(
+            f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}{advice}"
+        )
+    problems = Problems(fix=False)
+    for number, line in lines:
+        name, value = (line["node"] or "").strip(), (line[column] or "").strip()
+        where = f"line {number} of {path}"
+        if name not in position:
+            problems.add(
+                f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called "
+                f"{_some(list(position))}"
             )
-        problems = Problems(fix=False)
-        for line in reader:
-            name, value = (line["node"] or "").strip(), (line[column] or "").strip()
-            where = f"line {reader.line_num} of {path}"
-            if name not in position:
-                problems.add(
-                    f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called "
-                    f"{_some(list(position))}"
-                )
-            elif name in seen:
-                problems.add(f"{where} names the node {name!r} a second time")
-            elif whole and not value.lstrip("+-").isdigit():
-                problems.add(f"{where}: a {column} must be a whole number, got {value!r}")
-            else:
-                rows.append((position[name], value))
-            seen.add(name)
-        problems.refuse()
+        elif name in seen:
+            problems.add(f"{where} names the node {name!r} a second time")
+        elif whole and not re.fullmatch(r"[+-]?\d+", value):
+            problems.add(f"{where}: a {column} must be a whole number, got {value!r}")
+        else:
+            rows.append((position[name], value))
+        seen.add(name)
+    problems.refuse()
     return rows
 
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-import lzma
 import os
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +23,7 @@ from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
 from labelcert.graphs.validation import UNLABELED, reason
 from labelcert.memory import require_memory
-from labelcert.reading import LARGER, PACKED, READING, read_text, require_file
+from labelcert.reading import LARGER, PACKED, READING, UNREADABLE, read_text, require_file
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -40,17 +37,6 @@ if TYPE_CHECKING:
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
-_UNREADABLE = (
-    ValueError,
-    OSError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    csv.Error,
-)
 
 
 def graph_from_files(
@@ -218,7 +204,7 @@ class _Table:
             return frame
         except InvalidInput:
             raise
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise InvalidInput(
                 f"expected a table with a header and equally many fields in every row, but {self.path} "
                 f"cannot be read as one ({reason(error)}); correct the file"
