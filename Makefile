@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long test-torch check docs bench selfcheck clean
+.PHONY: run test test-long test-torch test-oldest fuzz check docs bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -18,6 +18,12 @@ test-long: $(VENV)/.tested
 test-torch: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py tests/test_docs.py
+
+# The lower bounds in pyproject.toml hold.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --editable ".[test]" --constraint tests/oldest-versions.txt
+	.venv-oldest/bin/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.tested
 	$(BIN)/ruff format --check src tests benchmarks
