@@ -10,6 +10,7 @@ import lzma
 import math
 import os
 import stat
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -164,7 +165,10 @@ class Archive:
         version = np.lib.format.read_magic(content)
         if version not in _HEADERS:
             raise ValueError(f"the format of arrays {version} is not known")
-        shape, by_columns, dtype = _HEADERS[version](content)
+        try:
+            shape, by_columns, dtype = _HEADERS[version](content)
+        except (SyntaxError, tokenize.TokenError, TypeError, RecursionError, MemoryError) as error:
+            raise ValueError(f"its header is damaged ({type(error).__name__})") from None
         if dtype.hasobject:
             raise ValueError("it holds pickled objects")
         count: int = math.prod(int(length) for length in shape)

@@ -167,7 +167,7 @@ class _Reader:
             raise CertificateFileError(f"{self._name} is incomplete: {part}.npy is missing")
         try:
             return frozen(self._archive.array(part))
-        except (ValueError, SyntaxError, TypeError) as error:
+        except ValueError as error:
             raise self._damaged(f"{part}.npy cannot be read ({error})") from None
 
     def _damaged(self, why: str) -> CertificateFileError:

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.safe_pickle import read_pickled_data
-from labelcert.graphs.validation import DAMAGED_NPZ, first_asymmetry, reason
+from labelcert.graphs.validation import DAMAGED_NPZ, checked_csr, first_asymmetry, reason
 from labelcert.reading import Archive
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def _csr_parts(arrays: Archive, prefixes: tuple[str, ...], name: str) -> SparseM
         _member(arrays, f"{prefix}{part}", name) for part in ("data", "indices", "indptr", "shape")
     )
     try:
-        matrix = csr_array((data.astype(np.float64), indices, indptr), shape=(int(shape[0]), int(shape[1])))
+        matrix = checked_csr(data.astype(np.float64), indices, indptr, (int(shape[0]), int(shape[1])))
         matrix.sum_duplicates()
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise DataUnavailable(f"the file of {name} has a damaged matrix {prefix}* ({error})") from error
-    return cast("SparseMatrix", matrix)
+    return matrix

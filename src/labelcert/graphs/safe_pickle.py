@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from labelcert.errors import DataUnavailable
-from labelcert.graphs.validation import reason
+from labelcert.graphs.validation import checked_csr, reason
 
 _DTYPE_CODE = re.compile(r"[|<>=]?(b1|[iu][1248]|f[248])")
 _DEEPEST = 100
@@ -184,9 +183,7 @@ def _csr(blank: _Blank) -> Any:
     state = blank.state
     rows, columns = _shape(state["_shape"] if "_shape" in state else state["shape"])
     data, indices, indptr = (_array(state[part]) for part in ("data", "indices", "indptr"))
-    matrix = csr_array((data, indices, indptr), shape=(rows, columns))
-    matrix.check_format(full_check=True)
-    return matrix
+    return checked_csr(data, indices, indptr, (rows, columns))
 
 
 def _new_dtype(code: Any, *_: Any) -> _Blank:

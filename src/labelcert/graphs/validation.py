@@ -160,12 +160,21 @@ def assembled_csr(data: Values, indices: Values, indptr: Values, shape: Values, 
                 )
         if shape.size != 2 or shape.min() < 0:
             raise ValueError(f"its shape is {shape.tolist()} instead of two numbers of rows and columns")
-        index_type = np.int64 if indices.size == 0 else indices.dtype
-        csr = csr_array((data, indices.astype(index_type), indptr), shape=(int(shape[0]), int(shape[1])))
-        csr.check_format(full_check=True)
-        return canonical_csr(csr)
+        return canonical_csr(checked_csr(data, indices, indptr, (int(shape[0]), int(shape[1]))))
     except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as error:
         raise InvalidInput(f"{what} is not a valid CSR matrix: {reason(error)}; write the file again") from error
+
+
+def checked_csr(data: Values, indices: Values, indptr: Values, shape: tuple[int, int]) -> SparseMatrix:
+    """A CSR matrix whose parts fit together: SciPy's compiled code writes anywhere if they do not."""
+    starts, columns = (part.astype(np.int64) for part in (indptr, indices))
+    if starts.shape != (shape[0] + 1,):
+        raise ValueError(f"it has {shape[0]} rows, but {starts.size - 1} are described")
+    if starts[0] != 0 or starts[-1] != columns.size or columns.size != data.size or (np.diff(starts) < 0).any():
+        raise ValueError("its rows do not add up to its entries")
+    if columns.size and not 0 <= columns.min() <= columns.max() < shape[1]:
+        raise ValueError(f"an entry lies outside of its {shape[1]} columns")
+    return cast("SparseMatrix", csr_array((data, columns, starts), shape=shape))
 
 
 def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:

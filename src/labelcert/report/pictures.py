@@ -152,6 +152,8 @@ def curves_figure(
             if not exact.all():
                 axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
                 axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
+        if all(np.all(curve.x == np.round(curve.x)) for curve in panel.curves):
+            _whole(axes.xaxis)
         axes.set_title(drawable(panel.heading), fontsize=10)
         axes.set_xlabel(xlabel)
         axes.set_ylim(-3, 103)

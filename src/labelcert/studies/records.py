@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from labelcert._version import NUMERICS
 
 Record = dict[str, Any]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 
 
 class Status(StrEnum):
@@ -22,8 +23,8 @@ class Status(StrEnum):
 class Attack(msgspec.Struct, forbid_unknown_fields=True):
     """The strongest known attack with one flip: labelled nodes that are flipped, and test nodes that change."""
 
-    labels: list[int]
-    changed: list[int]
+    labels: list[Count]
+    changed: list[Count]
 
 
 class Result(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,23 +41,23 @@ class Result(msgspec.Struct, forbid_unknown_fields=True):
         Nodes that are predicted correctly without an attack; ``correct_after`` the strongest known one.
     """
 
-    n_test: int
-    labels: int
-    max_flips: int
+    n_test: Count
+    labels: Count
+    max_flips: Count
     C: float
     engine: str
     exact: bool
     stopped: str
     problem_sha256: str
     kernel_shift: float
-    correct: int
-    survive_lower: list[int]
-    survive_upper: list[int]
-    correct_lower: list[int]
-    correct_upper: list[int]
-    changed_lower: list[int]
-    changed_upper: list[int]
-    correct_after: list[int]
+    correct: Count
+    survive_lower: list[Count]
+    survive_upper: list[Count]
+    correct_lower: list[Count]
+    correct_upper: list[Count]
+    changed_lower: list[Count]
+    changed_upper: list[Count]
+    correct_after: list[Count]
     attack: Attack | None
 
     def __post_init__(self) -> None:
@@ -84,26 +85,27 @@ class Run(msgspec.Struct):
     numerics: int = 0
 
 
-class _Stored(msgspec.Struct):
+class _Stored(msgspec.Struct, omit_defaults=True):
     cell: str
     status: Status
     about: dict[str, Any]
     run: Run
     result: Result | None = None
     reason: str = ""
+    traceback: str = ""
 
     def __post_init__(self) -> None:
         if (self.status is Status.DONE) != (self.result is not None):
             raise ValueError("a result, or a reason why there is none")
 
 
-def is_record(plain: Any) -> bool:
-    """Whether a value is a whole record, whose parts fit each other."""
+def read_record(plain: Any) -> Record | None:
+    """A whole record, whose parts fit each other, from what a journal holds; None if it is not."""
     try:
-        msgspec.convert(plain, _Stored)
+        record: Record = msgspec.to_builtins(msgspec.convert(plain, _Stored))
     except (msgspec.ValidationError, RecursionError):
-        return False
-    return True
+        return None
+    return record
 
 
 def is_current(record: Record) -> bool:

@@ -109,7 +109,7 @@ def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
                 "status": str(record["status"]),
                 "reason": record.get("reason", ""),
                 "seconds": run["seconds"],
-                "labelcert": run["versions"]["labelcert"],
+                "labelcert": run["versions"].get("labelcert", ""),
                 "cell": place.cell,
             }
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
-from labelcert.studies.records import Record, Status, is_current, is_record
+from labelcert.studies.records import Record, Status, is_current, read_record
 
 JOURNAL = "results.jsonl"
 LOCK = "results.lock"
@@ -144,11 +144,10 @@ def _read(path: Path) -> tuple[dict[str, Record], int, int]:
 def _parse(line: bytes) -> Record | None:
     try:
         whole = json.loads(line)
-        record: Record = whole["record"]
-        intact = whole["check"] == _check(canonical(record)) and is_record(record)
+        intact = whole["check"] == _check(canonical(whole["record"]))
+        return read_record(whole["record"]) if intact else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return record if intact else None
 
 
 def _locked(path: Path) -> IO[bytes]:
