@@ -25,6 +25,10 @@ test-oldest:
 	.venv-oldest/bin/python -m pip install --quiet --editable ".[test]" --constraint tests/oldest-versions.txt
 	.venv-oldest/bin/python -m pytest -n auto --dist loadfile
 
+# Ten minutes for every reader of files.
+fuzz: $(VENV)/.tested
+	$(BIN)/python -m tests.faults.fuzzing --seconds 600
+
 check: $(VENV)/.tested
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks

@@ -168,7 +168,7 @@ def test_a_change_of_any_compiled_module_counts(tmp_path: Path) -> None:
 def test_without_a_place_to_keep_compiled_code(tmp_path: Path) -> None:
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = []\n"
-        "import labelcert, warnings; print(labelcert.__version__)"
+        "import labelcert.engines.registry; print(labelcert.__version__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == labelcert.__version__
