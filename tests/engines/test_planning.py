@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from labelcert.engines.search import MilpWarning, branching
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem
 from labelcert.report.tables import summary
+from labelcert.signals import ending_in_order
 
 K, LABELS, ROWS = gaussian(9, 8, seed=132, dims=2)
 C = 0.5
@@ -146,14 +148,25 @@ def test_a_stage_has_a_share_of_the_time() -> None:
     assert whole.part(0.5).over()
 
 
-def test_a_request_to_terminate_is_an_orderly_stop() -> None:
+def test_a_request_to_terminate_is_an_orderly_stop_on_the_command_line() -> None:
     control = Control(workers=1)
     before = signal.getsignal(signal.SIGTERM)
-    with control.running():
+    with ending_in_order(), control.running():
         signal.raise_signal(signal.SIGTERM)
         assert control.over()
     assert control.stop is Stop.INTERRUPTED
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL, lambda *_: None])
+def test_handlers_of_others_stay(handler: Any) -> None:
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with Control(workers=1).running():
+            assert signal.getsignal(signal.SIGTERM) is handler
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_reach_grows_with_time() -> None:

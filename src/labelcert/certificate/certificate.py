@@ -661,7 +661,7 @@ class Certificate:
                 and self.curve_attacks.fits(m[0], K)
                 and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
-                and np.array_equal(self.curve_changed.sum(axis=1)[self.curve_attack_of], self.collective_lower)
+                and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
             ),
             "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,
         }

@@ -73,6 +73,8 @@ def check(question: Question, findings: Findings) -> Checked:
         if change not in changed or costs[change] > b or counts[change] < curve_lower[b]:
             curve_lower[b], curve_changes[b] = 0, NOTHING
             dropped += 1
+        if b and curve_lower[b] < curve_lower[b - 1]:  # an attack within a smaller budget is one within this, too
+            curve_lower[b], curve_changes[b] = curve_lower[b - 1], curve_changes[b - 1]
     changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))
     kept = replace(
         _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped),
@@ -112,7 +114,7 @@ def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> F
     n = findings.radius_lower.size
     refuted = findings.radius_lower > cheapest
     lower = np.where(refuted, 0, findings.radius_lower)
-    upper = np.where(findings.curve_upper < most, n, findings.curve_upper)
+    upper = np.maximum.accumulate(np.where(findings.curve_upper < most, n, findings.curve_upper))
     # A claim is never weaker than what is proved.
     contradicted = int(np.sum(findings.claimed_radii > cheapest) + np.sum(findings.claimed_curve < most))
     dropped += contradicted
