@@ -223,4 +223,7 @@ class Proofs(msgspec.Struct, eq=False):
                 raise ValueError("a proof refers to numbers that are not there")
             return arrays[kind][start:end].reshape(shape)
 
-        return msgspec.json.decode(text, type=cls, dec_hook=resolve)
+        try:
+            return msgspec.json.decode(text, type=cls, dec_hook=resolve)
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from None

@@ -113,4 +113,7 @@ class RunRecord:
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:
         """From what :meth:`plain` returned; raises ``ValueError`` where a value is missing or of the wrong kind."""
-        return msgspec.convert({k: v for k, v in values.items() if k != "engine"}, cls)
+        try:
+            return msgspec.convert({k: v for k, v in values.items() if k != "engine"}, cls)
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from None

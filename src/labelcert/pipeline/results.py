@@ -135,27 +135,26 @@ def certify_targets(
 
     Parameters
     ----------
-        choice : Choice
-        graph : Graph
-        labeled : (m,) array of node indices
-        targets : sequence of Targets
-        inductive : bool
-            Whether test nodes join after training, each set on its own.
-        threat : Threat, optional
-        **options
-            Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
+    choice : Choice
+    graph : Graph
+    labeled : (m,) array of node indices
+    targets : sequence of Targets
+    inductive : bool
+        Whether test nodes join after training, each set on its own.
+    threat : Threat, optional
+    **options
+        Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
 
     Examples
     --------
-        >>> from labelcert.files import write_csv
-    from labelcert.graphs import karate
-        >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
-        >>> graph = karate()
-        >>> split = choose_split(graph)
-        >>> choice = choose_model("gcn", graph, split.labeled)
-        >>> [certified] = certify_targets(choice, graph, split.labeled, choose_targets(graph, split))
-        >>> certified.certificate.collective_lower.tolist()[:3]
-        [0, 14, 14]
+    >>> from labelcert.graphs import karate
+    >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
+    >>> graph = karate()
+    >>> split = choose_split(graph)
+    >>> choice = choose_model("gcn", graph, split.labeled)
+    >>> [certified] = certify_targets(choice, graph, split.labeled, choose_targets(graph, split))
+    >>> certified.certificate.collective_lower.tolist()[:3]
+    [0, 14, 14]
     """
     certifier = GraphCertifier(choice.model, graph, labeled, [t.nodes for t in targets], inductive=inductive)
     using = certify if choice.ensemble is None else choice.ensemble.using()
