@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
+
+import numpy as np
 
 from labelcert.errors import InvalidInput
 
@@ -25,9 +26,8 @@ def whole_number(name: str, value: Any, least: int | None = 0, largest: int | No
         limits = f" between {least} and {largest}"
     elif least is not None:
         limits = f" of at least {least}"
-    whole = not isinstance(value, bool) and hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
-    if whole:
-        number = operator.index(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        number = int(value)
         if (least is None or number >= least) and (largest is None or number <= largest):
             return number
     raise InvalidInput(f"{name} must be a whole number{limits}{f' ({remark})' if remark else ''}, got {value!r}")

@@ -13,6 +13,7 @@ import stat
 import tokenize
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -31,7 +32,7 @@ ANYWAY = 1 << 28
 READING = 4
 """Reading a file takes so many times its size in memory, at least."""
 
-LARGER = "use a smaller file, or a larger machine"
+LARGER = "use a smaller file, or a machine with more memory"
 
 UNREADABLE = (
     ValueError,
@@ -65,7 +66,8 @@ def require_file(path: str | os.PathLike[str]) -> None:
     """
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        raise OSError(f"{os.fspath(path)} is {'a folder' if stat.S_ISDIR(mode) else 'a device'}, not a file")
+        what = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+        raise OSError(f"{os.fspath(path)} is {what}, not a file")
 
 
 def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
@@ -83,10 +85,18 @@ def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
         raise OSError(f"{os.fspath(path)} has {size:,} bytes, more than the {most:,} that such a file may have")
     require_memory(READING * size, f"reading {Path(path).name}", LARGER)
     with open(path, "rb") as stream:
-        content = stream.read(ANYWAY + size if most is None else most + 1)
-        if (most is not None and len(content) > most) or (most is None and stream.read(1)):
-            raise OSError(f"{os.fspath(path)} does not end")
-    return content
+        return _limited(stream, max(size, ANYWAY) if most is None else most)
+
+
+def _limited(stream: IO[bytes], most: int) -> bytes:
+    """All that a stream holds, if that is not too much."""
+    pieces, left = list[bytes](), most
+    while piece := stream.read(1 << 20):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise ValueError(f"it holds more than {most >> 20:,} MiB; unpack it, or save it to a plain file")
+    return b"".join(pieces)
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -105,11 +115,9 @@ def read_text(path: str | os.PathLike[str]) -> str:
             raise ValueError(f"one file was expected in the archive, not {len(archive.names)}")
         content = archive.read(archive.names[0])
     elif suffix in _PACKED:
-        most = _most(len(content))
         with _PACKED[suffix](io.BytesIO(content)) as stream:
-            content = stream.read(most + 1)
-        if len(content) > most:
-            raise ValueError(_too_large(most))
+            content = _limited(stream, _most(len(content)))
+        require_memory(READING * len(content), f"reading {Path(path).name}", LARGER)
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
         raise ValueError(f"line {line} holds a NUL character, so it is not text")
@@ -132,15 +140,26 @@ class Archive:
     def __init__(self, source: str | os.PathLike[str] | IO[bytes]) -> None:
         if isinstance(source, str | os.PathLike):
             require_file(source)
+            packed = os.stat(source).st_size
+        else:
+            packed = source.seek(0, os.SEEK_END)
         self._archive = zipfile.ZipFile(source)
+        try:
+            self._check(packed)
+        except ValueError:
+            self._archive.close()
+            raise
+
+    def _check(self, packed: int) -> None:
         members = self._archive.infolist()
         self.names = [member.filename for member in members]
         if len(set(self.names)) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
+            twice = next(name for name, count in Counter(self.names).items() if count > 1)
             raise ValueError(f"it holds {twice!r} twice")
-        most = _most(sum(member.compress_size for member in members))
-        if sum(member.file_size for member in members) > most:
-            raise ValueError(_too_large(most))
+        size, most = sum(member.file_size for member in members), _most(packed)
+        if size > most:
+            raise ValueError(f"it would unpack to {size >> 20:,} MiB, far more than its size allows")
+        require_memory(2 * size, "unpacking it", LARGER)
 
     def __enter__(self) -> Archive:
         return self
@@ -175,13 +194,20 @@ class Archive:
         size, left = count * dtype.itemsize, len(content.getbuffer()) - content.tell()
         if size != left or (dtype.itemsize == 0 and count) or any(length < 0 for length in shape):
             raise ValueError(f"it should have {size} bytes of data, but has {left}")
-        flat = np.frombuffer(content.read(), dtype=dtype).copy()
+        data = content.read()
+        if dtype.kind == "U":
+            codes = np.frombuffer(data, dtype=f"{dtype.str[0]}u4")
+            if np.any((codes > LAST_CHARACTER) | ((codes >= 0xD800) & (codes < 0xE000))):
+                raise ValueError("it holds characters that do not exist")
+        flat = np.frombuffer(data, dtype=dtype).copy()
         return flat.reshape(shape, order="F" if by_columns else "C")
 
     def arrays(self) -> dict[str, Values]:
         """All arrays by name."""
         return {name.removesuffix(".npy"): self.array(name.removesuffix(".npy")) for name in self.names}
 
+
+LAST_CHARACTER = 0x10FFFF
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -191,7 +217,3 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
 
 def _most(packed: int) -> int:
     return max(ANYWAY, UNPACKED * packed)
-
-
-def _too_large(most: int) -> str:
-    return f"it would unpack to more than {most >> 20:,} MiB; unpack it, if you trust it"

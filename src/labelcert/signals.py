@@ -20,8 +20,10 @@ TERMINATION = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIG
 
 
 def obey_parent() -> None:
-    """Leave Ctrl-C to the parent process, and end at once when it is gone, however it ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Leave Ctrl-C and a closed terminal to the parent process, and end at once when it is gone, however it ended."""
+    for number in TERMINATION:
+        if number != signal.SIGTERM:  # by which the parent ends it
+            signal.signal(number, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

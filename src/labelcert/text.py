@@ -1,4 +1,4 @@
-"""Names that somebody else chose, as text that does nothing but be read."""
+"""Names that somebody else chose, as text that is only ever read."""
 
 from __future__ import annotations
 

@@ -163,7 +163,8 @@ def array(choices: Choices, content: bytes) -> bytes:
     match choices.number(7):
         case 0:
             kind = choices.pick(["<f8", "<i8", "<U4", "?", "<i1", ">i8", "<c16", "<M8[s]", "<u8"])
-            values = np.zeros(values.shape, kind) if values.dtype.kind == "U" else values.astype(kind)
+            plain = values.dtype.kind in "biuf"
+            values = values.astype(kind) if plain else np.zeros(values.shape, kind)
         case 1:
             values = values[: choices.number(values.shape[0] + 1)] if values.ndim else values
         case 2:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import labelcert
+from labelcert._version import NUMERICS
 from labelcert.examples import two_clouds
 from labelcert.studies.store import JOURNAL, _line
 from tests.faults.registry import fault, program
@@ -210,7 +211,12 @@ def hostile_journals(folder: Path) -> str:
     assert program("study", "run", path, "--out", out, "--no-pictures", cwd=folder).code == 0
     journal = out / JOURNAL
     record = json.loads(journal.read_text())["record"]
-    hostile = (b"[" * 10**5 + b"\n", _line({**record, "result": {}}), _line({**record, "run": {}}), b"\xff\n")
+    hostile = (
+        b"[" * 10**5 + b"\n",
+        _line({**record, "result": {}}),
+        _line({**record, "run": {"numerics": NUMERICS}}),
+        b"\xff\n",
+    )
     journal.write_bytes(b"".join(hostile))
     for what in ("status", "export"):
         ran = program("study", what, path, "--out", out, cwd=folder)

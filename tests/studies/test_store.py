@@ -79,7 +79,7 @@ def test_a_damaged_record_is_left_out(tmp_path: Path) -> None:
         {"cell": "c"},
         {**record("c"), "result": {}},
         {**record("c"), "result": None},
-        {**record("c"), "run": {"seconds": "long"}},
+        {**record("c"), "run": {"seconds": "long", "numerics": NUMERICS}},
         {**record("c"), "status": "perhaps"},
         record("c", survive_lower=[4]),
         record("c", survive_lower=[4, 3]),  # above its upper end
@@ -118,6 +118,22 @@ def test_results_of_another_engine_count_only_if_asked_for(tmp_path: Path) -> No
     with Store(tmp_path, write=True) as store:
         store.append(record("old"))
     assert Store(tmp_path).old == 0
+
+
+def test_old_records_with_other_fields_are_old_not_damaged(tmp_path: Path) -> None:
+    older = record("old", numerics=0)
+    del older["result"]["correct_after"]
+    with Store(tmp_path, write=True) as store:
+        store.append(older)
+    store = Store(tmp_path)
+    assert (store.old, store.dropped) == (1, 0)
+    assert Store(tmp_path, keep_old=True).dropped == 1  # nobody can read it any more
+
+
+def test_halves_of_characters_are_kept(tmp_path: Path) -> None:
+    with Store(tmp_path, write=True) as store:
+        store.append({**failed("c"), "reason": "no file \udc80"})
+    assert Store(tmp_path).records["c"]["reason"] == "no file \udc80"
 
 
 def test_the_last_record_of_a_cell_counts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from labelcert.certificate.proofs import KINDS, Proofs
 from labelcert.certificate.run_record import RunRecord
 from labelcert.checking import whole_number
 from labelcert.errors import CertificateFileError, InvalidInput
-from labelcert.files import replacing
+from labelcert.files import write_archive
 from labelcert.reading import Archive
 
 SCHEMA = "labelcert-certificate"
@@ -47,12 +47,7 @@ def write(certificate: Certificate, target: str, *, problem: bool) -> None:
     if certificate.proofs is not None:
         texts["proofs.json"], found = certificate.proofs.pack()
         arrays.update({f"proofs_{kind}": array for kind, array in found.items()})
-    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in texts.items():
-            archive.writestr(name, text)
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w") as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+    write_archive(target, arrays, texts)
 
 
 def checksum(certificate: Certificate) -> str:

@@ -71,9 +71,12 @@ def connected(address: str) -> Iterator[Client]:
         _check_versions(client)
         yield client
     finally:
+        log = logging.getLogger("distributed.client")
+        level = log.level
         if client.status != "running":
-            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # we say it in a line of our own
+            log.setLevel(logging.CRITICAL)  # we say it in a line of our own
         client.close(timeout=CLOSE_SECONDS)
+        log.setLevel(level)
 
 
 def _check_versions(client: Client) -> None:

@@ -79,12 +79,13 @@ def main() -> None:
     prepare_streams()
     with ending_in_order():
         code = _run()
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except OSError as error:  # a full disk, say
-            abandon("stdout")
-            code = code or _refuse(f"standard output cannot be written: {error}", EXIT_WRONG)
+        for name in ("stdout", "stderr"):
+            try:
+                getattr(sys, name).flush()
+            except OSError as error:  # a full disk, say
+                abandon(name)
+                if name == "stdout" and not isinstance(error, BrokenPipeError):
+                    code = code or _refuse(f"standard output cannot be written: {error}", EXIT_WRONG)
     sys.exit(code)
 
 
@@ -95,6 +96,9 @@ def _run() -> int:
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _refuse("interrupted", EXIT_INTERRUPTED, whose="")
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):
+            abandon("stdout")
+            return 0
         return error.code if isinstance(error.code, int) else 0
     except click.ClickException as error:
         return _refuse(error.format_message(), EXIT_WRONG)

@@ -162,11 +162,22 @@ def read_graph(
     return load_dataset(name, data_dir=data_dir, seed=seed, **dict(map(_parameter, parameters)))
 
 
+def _is_file(path: Path) -> bool:
+    """Whether there is a file, or a pipe; a long list of nodes is no path at all."""
+    try:
+        return path.exists() and not path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
     """Nodes from a file with one name per line, or from a list with commas."""
     path = Path(text)
-    if path.is_file():
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    if _is_file(path):
+        try:
+            lines = [line.strip() for line in read_text(path).splitlines()]
+        except UNREADABLE as error:
+            raise InvalidInput(f"{path} cannot be read as a list of nodes ({reason(error)})") from None
         wanted = [line for line in lines if line and not line.startswith("#")]
         place = f"in {path}"
     else:

@@ -149,7 +149,13 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
     """Write tables, tidy data (CSV and Parquet) and a picture of the results so far."""
     plan = _plan(find_study(file), given)
-    report = make_report(plan, Store(out, keep_old=given["keep_old"]), out / plan.study.name, pictures=pictures)
+    store = Store(out, keep_old=given["keep_old"])
+    _say_what_is_ignored(store, "computed again when the study runs")
+    if store.old and not any(key in store.records for key in plan.keys):
+        raise InvalidInput(
+            f"{out} holds no result of this engine; run the study, or export old results with --keep-old"
+        )
+    report = make_report(plan, store, out / plan.study.name, pictures=pictures)
     _print_report(plan, report)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from labelcert import selfcheck as checks
 from labelcert.certificate import load
@@ -17,6 +16,7 @@ from labelcert.cli.printing import say, show
 from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
 from labelcert.progress import progress_report
+from labelcert.reading import UNREADABLE, Archive
 from labelcert.verification import verify
 
 
@@ -61,13 +61,13 @@ def verify_file(file: Path, problem: Path | None, share: float | None, seed: int
     cert = load(file)
     arrays: dict[str, Any] = {}
     if problem is not None:
-        with np.load(problem, allow_pickle=False) as given:
-            missing = [name for name in ("K_train", "labels", "K_test") if name not in given]
-            if missing:
-                raise InvalidInput(
-                    f"{problem} must hold the arrays K_train, labels and K_test; {missing[0]} is missing"
-                )
-            arrays = {name: given[name] for name in ("K_train", "labels", "K_test")}
+        try:
+            with Archive(problem) as given:
+                arrays = {name: given.array(name) for name in ("K_train", "labels", "K_test")}
+        except KeyError as error:
+            raise InvalidInput(f"{problem} must hold the arrays K_train, labels and K_test ({error.args[0]})") from None
+        except UNREADABLE as error:
+            raise InvalidInput(f"{problem} cannot be read as an archive of arrays ({error})") from None
     with progress_report("verifying", sys.stderr.isatty()) as show_progress:
         found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=show_progress.note)
     say(str(found))

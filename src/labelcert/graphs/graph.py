@@ -9,7 +9,6 @@ import copy
 import hashlib
 import html
 import os
-import secrets
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput
+from labelcert.files import write_archive
 from labelcert.graphs.validation import (
     UNLABELED,
     as_indices,
@@ -264,18 +264,8 @@ class Graph:
             arrays["x_shape"] = np.array(self.features.shape, dtype=np.int64)
         if self.node_names is not None:
             arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
-        target = Path(path)
-        # Other processes never see a half-written file. `tempfile` would give it other permissions than a new
-        # file normally has.
-        temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
-        try:
-            with temporary.open("xb") as stream:
-                np.savez_compressed(stream, allow_pickle=False, **arrays)
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        return target
+        write_archive(path, arrays)
+        return Path(path)
 
     @staticmethod
     def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy.typing as npt
 
 from labelcert.arrays import Int
+from labelcert.certificate import Stop
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
@@ -101,7 +102,9 @@ class Contest:
             raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
         joining = tested if inductive else None
         chosen_models = settings(models)
-        counts = [whole_number("parts", count, 1, nodes.size, "one label each") for count in parts or ()]
+        counts = [
+            whole_number("parts", count, 1, nodes.size, "one label each") for count in (() if parts is None else parts)
+        ]
         with progress_report("cross-validating", progress) as show:
             found = list(
                 cross_validated(
@@ -162,6 +165,15 @@ class Contest:
             raise InvalidInput("no certificate was finished; give a larger time_limit, or fewer flips")
         certified.setdefault(self.default, (0.0, 1.0))  # where its certificate failed
         chosen = max(ranked, key=lambda c: (certified[c][0], c.accuracy, -c.model.C))
+        certificate = chosen.trained(self.seed).certify(
+            self.graph,
+            self.labeled,
+            self.test,
+            inductive=self.inductive,
+            max_flips=self.flips,
+            loss=chosen.loss,
+            time_limit=time_limit,
+        )
         return Hardened(
             chosen=chosen,
             default=self.default,
@@ -170,16 +182,8 @@ class Contest:
             threshold=self.threshold,
             flips=self.flips,
             seed=self.seed,
-            complete=not judge.interrupted,
-            certificate=chosen.trained(self.seed).certify(
-                self.graph,
-                self.labeled,
-                self.test,
-                inductive=self.inductive,
-                max_flips=self.flips,
-                loss=chosen.loss,
-                time_limit=time_limit,
-            ),
+            complete=not judge.interrupted and certificate.run.stopped is not Stop.INTERRUPTED,
+            certificate=certificate,
         )
 
     def _certified(self, judge: Judge) -> dict[Candidate, tuple[float, float]]:

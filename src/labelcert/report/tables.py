@@ -12,6 +12,7 @@ from rich.table import Table
 from labelcert.certificate import TRUSTED_SOLVER, Certificate
 from labelcert.certificate.comparison import Comparison
 from labelcert.certificate.display import interval, share
+from labelcert.text import printable
 
 if TYPE_CHECKING:
     from labelcert.hardening import Hardened
@@ -253,5 +254,5 @@ def class_counts(labels: Iterable[Any]) -> str:
     >>> class_counts(["spam", "ham", "spam"])
     'ham (1), spam (2)'
     """
-    counts = Counter(str(label) for label in labels)
+    counts = Counter(printable(str(label)) for label in labels)
     return ", ".join(f"{name} ({counts[name]})" for name in sorted(counts))

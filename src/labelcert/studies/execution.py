@@ -99,21 +99,24 @@ class _Here:
     def certified(self, candidates: Sequence[Candidate], flips: int) -> dict[Candidate, tuple[float, float]]:
         """What is certified of each."""
         contest, found = self._contest, {}
-        for candidate in candidates:
+        for candidate in dict.fromkeys(candidates):
             kernel = f"{candidate.name} {candidate.options}"
             if kernel not in self._certifiers:
                 self._certifiers[kernel] = GraphCertifier(
                     candidate.model, contest.graph, contest.labeled, [contest.test], inductive=contest.inductive
                 )
-            certificate = self._certifiers[kernel].certify(
-                contest.test,
-                using=certify,
-                C=candidate.model.C,
-                loss=candidate.loss,
-                max_flips=flips,
-                time_limit=self._time_limit,
-                workers=1,
-            )
+            try:
+                certificate = self._certifiers[kernel].certify(
+                    contest.test,
+                    using=certify,
+                    C=candidate.model.C,
+                    loss=candidate.loss,
+                    max_flips=flips,
+                    time_limit=self._time_limit,
+                    workers=1,
+                )
+            except LabelcertError:
+                continue
             if certificate.run.stopped is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
             found[candidate] = (

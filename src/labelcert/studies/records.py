@@ -108,6 +108,9 @@ def read_record(plain: Any) -> Record | None:
     return record
 
 
-def is_current(record: Record) -> bool:
-    """Whether its numbers were computed as they would be now."""
-    return bool(record["run"].get("numerics") == NUMERICS)
+def is_old(plain: Any) -> bool:
+    """Whether a record is of an engine whose numbers may differ from today's."""
+    try:
+        return isinstance(plain["cell"], str) and plain["run"].get("numerics", 0) != NUMERICS
+    except (KeyError, TypeError, AttributeError):
+        return False

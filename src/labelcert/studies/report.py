@@ -32,6 +32,7 @@ from labelcert.studies.compare import (
 from labelcert.studies.results import MISSING, each_row, means, tidy, write_frame
 from labelcert.studies.schema import LOSS_MARK, Kind
 from labelcert.studies.store import Store
+from labelcert.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -340,4 +341,4 @@ def _at(row: Any) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in cells)} |"

@@ -16,9 +16,15 @@ from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
-from labelcert.studies.records import Record, Status, is_current, read_record
+from labelcert.studies.records import Record, Status, is_old, read_record
 
 JOURNAL = "results.jsonl"
+HALVES = "backslashreplace"
+"""Halves of characters, as in odd file names, are written as JSON writes them."""
+
+LONGEST = 1 << 26
+"""Bytes of a line at the most."""
+
 LOCK = "results.lock"
 
 
@@ -61,9 +67,8 @@ class Store:
         if write:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(folder / LOCK)
-        found, self.dropped, intact = _read(folder / JOURNAL)
-        self.records = {cell: record for cell, record in found.items() if keep_old or is_current(record)}
-        self.old = len(found) - len(self.records)
+        self.records, old, self.dropped, intact = _read(folder / JOURNAL, keep_old)
+        self.old = len(old - self.records.keys())
         if write:
             self._stream = (folder / JOURNAL).open("ab")
             # Half a line must not be glued to the next record.
@@ -89,10 +94,14 @@ class Store:
 
     def close(self) -> None:
         """Close the files, so that others can write."""
-        for stream in (self._stream, self._lock):
+        stream, lock = self._stream, self._lock
+        self._stream = self._lock = None
+        try:
             if stream is not None:
                 stream.close()
-        self._stream = self._lock = None
+        finally:
+            if lock is not None:
+                lock.close()
 
     def __enter__(self) -> Store:
         return self
@@ -114,38 +123,41 @@ def canonical(value: Any) -> str:
 
 def _line(record: Mapping[str, Any]) -> bytes:
     body = canonical(record)
-    return f'{{"check":"{_check(body)}","record":{body}}}\n'.encode()
+    return f'{{"check":"{_check(body)}","record":{body}}}\n'.encode(errors=HALVES)
 
 
 def _check(body: str) -> str:
-    return f"{zlib.crc32(body.encode()):08x}"
+    return f"{zlib.crc32(body.encode(errors=HALVES)):08x}"
 
 
-def _read(path: Path) -> tuple[dict[str, Record], int, int]:
-    """The records, the number of damaged lines, and the length of all whole lines."""
+def _read(path: Path, keep_old: bool) -> tuple[dict[str, Record], set[str], int, int]:
+    """The records that count, cells with old ones, the number of damaged lines, and the length of all whole lines."""
     records: dict[str, Record] = {}
+    old: set[str] = set()
     dropped = intact = 0
     if not path.is_file():
-        return records, dropped, intact
+        return records, old, dropped, intact
     with path.open("rb") as stream:
-        for line in stream:
+        while line := stream.readline(LONGEST):
             if not line.endswith(b"\n"):
                 dropped += 1
                 break
             intact += len(line)
-            record = _parse(line)
-            if record is None:
-                dropped += 1
-            else:
+            plain = _parse(line)
+            if is_old(plain) and not keep_old:
+                old.add(plain["cell"])
+            elif (record := read_record(plain)) is not None:
                 records[record["cell"]] = record
-    return records, dropped, intact
+            else:
+                dropped += 1
+    return records, old, dropped, intact
 
 
-def _parse(line: bytes) -> Record | None:
+def _parse(line: bytes) -> Any:
+    """What a line holds, if it matches its checksum; else None."""
     try:
         whole = json.loads(line)
-        intact = whole["check"] == _check(canonical(whole["record"]))
-        return read_record(whole["record"]) if intact else None
+        return whole["record"] if whole["check"] == _check(canonical(whole["record"])) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
