@@ -343,7 +343,8 @@ class Graph:
         )
         if directed is None:
             stored = scalar_of(arrays, "directed", "biu", source)
-            directed = first_asymmetry(adjacency) is not None if stored is None else bool(stored)
+            square = adjacency.shape[0] == adjacency.shape[1]
+            directed = square and first_asymmetry(adjacency) is not None if stored is None else bool(stored)
         return cls(
             adjacency=adjacency,
             features=features_from_arrays(arrays, adjacency.shape[0], source),
