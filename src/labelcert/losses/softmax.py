@@ -174,8 +174,9 @@ class SoftmaxMachine(NamedTuple):
             Z[left] -= (residual[go].reshape(left.size, K * M) @ inverse.T).reshape(left.size, K, M)
         return np.concatenate([*slow, left])
 
+    @np.errstate(all="ignore")
     def _newton(self, codes: Int, Z: Float) -> Float:
-        """Newton steps for one labelling, shortened so that the residual falls."""
+        """Newton steps for one labelling, shortened so that the residual falls, and none that is not finite."""
         one = codes[None]
         residual, _ = self._residuals(one, Z[None])
         for _ in range(MOST_STEPS):
