@@ -6,14 +6,17 @@ import contextlib
 import os
 import sys
 
+from labelcert.signals import ending_in_order
+
 
 def main() -> None:
-    """Run the command line, and end quietly on Ctrl-C, even while it is still being imported."""
+    """Run the command line, and end quietly on Ctrl-C or SIGTERM, even while it is still being imported."""
     try:
         _open_streams()
-        from labelcert.cli import main as run
+        with ending_in_order():
+            from labelcert.cli import main as run
 
-        run()
+            run()
     except KeyboardInterrupt:
         with contextlib.suppress(OSError):
             os.write(2, b"interrupted\n")
