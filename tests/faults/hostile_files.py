@@ -220,7 +220,7 @@ def hostile_journals(folder: Path) -> str:
     journal.write_bytes(b"".join(hostile))
     for what in ("status", "export"):
         ran = program("study", what, path, "--out", out, cwd=folder)
-        assert (ran.code, "4 damaged records" in ran.err) == (0, what == "status"), ran.err
+        assert (ran.code, "4 damaged records" in ran.err) == (0, True), ran.err
         assert "Traceback" not in ran.err
     ran = program("study", "run", path, "--out", out, "--no-pictures", cwd=folder)
     assert ran.code == 0, ran.err

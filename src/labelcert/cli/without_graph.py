@@ -63,9 +63,14 @@ def verify_file(file: Path, problem: Path | None, share: float | None, seed: int
     if problem is not None:
         try:
             with Archive(problem) as given:
+                missing = [name for name in ("K_train", "labels", "K_test") if f"{name}.npy" not in given]
+                if missing:
+                    raise InvalidInput(
+                        f"{problem} must hold the arrays K_train, labels and K_test; {missing[0]} is missing"
+                    )
                 arrays = {name: given.array(name) for name in ("K_train", "labels", "K_test")}
-        except KeyError as error:
-            raise InvalidInput(f"{problem} must hold the arrays K_train, labels and K_test ({error.args[0]})") from None
+        except InvalidInput:
+            raise
         except UNREADABLE as error:
             raise InvalidInput(f"{problem} cannot be read as an archive of arrays ({error})") from None
     with progress_report("verifying", sys.stderr.isatty()) as show_progress:
