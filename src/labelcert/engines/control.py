@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -103,6 +104,12 @@ class Control:
         if self.deadline is not None and time.monotonic() > self.deadline:
             self.end(Stop.TIME_LIMIT)
         return bool(self.flag[0])
+
+    def left_seconds(self) -> float:
+        """How long the run may still take; 0 when it has to stop."""
+        if self.over():
+            return 0.0
+        return math.inf if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def start_clock(self) -> None:
         """From here the time limit counts."""

@@ -133,7 +133,7 @@ def test_ranges_contain_every_labelling(trained: Trained) -> None:
         assert proved.budget == budget
         assert not proved.empty
         again, _, _ = proved_ranges(trained.problem, budget, known=multipliers)
-        stopped, _, _ = proved_ranges(trained.problem, budget, over=lambda: True)
+        stopped, _, _ = proved_ranges(trained.problem, budget, left_seconds=lambda: 0.0)
         for k in trained.within(budget):
             for ranges in (trivial, ball, proved, again, stopped):
                 assert trained.inside(ranges, k)
@@ -182,8 +182,8 @@ def test_nodes_that_an_attack_changes_keep_all_such_attacks(trained: Trained) ->
         ranges, _, _ = proved_ranges(trained.problem, budget)
         for t, node in enumerate(nodes):
             successful = [k for k in trained.within(budget) if truth.hits[truth.rows[trained.change(k)], node]]
-            for over in (lambda: False, lambda: True):
-                left, _ = narrow(trained.problem, ranges, rows[:, t], over=over)
+            for seconds in (60.0, 0.0):
+                left, _ = narrow(trained.problem, ranges, rows[:, t], left_seconds=lambda: seconds)  # noqa: B023
                 assert not (successful and left.empty)
                 for k in successful:
                     assert trained.inside(left, k)

@@ -130,7 +130,11 @@ def decide_node(
             return UNDECIDED
         here, tree = stack.pop()
         left, steps = relaxation.narrow(
-            problem, here, row, rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE, over=control.over
+            problem,
+            here,
+            row,
+            rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE,
+            left_seconds=control.left_seconds,
         )
         tree.steps.extend(steps)
         effort.subtrees += 1

@@ -80,7 +80,11 @@ class OneScore(Formulation):
             control = self.searching.control
             control.note(f"budget {budget}: tightening ranges")
             self._ranges[budget], self._multipliers, proof = relaxation.proved_ranges(
-                self.searching.question.problem, budget, known=self._multipliers, pool=self.pool, over=control.over
+                self.searching.question.problem,
+                budget,
+                known=self._multipliers,
+                pool=self.pool,
+                left_seconds=control.left_seconds,
             )
             self.searching.proofs.ranges[Proofs.key(1, budget)] = proof
             self.range_seconds += time.perf_counter() - began

@@ -293,6 +293,6 @@ def _without_toggles(
     """Ranges of one model where only the moves that are left can be made."""
     toggled = (pair.left & pair.toggles[:, :, k]).any(axis=1)
     ranges = pair.ranges[k].without_flips(np.asarray(pair.problem.adversary.labels[~toggled], dtype=np.int64))
-    tighter, _, blocks = relaxation.tighten(pair.parts[k], ranges, over=lambda: left_seconds() <= 0.0)
+    tighter, _, blocks = relaxation.tighten(pair.parts[k], ranges, left_seconds=left_seconds)
     steps += [Step("tighten", block, k) for block in blocks]
     return tighter

@@ -13,6 +13,7 @@ suggests β and μ; the minimum is evaluated here, with its rounding errors. So 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
@@ -143,6 +144,11 @@ class Bounds:
         return np.where(np.isinf(values), 0.0, values)
 
 
+def unlimited() -> float:
+    """The time that is left where nobody gave a limit."""
+    return math.inf
+
+
 class Relaxation:
     """The linear program of one problem, budget and set of ranges, in a solver that suggests multipliers.
 
@@ -152,10 +158,19 @@ class Relaxation:
     ranges : Ranges
     success : (m,) array, optional
         Consider only attacks that succeed on one node: ``success·z ≤ 0``.
+    left_seconds : callable
+        Time that is left; the solver has no answer when it ends.
     """
 
-    def __init__(self, problem: Problem, ranges: Ranges, success: Float | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        ranges: Ranges,
+        success: Float | None = None,
+        left_seconds: Callable[[], float] = unlimited,
+    ) -> None:
         self._problem = problem
+        self._left_seconds = left_seconds
         self._success = success
         self._kernel = problem.C * problem.K_train
         self._sizes = np.abs(self._kernel)
@@ -218,6 +233,9 @@ class Relaxation:
         h.changeColsCost(8 * m, np.arange(8 * m, dtype=np.int32), cost)
         if fixed is not None:
             self._allow(fixed[0], 1 - fixed[1], False)
+        left = self._left_seconds()
+        if math.isfinite(left):
+            h.setOptionValue("time_limit", h.getRunTime() + max(0.0, left))  # its clock goes on from run to run
         h.run()
         status = h.getModelStatus()
         prices = None
@@ -332,7 +350,7 @@ def tighten(
     success: Float | None = None,
     *,
     pool: ThreadPoolExecutor | None = None,
-    over: Callable[[], bool] = lambda: False,
+    left_seconds: Callable[[], float] = unlimited,
 ) -> tuple[Ranges, Multipliers | None, list[proofs.Block]]:
     """One round: minimise and maximise every margin and every dual variable, on both sides; then propagate.
 
@@ -348,10 +366,12 @@ def tighten(
     sides = [(int(i), side) for side in (FLIPPED, KEPT) for i in np.flatnonzero(open_[:, side])]
 
     def part(own: list[Side]) -> list[Multipliers]:
-        relaxation = Relaxation(problem, ranges, success)
-        found = []
+        found = list[Multipliers]()
+        if left_seconds() <= 0.0:  # setting up the program takes a while
+            return found
+        relaxation = Relaxation(problem, ranges, success, left_seconds)
         for fixed in own:
-            if over():
+            if left_seconds() <= 0.0:
                 break
             found.append(relaxation.suggest_for(fixed, (LOW, HIGH, LEAST, MOST) if free[fixed] else (LOW, HIGH)))
         return found
@@ -371,7 +391,7 @@ def proved_ranges(
     *,
     known: Multipliers | None = None,
     pool: ThreadPoolExecutor | None = None,
-    over: Callable[[], bool] = lambda: False,
+    left_seconds: Callable[[], float] = unlimited,
 ) -> tuple[Ranges, Multipliers | None, proofs.RangeProof]:
     """Ball bound, then rounds of tightening while they pay.
 
@@ -382,8 +402,8 @@ def proved_ranges(
     known : Multipliers, optional
         Of another budget: a start that costs nothing.
     pool : executor, optional
-    over : callable
-        True ends it early; what is proved by then stands.
+    left_seconds : callable
+        Time that is left; what is proved when it ends stands.
     """
     (ranges, shares), multipliers = ball_ranges(problem, budget), known
     proof = proofs.RangeProof(shares=shares, blocks=[])
@@ -391,9 +411,9 @@ def proved_ranges(
         ranges, block = propagate(problem, ranges, known)
         proof.blocks.append(block)
     for _ in range(MAX_ROUNDS):
-        if over():
+        if left_seconds() <= 0.0:
             break
-        tighter, found, blocks = tighten(problem, ranges, pool=pool, over=over)
+        tighter, found, blocks = tighten(problem, ranges, pool=pool, left_seconds=left_seconds)
         proof.blocks.extend(blocks)
         multipliers = found or multipliers
         worth = tighter.width < WORTH_IT * ranges.width
@@ -409,7 +429,7 @@ def narrow(
     score: Float,
     *,
     rounds: int = MAX_ROUNDS,
-    over: Callable[[], bool] = lambda: False,
+    left_seconds: Callable[[], float] = unlimited,
 ) -> tuple[Ranges, list[proofs.Step]]:
     """Ranges of the attacks that change one node, with their proof; empty ones prove that there are none.
 
@@ -419,11 +439,11 @@ def narrow(
     nothing = np.zeros_like(score)
     steps: list[proofs.Step] = []
     for _ in range(rounds):
-        relaxation, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
+        relaxation, bounds = Relaxation(problem, ranges, left_seconds=left_seconds), Bounds(problem, ranges)
         mu = relaxation.suggest(score, nothing)
         if bounds.evaluate(mu)[0] > 0.0:
             return ranges.emptied(), [*steps, proofs.Step("screen", mu.recorded())]
-        if over():
+        if left_seconds() <= 0.0:
             return ranges, steps
         sides = [(int(i), s) for s in (FLIPPED, KEPT) for i in np.flatnonzero(ranges.possible.all(axis=1))]
         if sides:
@@ -437,7 +457,7 @@ def narrow(
             screened = ranges
         if screened.empty:
             return screened, steps
-        tighter, _, blocks = tighten(problem, screened, score, over=over)
+        tighter, _, blocks = tighten(problem, screened, score, left_seconds=left_seconds)
         steps += [proofs.Step("tighten", block) for block in blocks]
         worth = tighter.width < WORTH_IT * ranges.width or tighter.possible.sum() < ranges.possible.sum()
         ranges = tighter

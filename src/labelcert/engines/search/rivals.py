@@ -127,7 +127,7 @@ class Rivals(Formulation):
 
         def one(c: int) -> tuple[Ranges, Multipliers | None, RangeProof]:
             known = self._multipliers.get(c)
-            return relaxation.proved_ranges(self._parts[c], budget, known=known, over=control.over)
+            return relaxation.proved_ranges(self._parts[c], budget, known=known, left_seconds=control.left_seconds)
 
         found = list(self.pool.map(one, range(self._problem.n_classes)))
         for c, (ranges, known, proof) in enumerate(found):
