@@ -6,13 +6,13 @@ import contextlib
 import os
 import sys
 
-from labelcert.signals import ending_in_order
-
 
 def main() -> None:
     """Run the command line, and end quietly on Ctrl-C or SIGTERM, even while it is still being imported."""
     try:
         _open_streams()
+        from labelcert.signals import ending_in_order
+
         with ending_in_order():
             from labelcert.cli import main as run
 

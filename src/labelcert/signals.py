@@ -12,7 +12,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from multiprocessing.connection import wait
 from typing import Any
 
 TERMINATION = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -49,5 +48,7 @@ def ending_in_order() -> Iterator[None]:
 
 
 def _end_with(sentinel: int) -> None:
+    from multiprocessing.connection import wait
+
     wait([sentinel])
     os._exit(1)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labelcert.signals import TERMINATION
+
 COMMAND = (sys.executable, "-m", "labelcert")
 MOST_MEMORY = 1500
 """MiB that a refusal may take; importing takes some 250."""
@@ -87,9 +89,21 @@ def program(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = N
 def start(
     *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, **how: Any
 ) -> subprocess.Popen[bytes]:
-    """Start the command line in a process group of its own."""
+    """Start the command line in a process group of its own, with signals as a terminal leaves them."""
+    prepare = how.pop("preexec_fn", lambda: None)
+
+    def prepared() -> None:
+        for number in TERMINATION:  # the tests themselves may run in the background, where some are ignored
+            signal.signal(number, signal.SIG_DFL)
+        prepare()
+
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, env={**os.environ, **(env or {})}, start_new_session=True, **how
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        start_new_session=True,
+        preexec_fn=prepared,
+        **how,
     )
 
 
