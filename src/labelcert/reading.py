@@ -146,7 +146,7 @@ class Archive:
         self._archive = zipfile.ZipFile(source)
         try:
             self._check(packed)
-        except ValueError:
+        except BaseException:
             self._archive.close()
             raise
 

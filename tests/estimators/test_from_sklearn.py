@@ -131,7 +131,9 @@ def test_predictions_agree_and_witnesses_replay(name: str, tries: int) -> None:
     model = from_sklearn(estimator)
     cert = model.certify(X, y, X_test, max_flips=flips)
     fitted = refitted(y)
-    assert np.mean(cert.predictions == fitted) >= 0.98  # shares that differ by rounding alone, in older versions
+    scores = np.sort(cert.decision_values, axis=-1)
+    tied = scores[:, -1] - scores[:, -2] < 1e-9 if scores.ndim == 2 else np.abs(cert.decision_values) < 1e-9
+    assert np.mean((cert.predictions == fitted) | tied) >= 0.995  # rounding decides ties, and versions differ
     assert np.array_equal(model.predict(X, y, X_test), cert.predictions)
     attacked = np.flatnonzero((cert.radius_upper <= flips) & (cert.radius_upper > 0))
     assert attacked.size > 0

@@ -107,6 +107,18 @@ def test_deeply_nested_lines_are_left_out(tmp_path: Path) -> None:
     assert Store(tmp_path).dropped == 1
 
 
+def test_a_line_that_is_too_long_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labelcert.studies.store.LONGEST", 1 << 12)
+    filled(tmp_path, 1)
+    with (tmp_path / JOURNAL).open("ab") as stream:
+        stream.write(b"x" * 10_000 + b"\n")
+    filled(tmp_path, 3)
+    with Store(tmp_path, write=True) as store:
+        assert set(store.records) == {"c0", "c1", "c2"}
+        assert store.dropped == 1
+    assert set(Store(tmp_path).records) == {"c0", "c1", "c2"}
+
+
 def test_results_of_another_engine_count_only_if_asked_for(tmp_path: Path) -> None:
     with Store(tmp_path, write=True) as store:
         store.append(record("old", numerics=NUMERICS - 1))

@@ -139,11 +139,15 @@ def _read(path: Path, keep_old: bool) -> tuple[dict[str, Record], set[str], int,
         return records, old, dropped, intact
     with path.open("rb") as stream:
         while line := stream.readline(LONGEST):
+            size = len(line)
+            while len(line) == LONGEST and not line.endswith(b"\n"):
+                line = stream.readline(LONGEST)
+                size += len(line)
             if not line.endswith(b"\n"):
                 dropped += 1
                 break
-            intact += len(line)
-            plain = _parse(line)
+            intact += size
+            plain: Any = _parse(line) if size == len(line) else None
             if is_old(plain) and not keep_old:
                 old.add(plain["cell"])
             elif (record := read_record(plain)) is not None:
