@@ -11,7 +11,7 @@ from tests.helpers.pools import PicklingPool
 from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, Threat, certify
-from labelcert.engines.cube import chunks
+from labelcert.engines.cube import walking
 from labelcert.engines.pools import Threads, chunks_walked_by
 from labelcert.engines.tables import forest
 
@@ -33,8 +33,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So small that there are many."""
-    monkeypatch.setattr(chunks, "CUBE_BITS", 8)
-    monkeypatch.setattr(chunks, "LEVEL_STOPS", 64)
+    monkeypatch.setattr(walking, "CHUNK_STOPS", 256)
     monkeypatch.setattr(forest, "CHUNK_STOPS", 64)
 
 
@@ -79,9 +78,9 @@ def _noting(names: list[str]) -> Any:
     """``Threads.submit`` that takes note of what it is given."""
     original = Threads.submit
 
-    def submit(self: Threads, task: Any, batch: Any) -> Any:
+    def submit(self: Threads, task: Any, batch: Any, flag: Any) -> Any:
         names.append(type(task).__name__)
-        return original(self, task, batch)
+        return original(self, task, batch, flag)
 
     return submit
 
@@ -104,7 +103,7 @@ def test_nothing_is_sent_afterwards() -> None:
 
 def test_an_error_elsewhere_is_raised_here() -> None:
     class Broken(PicklingPool):
-        def submit(self, task: Any, chunks: Any) -> Any:
+        def submit(self, task: Any, chunks: Any, flag: Any) -> Any:
             raise RuntimeError("the cluster is gone")
 
     with chunks_walked_by(Broken()), pytest.raises(RuntimeError, match="the cluster is gone"):

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from labelcert.engines.pools import Task, read_only_arrays, walk_batch
+from labelcert.arrays import Signs
+from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
 
 
-class PicklingPool:
+class PicklingPool(Processors):
     """Walks batches in this process, but sends tasks, chunks and results through pickle, as a cluster would.
 
     Attributes
@@ -29,7 +30,7 @@ class PicklingPool:
         self.sent: Counter[str] = Counter()
         self.batches = 0
 
-    def submit(self, task: Task, chunks: Sequence[Any]) -> Parcel:
+    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Parcel:
         """Pack a batch."""
         assert 1 <= len(chunks) <= self.batch
         self.sent[type(task).__name__] += len(chunks)

@@ -44,6 +44,7 @@ def certify(
     trust_solver: bool = False,
     node_time_limit: float | None = None,
     scheduler: str | None = None,
+    device: str = "auto",
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -96,6 +97,9 @@ def certify(
     scheduler : str, optional
         Where enumeration trains: ``"processes"`` on local processes, the address of a Dask scheduler on its workers.
         Where one dies, its work is done again, and the answers are the same. By default on threads.
+    device : {"auto", "cpu", "gpu"}
+        Whether enumeration trains on the GPUs of this machine (``pip install 'labelcert[gpu]'``). By default it does
+        where there is one and the work is large enough. The answers are the same.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -133,7 +137,7 @@ def certify(
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers):
+    with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers, device):
         control.report, control.note = show.report, show.note
         return answer(problem, engine, control, names=names)
 

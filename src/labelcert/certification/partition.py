@@ -45,6 +45,7 @@ def certify_partition(
     time_limit: float | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
+    device: str = "auto",
     progress: bool = False,
     loss: str = "hinge",
     collective: bool = True,
@@ -78,6 +79,9 @@ def certify_partition(
     scheduler : str, optional
         ``"processes"`` walks the labellings of parts on ``workers`` local processes instead of threads, the address of
         a Dask scheduler on its workers. Where one dies, its work is done again, and the answers are the same.
+    device : {"auto", "cpu", "gpu"}
+        Whether enumeration trains on the GPUs of this machine (``pip install 'labelcert[gpu]'``). By default it does
+        where there is one and the work is large enough. The answers are the same.
     collective : bool
         Whether the collective curve counts as asked for. It is an interval: see the documentation.
 
@@ -125,7 +129,7 @@ def certify_partition(
     part_of = assign(known.keys(problem.m), int(parts), int(seed))
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
-        with walked_by(scheduler, control.workers):
+        with walked_by(scheduler, control.workers, device):
             return _answer(problem, part_of, combine, Partition(part_flips), control, known)
 
 

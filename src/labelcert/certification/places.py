@@ -1,4 +1,4 @@
-"""Where the chunks of a certificate are walked: on threads, on local processes, or on a Dask cluster."""
+"""Where the chunks of a certificate are walked: on threads, on GPUs, on local processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 from labelcert.certification.versions import versions
 from labelcert.engines.cluster import ClusterChunks
-from labelcert.engines.pools import chunks_walked_by
+from labelcert.engines.gpu.device import devices
+from labelcert.engines.gpu.pool import DeviceChunks
+from labelcert.engines.pools import chunks_walked_by, pool_in_force
 from labelcert.engines.processes import ProcessChunks
 from labelcert.errors import DataUnavailable, InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from distributed import Client
+
+AUTO, CPU, GPU = DEVICES = ("auto", "cpu", "gpu")
 
 PROCESSES = "processes"
 """The scheduler that stands for processes on this machine."""
@@ -27,7 +31,7 @@ CLOSE_SECONDS = 2
 
 
 @contextmanager
-def walked_by(scheduler: str | None, workers: int) -> Iterator[None]:
+def walked_by(scheduler: str | None, workers: int, device: str = CPU) -> Iterator[None]:
     """Every certificate inside is computed there.
 
     If a process or a worker dies, its tasks run again elsewhere. The answers are the same, bit for bit.
@@ -38,9 +42,24 @@ def walked_by(scheduler: str | None, workers: int) -> Iterator[None]:
         None for threads of this process, ``"processes"``, or the address of a Dask scheduler.
     workers : int
         Number of processes.
+    device : {"auto", "cpu", "gpu"}
+        Without a scheduler: whether GPUs walk what they can walk.
     """
-    if scheduler is None:
+    if device not in DEVICES:
+        raise InvalidInput(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+    if device == GPU and scheduler is not None:
+        raise InvalidInput("device='gpu' computes on this machine; leave out the scheduler, or the device")
+    if scheduler is None and (device == CPU or (device == AUTO and pool_in_force() is not None)):
         yield
+    elif scheduler is None:
+        if device == GPU:
+            devices()  # fails now, and not after the first estimate
+        gpus = DeviceChunks(devices, workers, large_only=device != GPU)
+        try:
+            with chunks_walked_by(gpus):
+                yield
+        finally:
+            gpus.close()
     elif scheduler == PROCESSES:
         pool = ProcessChunks(workers, BATCH)
         try:

@@ -114,7 +114,7 @@ def _ensemble(choice: Choice, given: dict[str, Any]) -> Choice:
 
 def _work(given: dict[str, Any]) -> dict[str, Any]:
     """How certificates are computed."""
-    common = ("time_limit", "collective", "workers", "loss", "scheduler")
+    common = ("time_limit", "collective", "workers", "loss", "scheduler", "device")
     of_engines = ("engine", "node_time_limit", "solver", "trust_solver")
     if given["parts"] is None:
         return {name: given[name] for name in (*common, *of_engines)}

@@ -259,6 +259,13 @@ WORK_OPTIONS = options(
         metavar="processes|ADDRESS",
         help="Where enumeration and parts are computed: local processes, or a Dask cluster. [default: threads]",
     ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "gpu"]),
+        default="auto",
+        show_default=True,
+        help="Whether enumeration and parts are computed on a GPU; auto: where there is one and it pays off.",
+    ),
 )
 
 OUTPUT_OPTIONS = options(

@@ -11,6 +11,7 @@ import click
 from labelcert import selfcheck as checks
 from labelcert.certificate import load
 from labelcert.certification import certify
+from labelcert.certification.places import walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.printing import say, show
 from labelcert.errors import InvalidInput
@@ -101,17 +102,21 @@ def verify_file(file: Path, problem: Path | None, share: float | None, seed: int
     help="Time limit of each search.",
 )
 @click.option("--workers", type=int, help="Processes. [default: all cores]")
-def selfcheck(problems: int, seed: int, first: int, largest: int, seconds: float, workers: int | None) -> None:
+@click.option(
+    "--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True, help="Where enumeration trains."
+)
+def selfcheck(
+    problems: int, seed: int, first: int, largest: int, seconds: float, workers: int | None, device: str
+) -> None:
     """Compare every engine with brute force in rational arithmetic on random small problems.
 
     Degenerate kernels, ties, extreme parameters and all threat models are among them. A quarter of the problems has
     kernels that mislead arithmetic with tolerances. Every problem goes to every engine that applies. The engines that
     search have a time limit; what they leave open is no contradiction.
     """
-    with progress_report("checking", sys.stderr.isatty()) as show:
-        outcome = checks.run(
-            problems, seed, first=first, largest=largest, seconds=seconds, workers=workers, report=show.report
-        )
+    how: dict[str, Any] = {"first": first, "largest": largest, "seconds": seconds, "workers": workers}
+    with progress_report("checking", sys.stderr.isatty()) as show, walked_by(None, 1, device):
+        outcome = checks.run(problems, seed, **how, device=device, report=show.report)
     for line in outcome.wrong:
         say(line)
     say(f"{outcome.problems} problems, every engine against brute force: {len(outcome.wrong)} contradictions")

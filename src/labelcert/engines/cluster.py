@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from labelcert.engines.pools import Task, read_only_arrays, walk_batch
+from labelcert.arrays import Signs
+from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
 from labelcert.errors import ClusterLost
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ ATTEMPTS = 5
 """How often a task is started if its result keeps getting lost with a worker."""
 
 
-class ClusterChunks:
+class ClusterChunks(Processors):
     """Sends chunks of one certificate to the workers."""
 
     def __init__(self, client: Client, batch: int) -> None:
@@ -23,7 +24,7 @@ class ClusterChunks:
         self.batch = batch
         self.ahead = max(4, 3 * sum(client.nthreads().values()))
 
-    def submit(self, task: Task, chunks: Sequence[Any]) -> _Batch:
+    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> _Batch:
         """Start to walk a batch. The task travels with it, so no worker depends on another."""
         return _Batch(self._client, (task, read_only_arrays(task), list(chunks)))
 

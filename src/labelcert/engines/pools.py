@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -66,42 +66,70 @@ class ChunkPool(Protocol):
         Chunks per batch.
     ahead : int
         Batches to have under way at a time.
+    together : int
+        Small problems to have under way at a time.
     """
 
     batch: int
     ahead: int
+    together: int
 
-    def submit(self, task: Task, chunks: Sequence[Any]) -> Promise:
-        """Start walking a batch."""
+    def accepts(self, task: Task) -> bool:
+        """Whether it can walk chunks of this task; if not, threads of this process do."""
+
+    def chunk_stops(self, task: Task, usual: int) -> int:
+        """Labellings that a chunk of this task should have, if so many are usual on a CPU."""
+
+    def seconds_per_stop(self, task: Task, chunk: Any, stops: int) -> float | None:
+        """Measured on one chunk with so many labellings, as if one worker did it; None: as on a thread."""
+
+    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Promise:
+        """Start walking a batch; the flag may end it early."""
 
 
-class Threads:
+class Processors:
+    """What pools of ordinary processors have in common."""
+
+    together = 1
+
+    def accepts(self, task: Task) -> bool:
+        """Whatever may leave this process."""
+        return not isinstance(task, Local)
+
+    def chunk_stops(self, task: Task, usual: int) -> int:
+        """As many as are usual."""
+        return usual
+
+    def seconds_per_stop(self, task: Task, chunk: Any, stops: int) -> None:
+        """As on a thread."""
+
+
+class Threads(Processors):
     """Threads of this process, one chunk at a time; the flag makes them return."""
 
     batch = 1
 
-    def __init__(self, workers: int, flag: Signs) -> None:
+    def __init__(self, workers: int) -> None:
         self.ahead = 3 * workers
-        self._flag = flag
         self._pool = ThreadPoolExecutor(workers)
         self._workers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(workers):
             self._workers.put(None)
 
-    def submit(self, task: Task, chunks: Sequence[Any]) -> Future[list[Any]]:
+    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
         """Start walking a batch."""
-        return self._pool.submit(self._walk, task, chunks)
+        return self._pool.submit(self._walk, task, chunks, flag)
 
     def close(self) -> None:
         """Wait for what is under way."""
         self._pool.shutdown()
 
-    def _walk(self, task: Task, chunks: Sequence[Any]) -> list[Any]:
+    def _walk(self, task: Task, chunks: Sequence[Any], flag: Signs) -> list[Any]:
         worker = self._workers.get()
         if worker is None:
             worker = task.new_worker()
         try:
-            return [task.walk(chunk, worker, self._flag) for chunk in chunks]
+            return [task.walk(chunk, worker, flag) for chunk in chunks]
         finally:
             self._workers.put(worker)
 
@@ -119,14 +147,26 @@ def chunks_walked_by(pool: ChunkPool) -> Iterator[None]:
         _POOL.reset(token)
 
 
+def pool_in_force(task: Task | None = None) -> ChunkPool | None:
+    """The pool that chunks of this task, or of any that it accepts, go to; None for threads of this process."""
+    pool = _POOL.get()
+    return pool if pool is not None and (task is None or pool.accepts(task)) else None
+
+
+def chunk_stops(task: Task, usual: int) -> int:
+    """Labellings that a chunk of this task should have."""
+    pool = pool_in_force(task)
+    return usual if pool is None else pool.chunk_stops(task, usual)
+
+
 @contextmanager
 def _pool_for(task: Task, control: Control) -> Iterator[ChunkPool]:
     """The pool in force, or threads of this process."""
-    pool = _POOL.get()
-    if pool is not None and not isinstance(task, Local):
+    pool = pool_in_force(task)
+    if pool is not None:
         yield pool
         return
-    threads = Threads(control.workers, control.flag)
+    threads = Threads(control.workers)
     try:
         yield threads
     finally:
@@ -142,7 +182,7 @@ def in_order(task: Task, chunks: Iterator[Chunk], control: Control) -> Iterator[
                 batch = list(itertools.islice(chunks, pool.batch))
                 if not batch:
                     break
-                pending.append((batch, pool.submit(task, batch)))
+                pending.append((batch, pool.submit(task, batch, control.flag)))
             if not pending:
                 return
             batch, promise = pending[0]
@@ -153,6 +193,24 @@ def in_order(task: Task, chunks: Iterator[Chunk], control: Control) -> Iterator[
                 continue
             pending.popleft()
             yield from zip(batch, results, strict=True)
+
+
+Result = TypeVar("Result")
+
+
+def side_by_side(work: Callable[[int], Result], count: int, together: int) -> Iterator[Result]:
+    """The results of ``work(0)`` to ``work(count - 1)``, in order, so many at a time, all with the same pool."""
+    if together == 1:
+        yield from map(work, range(count))
+        return
+    with ThreadPoolExecutor(together) as threads:
+        promises = [threads.submit(copy_context().run, work, k) for k in range(count)]
+        try:
+            for promise in promises:
+                yield promise.result()
+        finally:
+            for promise in promises:
+                promise.cancel()
 
 
 def walk_batch(task: Task, read_only: Sequence[bool], chunks: Sequence[Any]) -> list[Any]:

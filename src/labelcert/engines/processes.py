@@ -8,14 +8,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from labelcert.engines.pools import Task, read_only_arrays, walk_batch
+from labelcert.arrays import Signs
+from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
 from labelcert.signals import obey_parent
 
 ATTEMPTS = 5
 """How often a batch is started if processes keep dying."""
 
 
-class ProcessChunks:
+class ProcessChunks(Processors):
     """Sends chunks of one certificate to local processes. Processes that die are replaced."""
 
     def __init__(self, count: int, batch: int) -> None:
@@ -24,7 +25,7 @@ class ProcessChunks:
         self._count = count
         self._pool = self._new()
 
-    def submit(self, task: Task, chunks: Sequence[Any]) -> _Batch:
+    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> _Batch:
         """Start to walk a batch."""
         return _Batch(self, (task, read_only_arrays(task), list(chunks)))
 

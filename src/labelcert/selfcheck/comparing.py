@@ -178,6 +178,7 @@ def run(
     largest: int = 8,
     seconds: float = SECONDS,
     workers: int | None = None,
+    device: str = "cpu",
     report: Report = lambda done, total: None,
 ) -> Outcome:
     """Compare all engines with brute force on random problems.
@@ -196,10 +197,12 @@ def run(
     workers : int, optional
         Processes at the most; all cores by default. The outcome does not depend on them, but for what searches that run
         out of time leave open.
+    device : str
+        Where enumeration trains, as in :func:`labelcert.certify`.
     report : callable
         ``report(done, total)``, called after each problem.
     """
-    work = partial(_problem, seed=seed, largest=largest, seconds=seconds)
+    work = partial(_problem, seed=seed, largest=largest, seconds=seconds, device=device)
     processes = min(check_workers(workers), 1 + problems // WORTH_A_PROCESS)
     done, wrong = 0, list[str]()
     try:
@@ -212,11 +215,11 @@ def run(
     return Outcome(done, wrong)
 
 
-def _problem(k: int, *, seed: int, largest: int, seconds: float) -> list[str]:
+def _problem(k: int, *, seed: int, largest: int, seconds: float, device: str) -> list[str]:
     """Every contradiction in one problem; an engine that raises contradicts itself."""
     try:
         case = with_loss_in_turn(nasty_case(np.random.default_rng([seed, k]), k, largest), k)
-        found = check(case, milp=True, seconds=seconds)
+        found = check(case, milp=True, seconds=seconds, device=device)
     except Exception as error:
         found = [f"raises {type(error).__name__}: {error}"]
     return [f"seed {seed}, problem {k}: {line}" for line in found]

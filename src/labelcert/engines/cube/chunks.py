@@ -6,7 +6,6 @@ than the first unfinished chunk is settled.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Int, Signs
+from labelcert.compiling import compiled
 from labelcert.engines.cube.cube_walk import Walker, walk, walk_children
 from labelcert.engines.cube.recording import Found, Walk, new_found
 from labelcert.svm.walking import MANY_LABELS
 
-CUBE_BITS = 12
-LEVEL_STOPS = 4096
+CHUNK_STOPS = 4096
 _NO_PARENTS = np.zeros((0, 0), dtype=np.int64)
 
 
@@ -46,6 +45,12 @@ class LevelChunk:
     stops: int
     parents: Int
 
+    @classmethod
+    def of(cls, task: Walk, min_cost: int, parents: Int) -> LevelChunk:
+        """The extensions of some parents."""
+        first = parents[:, -1] + 1 if parents.shape[1] else np.zeros(len(parents), dtype=np.int64)
+        return cls(min_cost, int((task.affordable.size - first).sum()), parents)
+
     def walk(self, task: Walk, walker: Walker, flag: Signs) -> tuple[Found, bool]:
         """Visit everything; also returns whether the chunk was finished."""
         found = new_found(task, self.stops)
@@ -62,10 +67,10 @@ def cube_bits(task: Walk) -> int:
     return int(task.labels.size) - (1 if task.mirror else 0)
 
 
-def cube_chunks(task: Walk) -> Iterator[Chunk]:
-    """The whole cube of labellings."""
+def cube_chunks(task: Walk, stops: int = CHUNK_STOPS) -> Iterator[Chunk]:
+    """The whole cube of labellings, in chunks of so many stops (a power of two)."""
     bits = cube_bits(task)
-    low = min(CUBE_BITS, bits)
+    low = min(stops.bit_length() - 1, bits)
     prefixes = np.arange(1 << (bits - low), dtype=np.int64)
     cheapest = np.zeros(prefixes.size, dtype=np.int64)
     for b in range(bits - low):
@@ -77,8 +82,8 @@ def cube_chunks(task: Walk) -> Iterator[Chunk]:
         yield CubeChunk(min_cost=int(cheapest[k]), stops=1 << low, prefix=int(prefixes[k]), low=low)
 
 
-def level_chunks(task: Walk) -> Iterator[Chunk]:
-    """All sets within budget, by size; ends at the first size that no admissible set has."""
+def level_chunks(task: Walk, stops: int = CHUNK_STOPS) -> Iterator[Chunk]:
+    """All sets within budget, by size, in chunks of about so many; ends at the first size that none has."""
     yield CubeChunk(min_cost=0, stops=1, prefix=0, low=0)
     nu = int(task.affordable.size)
     cheapest = np.cumsum(np.sort(task.costs[task.affordable]))
@@ -86,50 +91,80 @@ def level_chunks(task: Walk) -> Iterator[Chunk]:
         if cheapest[size - 1] > task.budget:
             return
         leaves = max(1.0, math.comb(nu, size) / math.comb(nu - 1, size - 1))
-        block = max(1, round(LEVEL_STOPS / leaves))
-        parents = admissible_parents(task, size - 1)
+        block = max(1, round(stops / leaves))
         empty = True
-        while rows := list(itertools.islice(parents, block)):
+        for parents in admissible_parents(task, size - 1, block):
             empty = False
-            array = np.array(rows, dtype=np.int64).reshape(len(rows), size - 1)
-            last = array[:, -1] if size > 1 else np.full(len(rows), -1)
-            yield LevelChunk(min_cost=int(cheapest[size - 1]), stops=int((nu - 1 - last).sum()), parents=array)
+            yield LevelChunk.of(task, int(cheapest[size - 1]), parents)
         if empty:
             return
 
 
-def admissible_parents(task: Walk, size: int) -> Iterator[tuple[int, ...]]:
-    """Admissible sets of a size that leave a later label to add; they count affordable positions, in order."""
-    nu = int(task.affordable.size)
-    if task.group_caps.size == 0 and np.all(task.costs[task.affordable] == task.costs[task.affordable[0]]):
-        # With equal costs and no groups every set of an affordable size is admissible.
-        return itertools.combinations(range(nu - 1), size)
-    costs = task.costs[task.affordable].tolist()
-    groups = task.groups[task.affordable].tolist()
-    left = task.group_caps.tolist()
-    return _extend((), 0, size, task.budget, nu - 1, costs, groups, left)
-
-
-def _extend(
-    chosen: tuple[int, ...],
-    first: int,
-    missing: int,
-    budget: int,
-    end: int,
-    costs: list[int],
-    groups: list[int],
-    left: list[int],
-) -> Iterator[tuple[int, ...]]:
-    """All admissible ways to add ``missing`` more positions below ``end``; flips only ever add cost."""
-    if missing == 0:
-        yield chosen
+def admissible_parents(task: Walk, size: int, block: int) -> Iterator[Int]:
+    """Blocks of admissible sets of a size that leave a later label to add; they count affordable positions."""
+    if size == 0:
+        yield np.zeros((1, 0), dtype=np.int64)
         return
-    for k in range(first, end - missing + 1):
-        cost, group = costs[k], groups[k]
-        if cost > budget or (group >= 0 and cost > left[group]):
+    costs, groups = task.costs[task.affordable], task.groups[task.affordable]
+    chosen, used = np.full(size, -1, dtype=np.int64), np.zeros(task.group_caps.size, dtype=np.int64)
+    while True:
+        rows = np.empty((block, size), dtype=np.int64)
+        count = _next_sets(costs, groups, task.group_caps, task.budget, chosen, used, rows)
+        if count:
+            yield rows[:count]
+        if count < block:
+            return
+
+
+@compiled()
+def _next_sets(costs: Int, groups: Int, caps: Int, budget: int, chosen: Int, used: Int, rows: Int) -> int:
+    """Fill rows with the admissible sets that come after ``chosen`` in lexicographic order; returns how many there are.
+
+    ``chosen`` is the last set then, or begins with -1 before the first one; ``used`` is scratch. The last position is
+    in none of them.
+    """
+    size = chosen.shape[0]
+    end = costs.shape[0] - 1
+    count = 0
+    spent = 0
+    for g in range(used.shape[0]):
+        used[g] = 0
+    d = 0
+    placed = 0  # so many of the chosen count as spent
+    if chosen[0] >= 0:
+        d = size - 1
+        placed = size
+        for k in chosen:
+            spent += costs[k]
+            if groups[k] >= 0:
+                used[groups[k]] += costs[k]
+    while count < rows.shape[0]:
+        k = chosen[d]
+        if placed > d:
+            placed = d
+            spent -= costs[k]
+            if groups[k] >= 0:
+                used[groups[k]] -= costs[k]
+        k += 1
+        while k <= end - (size - d) and (
+            spent + costs[k] > budget or (groups[k] >= 0 and used[groups[k]] + costs[k] > caps[groups[k]])
+        ):
+            k += 1
+        if k > end - (size - d):
+            if d == 0:
+                return count
+            d -= 1
             continue
-        if group >= 0:
-            left[group] -= cost
-        yield from _extend((*chosen, k), k + 1, missing - 1, budget - cost, end, costs, groups, left)
-        if group >= 0:
-            left[group] += cost
+        chosen[d] = k
+        placed = d + 1
+        spent += costs[k]
+        if groups[k] >= 0:
+            used[groups[k]] += costs[k]
+        if d + 1 < size:
+            d += 1
+            chosen[d] = k
+            continue
+        for j in range(size):
+            rows[count, j] = chosen[j]
+        count += 1
+    return count

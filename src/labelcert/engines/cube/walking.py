@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,12 +12,20 @@ import numpy as np
 from labelcert.arrays import Signs
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.cube.chunks import Chunk, LevelChunk, cube_bits, cube_chunks, level_chunks
+from labelcert.engines.cube.chunks import (
+    CHUNK_STOPS,
+    Chunk,
+    LevelChunk,
+    admissible_parents,
+    cube_bits,
+    cube_chunks,
+    level_chunks,
+)
 from labelcert.engines.cube.cube_walk import Walker, new_walker
 from labelcert.engines.cube.ledger import Ledger
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import DOUBTS, SOLVED, Found, Walk, in_tiles
-from labelcert.engines.pools import in_order, seconds_per_step
+from labelcert.engines.pools import chunk_stops, in_order, pool_in_force, seconds_per_step
 from labelcert.losses.retraining import retraining
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
@@ -27,6 +36,7 @@ _CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
 _MAX_DOUBTS_HELD = 200_000
 _TIMED_BUDGETS = 4
+_LARGE_SAMPLE = 1 << 17
 _FEW_FLIPS = 8
 """With many labels, so many flips at the most are made to time a labelling: getting far away takes long itself."""
 
@@ -151,7 +161,7 @@ def count_stops(question: Question, budget: int) -> float:
 
 
 def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
-    """Measured on as many labellings of the most frequent size as a moment allows (compiled first)."""
+    """Of one worker; measured on as many labellings of the most frequent size as a moment allows (compiled first)."""
     nu = int(task.affordable.size)
     if nu == 0:
         return 0.0
@@ -161,12 +171,17 @@ def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
         size = min(size, _FEW_FLIPS)
     most = np.full(task.total + 1, -1, dtype=np.int64)
     generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most)
+    pool = pool_in_force(CubeTask(generous))
+    if pool is not None:
+        chunk = _large_sample(generous, size, _cube_fits(task))
+        measured = pool.seconds_per_stop(CubeTask(generous), chunk, chunk.stops)
+        if measured is not None:
+            return measured
     # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
     rng = np.random.default_rng(0)
     early = min(nu - 1, max(size - 1, nu // 2))
-    parents = np.array([np.sort(rng.permutation(early)[: size - 1]) for _ in range(_SAMPLE_PARENTS)])
-    last = parents[:, -1] if size > 1 else np.full(_SAMPLE_PARENTS, -1)
-    chunk = LevelChunk(min_cost=0, stops=int((nu - 1 - last).sum()), parents=parents.astype(np.int64))
+    parents = np.array([np.sort(rng.permutation(early)[: size - 1]) for _ in range(_SAMPLE_PARENTS)], dtype=np.int64)
+    chunk = LevelChunk.of(generous, 0, parents)
     walker = new_walker(generous)
 
     def walk(flag: Signs) -> int:
@@ -176,14 +191,36 @@ def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
     return seconds_per_step(walk, moment)
 
 
+def _large_sample(task: Walk, size: int, cube: bool) -> Chunk:
+    """So many labellings that a device is busy."""
+    if cube:
+        return next(cube_chunks(task, min(_LARGE_SAMPLE, 1 << cube_bits(task))))
+    leaves = max(1, task.affordable.size // (size + 1))
+    return LevelChunk.of(task, 0, next(admissible_parents(task, size - 1, max(1, _LARGE_SAMPLE // leaves))))
+
+
+def _cube_fits(task: Walk) -> bool:
+    """Whether the whole cube is small enough, and no larger than the sets of so many flips."""
+    bits = cube_bits(task)
+    return bits <= _CUBE_LIMIT and 2.0**bits <= labellings(task)
+
+
+def labellings(task: Walk) -> float:
+    """About how many there are to visit, groups aside."""
+    nu = int(task.labels.size)
+    sizes = int(np.searchsorted(np.cumsum(np.sort(task.costs)), task.budget, side="right"))
+    return min(2.0 ** min(cube_bits(task), 1000), float(sum(math.comb(nu, k) for k in range(sizes + 1))))
+
+
 def choose_chunks(question: Question, task: Walk, control: Control) -> tuple[Walk, Iterator[Chunk]]:
     """The whole cube where it is smaller than the sets within budget; with a time limit, only if it fits."""
     bits = cube_bits(task)
     by_size = task._replace(mirror=False)
+    stops = chunk_stops(CubeTask(task), CHUNK_STOPS)
     if bits > _CUBE_LIMIT or 2.0**bits > question.problem.adversary.count_sets(task.budget):
-        return by_size, level_chunks(by_size)
+        return by_size, level_chunks(by_size, stops)
     if control.time_limit is not None:
         estimate = 2.0**bits * seconds_per_stop(task) / control.workers
         if estimate > 0.5 * control.time_limit:
-            return by_size, level_chunks(by_size)
-    return task, cube_chunks(task)
+            return by_size, level_chunks(by_size, stops)
+    return task, cube_chunks(task, stops)

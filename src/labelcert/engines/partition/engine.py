@@ -19,6 +19,7 @@ from labelcert.engines.partition.combining import combine, largest_sum
 from labelcert.engines.partition.ensemble import Ensemble, Votes, sum_error
 from labelcert.engines.partition.parts import Part
 from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
+from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.errors import WorkTooLarge
 from labelcert.prediction import Sign
 from labelcert.problem import NOTHING, Relabelling
@@ -247,21 +248,26 @@ def _tables(asked: Asked, control: Control) -> Iterator[Table]:
     ensemble = asked.question.predictor
     assert isinstance(ensemble, Ensemble)
     count = len(ensemble.parts)
-    for k, part in enumerate(ensemble.parts):
-        control.note(f"part {k + 1} of {count}")
-        child = Control(
-            workers=control.workers,
-            collective=False,
-            parent=control,
-            report=lambda done, total, k=k: control.report(k + done / max(total, 1e-9), count),  # type: ignore[misc]
-        )
+    pool = pool_in_force()
+    together = 1 if pool is None else pool.together
+
+    def table(k: int) -> tuple[Table, Stop]:
+        part = ensemble.parts[k]
+        child = Control(workers=control.workers, collective=False, parent=control)
+        if together == 1:
+            control.note(f"part {k + 1} of {count}")
+            child.report = lambda done, total: control.report(k + done / max(total, 1e-9), count)
         if control.deadline is not None:
-            child.time_limit = max(1e-3, (control.deadline - time.monotonic()) / (count - k))
+            child.time_limit = max(1e-3, together * (control.deadline - time.monotonic()) / (count - k))
             child.start_clock()
         make = two_class_table if isinstance(part.predictor, Sign) else class_table
-        yield make(part, asked, child)
+        return make(part, asked, child), child.stop
+
+    for k, (made, stop) in enumerate(side_by_side(table, count, together)):
+        control.report(k + 1, count)
+        yield made
         if control.stop is Stop.FINISHED:
-            control.stop = child.stop
+            control.stop = stop
 
 
 def _limits(asked: Asked) -> Int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Float32, Index, Int, Signs
 from labelcert.engines.control import Control
-from labelcert.engines.pools import in_order
+from labelcert.engines.pools import chunk_stops, in_order
 from labelcert.engines.tables.trees import (
     FORBIDDEN,
     LEAF,
@@ -195,9 +195,10 @@ class Forest:
         has = self.tree.base[start:end] != LEAF
         children = np.where(has, self.rules.sizes[self.tree.owner[start:end]] - self.tree.last[start:end] - 1, 0)
         total = np.cumsum(children)
+        most = chunk_stops(self.task, CHUNK_STOPS)
         at, done = 0, 0
         while at < end - start:
-            to = max(at + 1, int(np.searchsorted(total, done + CHUNK_STOPS, side="right")))
+            to = max(at + 1, int(np.searchsorted(total, done + most, side="right")))
             stops = int(total[to - 1]) - done
             if stops:
                 yield start + at, start + to, stops

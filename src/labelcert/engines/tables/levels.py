@@ -16,7 +16,7 @@ from labelcert.arrays import Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import Findings, Question, running_best, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.pools import Local, in_order, seconds_per_step
+from labelcert.engines.pools import Local, in_order, pool_in_force, seconds_per_step
 from labelcert.engines.tables import relabelling_walk as walks
 from labelcert.engines.tables.forest import Forest
 from labelcert.engines.tables.options import Options, all_options, pair_options
@@ -477,5 +477,11 @@ def seconds_per_stop(forest: Forest) -> float:
     if stops == 0:
         return 0.0
     task = forest.task
+    pool = pool_in_force(task)
+    if pool is not None:
+        *_, (start, end, many) = forest.chunks(forest.levels)
+        measured = pool.seconds_per_stop(task, (start, end, many), many)
+        if measured is not None:
+            return measured
     worker = task.new_worker()
     return seconds_per_step(lambda flag: int(task.walk((0, forest.starts[1], stops), worker, flag).counters[0]))

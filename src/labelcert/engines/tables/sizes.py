@@ -10,6 +10,7 @@ import numpy as np
 from labelcert.arrays import Bool, Float
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
+from labelcert.engines.pools import pool_in_force
 from labelcert.engines.tables.forest import SLOT_BYTES, Forest
 from labelcert.engines.tables.levels import ALL_SECONDS, seconds_per_stop
 from labelcert.memory import available_bytes
@@ -23,6 +24,9 @@ MEMORY_SHARE = 0.6
 """Part of the free memory that tables may take."""
 
 UNKNOWN_MEMORY = 4 * 2**30
+
+SAMPLE_SETS = 1e6
+"""Sets that are trained on to time a device."""
 
 
 def memory_for_tables() -> float:
@@ -122,7 +126,10 @@ def useful_depth(question: Question, control: Control) -> int:
 
 def seconds_per_training(question: Question) -> float:
     """Seconds of one training."""
-    return seconds_per_stop(new_forest(question, math.inf, 1))
+    forest = new_forest(question, math.inf, 1)
+    if pool_in_force(forest.task) is not None:  # one flip keeps no device busy
+        forest = new_forest(question, SAMPLE_SETS, 2)
+    return seconds_per_stop(forest)
 
 
 def new_forest(question: Question, slots: float, depth: int, budget: int | None = None) -> Forest:

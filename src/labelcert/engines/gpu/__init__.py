@@ -1,0 +1,1 @@
+"""Enumeration on a GPU: the same chunks, the same results, walked elsewhere."""

@@ -1,0 +1,377 @@
+"""Walks over labellings of two classes on a device: chunks in, what they prove out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Int, Signs, Words
+from labelcert.engines.bitsets import words_for
+from labelcert.engines.cube.chunks import Chunk, CubeChunk, LevelChunk
+from labelcert.engines.cube.cube_walk import linear_error
+from labelcert.engines.cube.recording import (
+    DOUBT_CLOSER,
+    DOUBT_COST,
+    DOUBT_NODES,
+    DOUBT_POSSIBLE,
+    DOUBT_SURE,
+    DOUBTS,
+    GAP_PROOFS,
+    GLOBAL_PROOFS,
+    N_COUNTERS,
+    NAMED_NODES,
+    SOLVED,
+    STUCK,
+    Found,
+    Walk,
+)
+from labelcert.engines.gpu.device import Device
+from labelcert.engines.gpu.families import Families, blocks_of
+from labelcert.engines.gpu.problems import Problems, Shapes, Start
+
+RUN_BITS = 9
+"""A warp visits so many labellings, as a power of two, between two starts from the clean labels."""
+
+LAUNCH_STOPS = 1 << 20
+
+
+def launch_stops(m: int) -> int:
+    """Labellings of one launch, at most (a power of two): their solutions stay in memory until they are judged."""
+    fewer = max(0.0, 2.0 * math.log2(m / 32))
+    return max(1 << 12, LAUNCH_STOPS >> int(fewer))
+
+
+DOUBTS_AT_ONCE = 1 << 18
+"""Doubts that one chunk notes; a chunk with more is walked again in halves."""
+
+FEW_STOPS = 1
+"""So few labellings are walked on the CPU."""
+
+_NUMBER = np.uint64(0xFFFFFFFF)
+
+
+class _Results(NamedTuple):
+    """What chunks find, on the device: one row for each problem."""
+
+    radius: Any
+    most: Any
+    doubts: Any
+    doubt_count: Any
+    low: Any
+    low_stop: Any
+    counters: Any
+
+
+class Shape(NamedTuple):
+    """What walks must have in common to be made in one launch."""
+
+    M: int
+    nodes: int
+    linear: bool
+    groups: int
+    budgets: int
+    rows: int
+
+    @classmethod
+    def of(cls, device: Device, walk: Walk) -> Shape:
+        """The shape of one walk."""
+        m, n = walk.scores.shape
+        return cls(device.padded(m), n, walk.linear, walk.group_caps.size, walk.most.size, walk.rows)
+
+
+class DeviceWalks:
+    """Walks of one shape that were brought to a device.
+
+    Parameters
+    ----------
+    device : Device
+    walks : sequence of Walk
+    starts : sequence of Start or None
+        Where they start, unless they are linear.
+    """
+
+    def __init__(self, device: Device, walks: Sequence[Walk], starts: Sequence[Start | None]) -> None:
+        self._device, self._walks = device, walks
+        self._shape = shape = Shape.of(device, walks[0])
+        count, M = len(walks), shape.M
+        machines = [None if walk.linear else walk.retraining.machine.values for walk in walks]
+        errors = [float(linear_error(walk)) for walk in walks]
+        self._problems = Problems(device, M, machines, [walk.y for walk in walks], starts, errors)
+        self._shapes = Shapes(device, M, shape.linear)
+        rows = np.zeros((count, shape.nodes, M))
+        costs, groups = np.zeros((count, M), dtype=np.int32), np.full((count, M), -1, dtype=np.int32)
+        labels, later = np.zeros((count, M), dtype=np.int32), np.zeros((count, M), dtype=np.int32)
+        for p, walk in enumerate(walks):
+            rows[p, :, : walk.y.size] = walk.scores.T
+            costs[p, walk.labels], groups[p, walk.labels] = walk.costs, walk.groups
+            labels[p, : walk.labels.size] = walk.labels
+            later[p, : walk.affordable.size] = walk.labels[walk.affordable]
+        limits = [(walk.budget, walk.total, walk.last_row, walk.mirror) for walk in walks]
+        caps = [(walk.group_caps, walk.group_totals, walk.strides) for walk in walks]
+        self._rows, self._labels = device.put(rows), device.put(labels)
+        self._prices = (
+            device.put(costs),
+            device.put(groups),
+            *(device.put(np.array(arrays, dtype=np.int32)) for arrays in zip(*caps, strict=True)),
+            np.int32(shape.groups),
+            device.put(np.array(limits, dtype=np.int32)),
+        )
+        ends = [int(walk.affordable.size) for walk in walks]
+        self._families = Families(device, self._shapes, self._problems, later, ends)
+
+    def walk(self, chunks: Sequence[Chunk], known: Sequence[Walk], flag: Signs) -> list[tuple[Found, bool]]:
+        """Visit everything in one chunk of each walk; also returns whether it was finished.
+
+        Several chunks are cubes of one size.
+        """
+        results = self._new_results(known)
+        finished = True
+        for first, stops, each, z, code in self._launches(chunks):
+            self._judge(known, results, first, stops, each, z, code)
+            if flag[0]:
+                finished = False
+                break
+        met = int(self._device.get(results.doubt_count)[0])
+        if met > DOUBTS_AT_ONCE:
+            return [self._in_parts(p, chunks, known, flag) for p in range(len(chunks))]
+        return [(found, finished) for found in self._found(chunks, known, results, met)]
+
+    def _in_parts(self, p: int, chunks: Sequence[Chunk], known: Sequence[Walk], flag: Signs) -> tuple[Found, bool]:
+        """The same for one chunk, in halves if it was alone already: no doubt is lost."""
+        alone = self if len(chunks) == 1 else DeviceWalks(self._device, [known[p]], [self._problems.starts[p]])
+        own, complete = known[p], True
+        all_found = []
+        for part in _halves(chunks[p]) if len(chunks) == 1 else (chunks[p],):
+            ((found, finished),) = alone.walk([part], [own], flag)
+            all_found.append(found)
+            complete = complete and finished
+            own = own._replace(radius=np.minimum(own.radius, found.radius), most=np.maximum(own.most, found.most))
+        return (all_found[0] if len(all_found) == 1 else _joined(*all_found)), complete
+
+    def _new_results(self, known: Sequence[Walk]) -> _Results:
+        device, count = self._device, len(known)
+        cells = max(1, self._shape.rows * self._shape.nodes)
+        radius = np.array([walk.radius for walk in known]).astype(np.uint64)
+        return _Results(
+            radius=device.put(radius << np.uint64(32) | _NUMBER),
+            most=device.full((count, self._shape.budgets), 0, np.uint64),
+            doubts=device.empty((DOUBTS_AT_ONCE, DOUBT_NODES + 2 + NAMED_NODES), np.int32),
+            doubt_count=device.full(1, 0, np.int32),
+            low=device.full((count, cells), _ordered(np.array([np.inf]))[0], np.uint64),
+            low_stop=device.full((count, cells), 0, np.uint64),
+            counters=device.full((count, 4), 0, np.uint64),
+        )
+
+    def _launches(self, chunks: Sequence[Chunk]) -> Iterator[tuple[int, int, int, Any, Any]]:
+        """Launch after launch.
+
+        Each is the number of its first labelling, how many there are, how many of each problem, solutions and states.
+        """
+        chunk = chunks[0]
+        return self._family_launches(chunk) if isinstance(chunk, LevelChunk) else self._cube_launches(chunks)
+
+    def _cube_launches(self, chunks: Sequence[Any]) -> Iterator[tuple[int, int, int, Any, Any]]:
+        device, M, count = self._device, self._shape.M, len(chunks)
+        low = min(chunks[0].low, RUN_BITS)
+        runs = 1 << (chunks[0].low - low)
+        # Several problems are walked to their end in one launch.
+        at_once = runs if count > 1 else max(1, min(runs, launch_stops(M) >> low))
+        stops = count * at_once << low
+        z, code = device.empty((stops, M), np.float64), device.empty((stops, M), np.uint8)
+        first_runs = np.array([chunk.prefix << (chunk.low - low) for chunk in chunks])
+        problem = device.put(np.repeat(np.arange(count, dtype=np.int32), at_once))
+        for first in range(0, runs, at_once):
+            own = min(at_once, runs - first)
+            prefixes = device.put((first_runs[:, None] + np.arange(first, first + own)).astype(np.int64))
+            arguments = (self._labels, problem, prefixes, np.int32(count * own), np.int32(low))
+            self._shapes.walk_cubes(count * own, (*self._problems.arguments, *arguments), (z, code))
+            yield first << low, count * own << low, own << low, z, code
+
+    def _family_launches(self, chunk: LevelChunk) -> Iterator[tuple[int, int, int, Any, Any]]:
+        walk = self._walks[0]
+        size = chunk.parents.shape[1]
+        first_child = chunk.parents[:, -1] + 1 if size else np.zeros(len(chunk.parents), dtype=np.int64)
+        labels = walk.labels[walk.affordable[chunk.parents]]
+        counts = walk.affordable.size - first_child
+        first = 0
+        for rows in blocks_of(counts, launch_stops(self._shape.M)):
+            stops = int(counts[rows].sum())
+            z, code = self._families.walk(np.zeros(rows.stop - rows.start, int), labels[rows], first_child[rows])
+            yield first, stops, stops, z, code
+            first += stops
+
+    def _judge(
+        self, known: Sequence[Walk], results: _Results, first: int, stops: int, each: int, z: Any, code: Any
+    ) -> None:
+        best = self._device.put(np.array([np.maximum.accumulate(walk.most) for walk in known], dtype=np.int32))
+        shape = self._shape
+        for seek in (0, 1) if shape.rows else (0,):
+            arguments = (
+                z,
+                code,
+                np.int64(stops),
+                np.int64(first),
+                np.int32(each if len(known) > 1 else 2**31 - 1),
+                self._problems.Q,
+                self._problems.constants,
+                self._problems.y,
+                *self._prices,
+                self._rows,
+                np.int32(shape.nodes),
+                best,
+                np.int32(shape.budgets),
+                results.radius,
+                results.most,
+                results.doubts,
+                results.doubt_count,
+                np.int32(DOUBTS_AT_ONCE),
+                results.low,
+                results.low_stop,
+                np.int32(shape.rows),
+                np.int32(seek),
+                results.counters,
+            )
+            self._shapes.verdicts("judge", stops, arguments)
+
+    def _found(self, chunks: Sequence[Chunk], known: Sequence[Walk], results: _Results, met: int) -> Iterator[Found]:
+        """What each chunk found, on the host."""
+        get = self._device.get
+        radius, most, counters = get(results.radius), get(results.most), get(results.counters)
+        noted = get(results.doubts[:met]).astype(np.int64)
+        low = low_stop = np.zeros((len(chunks), 0), dtype=np.uint64)
+        if self._shape.rows:
+            low, low_stop = get(results.low), get(results.low_stop)
+        for p, (chunk, walk) in enumerate(zip(chunks, known, strict=True)):
+            numbers = _Numbers(self._walks[p], chunk)
+            own = noted[noted[:, 0] == p, 1:]
+            own = own[np.argsort(own[:, 0], kind="stable")]
+            yield _as_found(walk, numbers, radius[p], most[p], own, counters[p], low[p], low_stop[p])
+
+
+def _as_found(
+    known: Walk,
+    numbers: _Numbers,
+    radius_key: Words,
+    most_key: Words,
+    noted: Int,
+    counts: Words,
+    low: Words,
+    low_stop: Words,
+) -> Found:
+    """Numbers of labellings turned into sets of flips."""
+    n = known.radius.size
+    radius = (radius_key >> np.uint64(32)).astype(np.int64)
+    better = np.flatnonzero(radius < known.radius)
+    radius_set = np.zeros((n, numbers.words), dtype=np.uint64)
+    radius_set[better] = numbers.sets((radius_key[better] & _NUMBER).astype(np.int64))
+    changed = (most_key >> np.uint64(32)).astype(np.int64)
+    stronger = np.flatnonzero((most_key > 0) & (changed > known.most))
+    most, most_set = known.most.copy(), np.zeros((known.most.size, numbers.words), dtype=np.uint64)
+    most[stronger] = changed[stronger]
+    most_set[stronger] = numbers.sets((_NUMBER - (most_key[stronger] & _NUMBER)).astype(np.int64))
+    counters = np.zeros(N_COUNTERS, dtype=np.int64)
+    counters[[SOLVED, GLOBAL_PROOFS, GAP_PROOFS, STUCK]] = counts
+    counters[DOUBTS] = len(noted)
+    lowest = np.full((known.rows, n), np.inf)
+    low_set = np.zeros((known.rows, n, numbers.words), dtype=np.uint64)
+    if known.rows:
+        lowest[:] = _from_ordered(low).reshape(lowest.shape)
+        stop = low_stop.reshape(lowest.shape).astype(np.int64)
+        low_set[stop > 0] = numbers.sets(stop[stop > 0] - 1)
+    return Found(
+        radius=radius,
+        radius_set=radius_set,
+        most=most,
+        most_set=most_set,
+        best=np.maximum.accumulate(most),
+        doubt=noted[:, 1:],
+        doubt_set=numbers.sets(noted[:, 0]),
+        counters=counters,
+        low=lowest,
+        low_set=low_set,
+    )
+
+
+class _Numbers:
+    """Which sets the labellings of a chunk are, by their numbers.
+
+    A number is twice the place in the chunk, plus 1 for the complement.
+    """
+
+    def __init__(self, walk: Walk, chunk: Chunk) -> None:
+        self._nu, self._chunk, self._affordable = walk.labels.size, chunk, walk.affordable
+        self.words = words_for(self._nu)
+        if isinstance(chunk, LevelChunk):
+            size = chunk.parents.shape[1]
+            self._first = chunk.parents[:, -1] + 1 if size else np.zeros(len(chunk.parents), dtype=np.int64)
+            self._ends = np.cumsum(walk.affordable.size - self._first)
+
+    def sets(self, numbers: Int) -> Words:
+        """(·, W) sets as bits."""
+        stops, side = numbers >> 1, numbers & 1
+        flipped = np.zeros((numbers.size, 64 * self.words), dtype=bool)
+        chunk = self._chunk
+        if isinstance(chunk, CubeChunk):
+            low = min(chunk.low, RUN_BITS)
+            step = stops & ((1 << low) - 1)
+            bits = (stops >> low) + (chunk.prefix << (chunk.low - low))
+            bits = bits << low | (step ^ step >> 1)
+            flipped[:, : self._nu] = bits[:, None] >> np.arange(self._nu) & 1
+        else:
+            row = np.searchsorted(self._ends, stops, side="right")
+            child = self._affordable.size - (self._ends[row] - stops)
+            each = np.arange(numbers.size)
+            for column in chunk.parents[row].T:
+                flipped[each, self._affordable[column]] = True
+            flipped[each, self._affordable[child]] = True
+        flipped[:, : self._nu] ^= side[:, None].astype(bool)
+        return np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
+
+
+def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:
+    if isinstance(chunk, CubeChunk):
+        low, half = chunk.low - 1, chunk.stops // 2
+        first, second = (CubeChunk(chunk.min_cost, half, 2 * chunk.prefix + k, low) for k in (0, 1))
+        return first, second
+    assert len(chunk.parents) > 1  # the doubts of one family always fit
+    middle = len(chunk.parents) // 2
+    one, other = (LevelChunk(chunk.min_cost, 0, part) for part in (chunk.parents[:middle], chunk.parents[middle:]))
+    return one, other
+
+
+def _joined(one: Found, other: Found) -> Found:
+    """What two chunks found together; the second one knew what the first had found."""
+    closer, stronger, lower = other.radius < one.radius, other.most > one.most, other.low < one.low
+    return Found(
+        radius=other.radius,
+        radius_set=np.where(closer[:, None], other.radius_set, one.radius_set),
+        most=np.maximum(one.most, other.most),
+        most_set=np.where(stronger[:, None], other.most_set, one.most_set),
+        best=np.maximum(one.best, other.best),
+        doubt=np.concatenate([one.doubt, other.doubt]),
+        doubt_set=np.concatenate([one.doubt_set, other.doubt_set]),
+        counters=one.counters + other.counters,
+        low=np.minimum(one.low, other.low),
+        low_set=np.where(lower[:, :, None], other.low_set, one.low_set),
+    )
+
+
+_SIGN = np.uint64(1 << 63)
+
+
+def _ordered(values: Any) -> Words:
+    """Numbers whose order is that of the values."""
+    bits = np.asarray(values, dtype=np.float64).view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _from_ordered(numbers: Words) -> Any:
+    """The values back; what was no number is minus infinity."""
+    values = np.where(numbers & _SIGN, numbers ^ _SIGN, ~numbers).view(np.float64)
+    return np.where(numbers == 0, -np.inf, values)
+
+
+assert (DOUBT_COST, DOUBT_SURE, DOUBT_POSSIBLE, DOUBT_CLOSER, DOUBT_NODES) == (0, 1, 2, 3, 4)

@@ -1,0 +1,190 @@
+"""GPUs through CuPy: memory, programs, launches. Nothing is imported until one is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.errors import LabelcertError, MissingExtra
+
+SOURCES = ("lanes.h", "walks.cu", "verdicts.cu")
+
+
+class NoDevice(LabelcertError, RuntimeError):
+    """A GPU was asked for, and there is none that can be used."""
+
+
+class Program(NamedTuple):
+    """What kernels are compiled for.
+
+    Attributes
+    ----------
+    labels : int
+        Number of labels, those that only fill up included.
+    linear : bool
+        Whether labels enter linearly, so that nothing is trained.
+    shared_tableau : bool
+        Whether the tableau of a family fits into shared memory.
+    threads, blocks : int
+        Threads of a block, and blocks at a time on a multiprocessor, that registers have to suffice for.
+    """
+
+    labels: int
+    linear: bool
+    shared_tableau: bool
+    threads: int
+    blocks: int
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Macros."""
+        return {
+            "M": str(self.labels),
+            "LINEAR": str(self.linear).lower(),
+            "SHARED_TABLEAU": str(self.shared_tableau).lower(),
+            "NOTES": str(NOTES),
+            "THREADS": str(self.threads),
+            "BLOCKS": str(self.blocks),
+        }
+
+
+NOTES = 48
+"""Pivots that a child of a family notes at most; a path with more is left to the CPU."""
+
+
+@cache
+def source() -> str:
+    """All kernels as one text."""
+    return "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in SOURCES)
+
+
+class Device(Protocol):
+    """Where kernels run.
+
+    Attributes
+    ----------
+    name : str
+    multiprocessors : int
+    shared_bytes : int
+        Shared memory that one block can have.
+    warps : int
+        Warps that a block may have.
+    """
+
+    name: str
+    multiprocessors: int
+    shared_bytes: int
+    warps: int
+
+    def put(self, array: npt.NDArray[Any]) -> Any:
+        """A copy on the device."""
+
+    def full(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Any:
+        """An array on the device with one value everywhere."""
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """An array on the device with anything in it."""
+
+    def get(self, array: Any) -> npt.NDArray[Any]:
+        """A copy on the host, once all launches before it are done."""
+
+    def launch(
+        self, program: Program, kernel: str, blocks: int, warps: int, shared: int, arguments: Sequence[Any]
+    ) -> None:
+        """Start a kernel; it runs after those started before it by the same thread."""
+
+    def padded(self, m: int) -> int:
+        """The number of labels that kernels for ``m`` labels are compiled for."""
+
+
+class CupyDevice:
+    """One GPU; each thread that uses it has a stream of its own."""
+
+    warps = 8
+
+    def __init__(self, cupy: Any, number: int) -> None:
+        self._cupy, self._number = cupy, number
+        properties = cupy.cuda.runtime.getDeviceProperties(number)
+        self.name = properties["name"].decode()
+        self.multiprocessors = int(properties["multiProcessorCount"])
+        self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
+        self._kernels: dict[tuple[str, tuple[str, ...], str], Any] = {}
+
+    def enter(self) -> None:
+        """Make this thread use this device, with a stream of its own."""
+        self._cupy.cuda.Device(self._number).use()
+        self._cupy.cuda.Stream(non_blocking=True).use()
+
+    def put(self, array: npt.NDArray[Any]) -> Any:
+        """A copy on the device."""
+        return self._cupy.asarray(np.ascontiguousarray(array))
+
+    def full(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Any:
+        """An array on the device with one value everywhere."""
+        return self._cupy.full(shape, value, dtype=dtype)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """An array on the device with anything in it."""
+        return self._cupy.empty(shape, dtype=dtype)
+
+    def get(self, array: Any) -> npt.NDArray[Any]:
+        """A copy on the host, once all launches before it are done."""
+        return np.asarray(array.get())
+
+    def launch(
+        self, program: Program, kernel: str, blocks: int, warps: int, shared: int, arguments: Sequence[Any]
+    ) -> None:
+        """Start a kernel on the stream of this thread."""
+        function = self._kernel(program, kernel)
+        if shared > function.max_dynamic_shared_size_bytes:
+            function.max_dynamic_shared_size_bytes = shared
+        given = tuple(np.uint64(0) if one is None else one for one in arguments)
+        function((blocks,), (32 * warps,), given, shared_mem=shared)
+
+    def padded(self, m: int) -> int:
+        """Not every number, since compiling takes time."""
+        step = 2 if m <= 32 else 4 if m <= 128 else 16
+        return -(-m // step) * step
+
+    def _kernel(self, program: Program, name: str) -> Any:
+        options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in program.definitions.items()))
+        key = name, options, source()
+        if key not in self._kernels:
+            module = self._cupy.RawModule(code=source(), options=options)
+            self._kernels[key] = module.get_function(name)
+        return self._kernels[key]
+
+
+@cache
+def devices() -> tuple[CupyDevice, ...]:
+    """All GPUs of this machine.
+
+    Raises
+    ------
+    MissingExtra
+        CuPy is not installed.
+    NoDevice
+        There is no GPU, or CuPy cannot use it; the message says why.
+    """
+    os.environ.setdefault("CUPY_CACHE_SAVE_CUDA_SOURCE", "0")
+    try:
+        import cupy
+    except ImportError:
+        raise MissingExtra("cupy", "gpu", 'device="gpu"') from None
+    try:
+        found = cupy.cuda.runtime.getDeviceCount()
+        gpus = tuple(CupyDevice(cupy, number) for number in range(found))
+    except Exception as error:
+        raise NoDevice(
+            f"device='gpu' needs an NVIDIA GPU with a working driver ({type(error).__name__}: {error}); "
+            "leave out the device to compute on the CPU"
+        ) from None
+    if not gpus:
+        raise NoDevice("device='gpu' needs an NVIDIA GPU, and this machine has none; leave out the device")
+    return gpus

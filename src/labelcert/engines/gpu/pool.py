@@ -1,0 +1,232 @@
+"""Chunks of work on GPUs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Signs
+from labelcert.engines.cube.chunks import CubeChunk
+from labelcert.engines.cube.recording import Walk
+from labelcert.engines.cube.walking import CubeTask, labellings
+from labelcert.engines.gpu.cube import FEW_STOPS, DeviceWalks, Shape, launch_stops
+from labelcert.engines.gpu.device import Device
+from labelcert.engines.gpu.problems import clean_start
+from labelcert.engines.gpu.tables import DeviceTables
+from labelcert.engines.tables.forest import FillTask
+from labelcert.losses.newton import LogisticMachine
+
+MOST_LABELS = 512
+MOST_COST = 2**30
+"""Costs are 32-bit numbers there."""
+
+THREADS_PER_DEVICE = 2
+"""One prepares what the device does next while it works for the other."""
+
+TOGETHER_STOPS = 1 << 22
+"""Labellings of small problems that are walked in one launch."""
+
+PAYS_OFF = 4e6
+"""Labellings of 20 labels from which on a device is worth its start."""
+
+
+class _Parcel(NamedTuple):
+    """Work that waits for a device."""
+
+    task: Any
+    chunks: Sequence[Any]
+    flag: Signs
+    promise: Future[list[Any]]
+
+
+class DeviceChunks:
+    """Walks chunks on one or more devices.
+
+    Problems of one shape that wait at the same time are walked in one launch.
+
+    Parameters
+    ----------
+    find : callable
+        The devices. It is called when there is work for them.
+    workers : int
+        Threads that share the work elsewhere, for estimates.
+    large_only : bool
+        Whether to leave work to threads where a device would not pay off, or there is none.
+    launches : int
+        Launches of one chunk: some tenths of a second.
+    """
+
+    batch = 1
+    together = 24
+
+    def __init__(
+        self, find: Callable[[], Sequence[Device]], workers: int = 1, *, large_only: bool = False, launches: int = 8
+    ) -> None:
+        self._find, self._count, self._large_only, self._launches = find, workers, large_only, launches
+        self.ahead = 3
+        self._waiting: deque[_Parcel] = deque()
+        self._arrived = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+        self.devices: Sequence[Device] = ()
+        self.used = False
+
+    def accepts(self, task: Any) -> bool:
+        """Two classes or tables of more, hinge loss or linear in the labels, of a size that devices can hold."""
+        if isinstance(task, CubeTask):
+            walk = task.walk_over
+            machine, linear, m = walk.retraining.machine.values, walk.linear, walk.y.size
+            fits, amount = walk.total < MOST_COST, labellings(walk)
+        elif isinstance(task, FillTask):
+            machine, linear, m = task.fill.retraining.machine.values, task.fill.linear, task.fill.ys.shape[1]
+            fits, amount = True, float(task.tree.last.size)
+        else:
+            return False
+        fits = fits and 0 < m <= MOST_LABELS and (linear or not isinstance(machine, LogisticMachine))
+        if not self._large_only:
+            return fits
+        return fits and amount * (m / 20) ** 2 >= PAYS_OFF and self._found()
+
+    def _found(self) -> bool:
+        """Whether there is a device."""
+        if not self.devices:
+            try:
+                self.devices = tuple(self._find())
+            except Exception:
+                self._find = tuple  # none, and not asked again
+        return bool(self.devices)
+
+    def chunk_stops(self, task: Any, usual: int) -> int:
+        """Some launches."""
+        m = task.fill.ys.shape[1] if isinstance(task, FillTask) else task.walk_over.y.size
+        return self._launches * launch_stops(m)
+
+    def seconds_per_stop(self, task: Any, chunk: Any, stops: int) -> float:
+        """Measured once everything is compiled and in place."""
+        flag, seconds = np.zeros(1, dtype=np.int8), 0.0
+        for _ in range(2):
+            started = time.perf_counter()
+            self.submit(task, [chunk], flag).result()
+            seconds = time.perf_counter() - started
+        return seconds * self._count / (stops * len(self.devices))
+
+    def submit(self, task: Any, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
+        """Put a batch into the queue."""
+        if not self._threads:
+            self._start()
+        promise: Future[list[Any]] = Future()
+        with self._arrived:
+            self._waiting.append(_Parcel(task, chunks, flag, promise))
+            self._arrived.notify()
+        return promise
+
+    def _start(self) -> None:
+        self.devices = self.devices or tuple(self._find())
+        self.used = True
+        for device in self.devices:
+            for _ in range(THREADS_PER_DEVICE):
+                worker = _Worker(device, self._next)
+                self._threads.append(threading.Thread(target=worker.run, daemon=True))
+                self._threads[-1].start()
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        with self._arrived:
+            self._closed = True
+            self._arrived.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _next(self, device: Device) -> list[_Parcel]:
+        """The next parcel, and others that can be walked with it; nothing once the pool is closed."""
+        with self._arrived:
+            while not self._waiting:
+                if self._closed:
+                    return []
+                self._arrived.wait()
+            first = self._waiting.popleft()
+            parcels, kind = [first], _kind(first, device)
+            if kind is not None:
+                most = TOGETHER_STOPS // first.chunks[0].stops
+                for other in list(self._waiting):
+                    if len(parcels) < most and _kind(other, device) == kind:
+                        self._waiting.remove(other)
+                        parcels.append(other)
+            return parcels
+
+
+def _kind(parcel: _Parcel, device: Device) -> Any:
+    """What parcels must have in common to be walked together; None for one that is walked alone."""
+    if not isinstance(parcel.task, CubeTask) or len(parcel.chunks) != 1:
+        return None
+    chunk = parcel.chunks[0]
+    if not isinstance(chunk, CubeChunk) or not 256 <= chunk.stops <= TOGETHER_STOPS // 2:
+        return None
+    return Shape.of(device, parcel.task.walk_over), chunk.low
+
+
+class _Worker:
+    """A thread that feeds a device."""
+
+    def __init__(self, device: Device, following: Callable[[Device], list[_Parcel]]) -> None:
+        self._device, self._following = device, following
+        self._task: Any = None
+        self._there: Any = None
+
+    def run(self) -> None:
+        """Work until there is nothing more to come."""
+        enter = getattr(self._device, "enter", None)
+        if enter is not None:
+            enter()
+        while parcels := self._following(self._device):
+            try:
+                for parcel, result in zip(parcels, self._walk(parcels), strict=True):
+                    parcel.promise.set_result(result)
+            except BaseException as error:  # whoever waits for it gets it
+                for parcel in parcels:
+                    if not parcel.promise.done():
+                        parcel.promise.set_exception(error)
+
+    def _walk(self, parcels: list[_Parcel]) -> list[list[Any]]:
+        if len(parcels) == 1:
+            parcel = parcels[0]
+            return [[self._walk_one(parcel.task, chunk, parcel.flag) for chunk in parcel.chunks]]
+        walks = [parcel.task.walk_over for parcel in parcels]
+        starts = [_start_of(walk) for walk in walks]
+        if any(start is None and not walk.linear for start, walk in zip(starts, walks, strict=True)):
+            return [self._walk([parcel])[0] for parcel in parcels]
+        together = DeviceWalks(self._device, walks, starts)
+        found = together.walk([parcel.chunks[0] for parcel in parcels], walks, parcels[0].flag)
+        return [[one] for one in found]
+
+    def _walk_one(self, task: Any, chunk: Any, flag: Signs) -> Any:
+        stops = chunk[-1] if isinstance(task, FillTask) else chunk.stops
+        there = None if stops <= FEW_STOPS else self._brought(task)
+        if there is None:
+            return task.walk(chunk, task.new_worker(), flag)
+        if isinstance(task, FillTask):
+            return there.walk(chunk, flag)
+        return there.walk([chunk], [task.walk_over], flag)[0]
+
+    def _brought(self, task: Any) -> Any:
+        """The task on this thread's device; None where it has nothing to start from."""
+        if self._task is not task:
+            self._task = task
+            if isinstance(task, FillTask):
+                tables = DeviceTables(self._device, task)
+                self._there = tables if tables.possible else None
+            else:
+                start = _start_of(task.walk_over)
+                possible = start is not None or task.walk_over.linear
+                self._there = DeviceWalks(self._device, [task.walk_over], [start]) if possible else None
+        return self._there
+
+
+def _start_of(walk: Walk) -> Any:
+    return None if walk.linear else clean_start(walk.retraining, walk.y)
