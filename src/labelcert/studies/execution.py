@@ -71,6 +71,8 @@ def _certified(
     how: dict[str, Any] = {"using": using, "engine": cell.engine}
     if cell.parts is not None:
         how = {"using": certify_partition, **cell.parts}
+    if how["using"] in (certify, certify_partition):
+        how["device"] = "cpu"  # of several attacks that are equally strong, a GPU may find another
     if cell.loss != "hinge":
         how["loss"] = cell.loss
     if cell.verify is not None:

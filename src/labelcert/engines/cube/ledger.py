@@ -113,9 +113,9 @@ class Ledger:
         curve_upper = np.maximum(curve_lower, np.maximum.accumulate(self._open_most))
         unsettled = np.arange(self._most.size) >= self._frontier
         curve_upper[unsettled] = within_reach(lower, self._most.size - 1)[unsettled]
-        changes = [
-            self._change(bits) if r < self._never else None for r, bits in zip(upper, self._radius_set, strict=True)
-        ]
+        sets, which = np.unique(self._radius_set, axis=0, return_inverse=True)
+        distinct = [self._change(bits) for bits in sets]
+        changes = [distinct[k] if r < self._never else None for r, k in zip(upper, which.ravel(), strict=True)]
         c = self._counters
         statistics: dict[str, Any] = {
             "trainings": int(c[walks.SOLVED]),

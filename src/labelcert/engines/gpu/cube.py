@@ -32,16 +32,27 @@ from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.families import Families, blocks_of
 from labelcert.engines.gpu.problems import Problems, Shapes, Start
 
-RUN_BITS = 9
-"""A warp visits so many labellings, as a power of two, between two starts from the clean labels."""
-
 LAUNCH_STOPS = 1 << 20
+MOST_LAUNCHED = 128
+"""So many labellings are walked in one launch, with up to so many labels: solutions stay in memory meanwhile."""
+
+RUNS = 1 << 13
+FEWEST_RUN_BITS, MOST_RUN_BITS = 6, 10
+"""A cube is divided into about so many runs, one for each warp. A run starts from the clean labels, and has so many
+labellings, as a power of two."""
 
 
 def launch_stops(m: int) -> int:
-    """Labellings of one launch, at most (a power of two): their solutions stay in memory until they are judged."""
-    fewer = max(0.0, 2.0 * math.log2(m / 32))
-    return max(1 << 12, LAUNCH_STOPS >> int(fewer))
+    """Labellings of one launch, at most (a power of two)."""
+    if m <= 32:
+        return 4 * LAUNCH_STOPS
+    fewer = max(0.0, 2.0 * math.log2(m / MOST_LAUNCHED))
+    return max(1 << 12, LAUNCH_STOPS >> math.ceil(fewer))
+
+
+def run_bits(low: int) -> int:
+    """How a cube of dimension ``low`` is divided."""
+    return min(low, MOST_RUN_BITS, max(FEWEST_RUN_BITS, low + 1 - RUNS.bit_length()))
 
 
 DOUBTS_AT_ONCE = 1 << 18
@@ -175,7 +186,7 @@ class DeviceWalks:
 
     def _cube_launches(self, chunks: Sequence[Any]) -> Iterator[tuple[int, int, int, Any, Any]]:
         device, M, count = self._device, self._shape.M, len(chunks)
-        low = min(chunks[0].low, RUN_BITS)
+        low = run_bits(chunks[0].low)
         runs = 1 << (chunks[0].low - low)
         # Several problems are walked to their end in one launch.
         at_once = runs if count > 1 else max(1, min(runs, launch_stops(M) >> low))
@@ -315,7 +326,7 @@ class _Numbers:
         flipped = np.zeros((numbers.size, 64 * self.words), dtype=bool)
         chunk = self._chunk
         if isinstance(chunk, CubeChunk):
-            low = min(chunk.low, RUN_BITS)
+            low = run_bits(chunk.low)
             step = stops & ((1 << low) - 1)
             bits = (stops >> low) + (chunk.prefix << (chunk.low - low))
             bits = bits << low | (step ^ step >> 1)

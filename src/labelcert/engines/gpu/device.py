@@ -153,7 +153,8 @@ class CupyDevice:
         return -(-m // step) * step
 
     def _kernel(self, program: Program, name: str) -> Any:
-        options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in program.definitions.items()))
+        macros = {name.upper(): "1", **program.definitions}
+        options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in macros.items()))
         key = name, options, source()
         if key not in self._kernels:
             module = self._cupy.RawModule(code=source(), options=options)

@@ -11,7 +11,7 @@ from labelcert.arrays import Bool, Int
 from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.problems import Problems, Shapes
 
-BLOCKS_PER_MULTIPROCESSOR = 32
+BLOCKS_PER_MULTIPROCESSOR = 16
 """About so many ranges of parents each multiprocessor gets, so that all are busy until the end."""
 
 

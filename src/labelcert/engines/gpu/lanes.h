@@ -13,6 +13,11 @@
 #define ALL 0xffffffffu
 #define INFINITE (__longlong_as_double(0x7ff0000000000000LL))
 #define UNROLL _Pragma("unroll")
+#if M > 40
+#define ROWS _Pragma("unroll 8")
+#else
+#define ROWS _Pragma("unroll")
+#endif
 
 typedef double real;
 typedef int whole;
@@ -81,6 +86,7 @@ DEVICE void add(big* counter, int v) { if (lane() == 0 && v) atomicAdd(counter, 
 #define KERNEL extern "C" void
 #define INFINITE (std::numeric_limits<double>::infinity())
 #define UNROLL
+#define ROWS
 
 template <class T> struct Lanes {
   T v[LANES];

@@ -66,7 +66,7 @@ class DeviceChunks:
     together = 24
 
     def __init__(
-        self, find: Callable[[], Sequence[Device]], workers: int = 1, *, large_only: bool = False, launches: int = 8
+        self, find: Callable[[], Sequence[Device]], workers: int = 1, *, large_only: bool = False, launches: int = 4
     ) -> None:
         self._find, self._count, self._large_only, self._launches = find, workers, large_only, launches
         self.ahead = 3

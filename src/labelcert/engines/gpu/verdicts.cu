@@ -165,6 +165,7 @@ DEVICE void price(
   v.row[1] = last_row - row;
 }
 
+#if defined(JUDGE) || !defined(__CUDACC__)
 // Enter what every labelling changes: the cheapest set for each node (radius: cost, stop and side in one number), the
 // strongest of each cost (most), doubts, and the lowest scores of each row where they are asked for. With SEEK, only look
 // for the labellings that reach the lowest scores. A block takes the stops of one problem.
@@ -280,6 +281,8 @@ KERNEL judge(
   }
 }
 
+#endif
+#if defined(TABULATE) || !defined(__CUDACC__)
 // Scores of all labellings in float32, in units of 1 / shrink, with an error bound that covers storage.
 KERNEL tabulate(
     const double* z, const unsigned char* code, long long stops, const double* Q, const double* constants, const double* rows, int n, double shrink, float* P, float* tau_out) {
@@ -315,3 +318,4 @@ KERNEL tabulate(
       for (int t = 0; t < n; t++) store_scores(P + safe * n, lane() * n + t, real(0.0), there && !fine);
   }
 }
+#endif

@@ -6,6 +6,7 @@
 
 #define SLOTS ((M + LANES - 1) / LANES)
 #define MOST_EVENTS (4 * M + 20)
+#define CLOSE 1e-12  // margins this close to 1 are not refined
 
 enum { ZERO, FREE, CAP, DRIVEN, ENTERING, PAD, FAILED = 7, NEGATIVE = 8 };
 enum { CAP_VALUE, SMALLEST_PIVOT, REFINEMENTS, MIN_EIG, ENTRY_MAX, ROW_NORM, GAP_RIDGE, GAP_FACTOR, LINEAR_ERROR, CONSTANTS };
@@ -70,7 +71,7 @@ DEVICE void product(const double* A, const real* v, double* column, const whole*
     out[s] = real(0.0);
   }
   sync_warp();
-  UNROLL for (int r = 0; r < M; r++) {
+  ROWS for (int r = 0; r < M; r++) {
     double x = column[r];
     UNROLL for (int s = 0; s < SLOTS; s++) out[s] = out[s] + x * load(A + r * M, label(s), inside(s), 0.0);
   }
@@ -90,7 +91,7 @@ struct Own {
     double inverse;
     if (!prepare_pivot(w, T, column, k, smallest, row, inverse)) return false;
     sync_warp();
-    UNROLL for (int r = 0; r < M; r++) {
+    ROWS for (int r = 0; r < M; r++) {
       double a = column[r];
       UNROLL for (int s = 0; s < SLOTS; s++) {
         real t = load(T + r * M, label(s), inside(s), 0.0);
@@ -313,7 +314,12 @@ DEVICE void refine(Tableau& tableau, Point& w, const double* Q, double* column, 
     real z[SLOTS], f[SLOTS];
     UNROLL for (int s = 0; s < SLOTS; s++) z[s] = select(w.state[s] == FREE, w.g[s], w.x[s]);
     product(Q, z, column, 0, f);
-    UNROLL for (int s = 0; s < SLOTS; s++) z[s] = select(w.state[s] == FREE, w.y[s] - f[s], real(0.0));
+    truth far(false);
+    UNROLL for (int s = 0; s < SLOTS; s++) {
+      z[s] = select(w.state[s] == FREE, w.y[s] - f[s], real(0.0));
+      far = far || (absolute(z[s]) > CLOSE);
+    }
+    if (!some(far)) return;
     tableau.image(w, z, f);
     UNROLL for (int s = 0; s < SLOTS; s++) w.g[s] = select(w.state[s] == FREE, w.g[s] + f[s], w.g[s]);
   }
@@ -345,6 +351,7 @@ DEVICE void write_labels(const Point& w, double* z, unsigned char* code) {
   }
 }
 
+#if defined(WALK_CUBES) || !defined(__CUDACC__)
 // Cubes: run r visits all subsets of the first LOW flippable labels of its problem, joined to the set prefix[r] of the
 // later ones, in Gray-code order. One warp each.
 KERNEL walk_cubes(
@@ -376,7 +383,7 @@ KERNEL walk_cubes(
         cold = false;
         if (!LINEAR) {
           sync_warp();
-          UNROLL for (int r = 0; r < M; r++) {
+          ROWS for (int r = 0; r < M; r++) {
             real row[SLOTS];
             read_row(clean_T + ((long long)p * M + r) * M, row);
             write_row(tableau.T + r * M, row);
@@ -403,6 +410,8 @@ KERNEL walk_cubes(
   }
 }
 
+#endif
+#if defined(WALK_FAMILIES) || !defined(__CUDACC__)
 // Families: a parent set and its children, which add one later label each. Block b takes the parents first_row[b] to
 // first_row[b + 1] of one problem, one after the other; the warps of a block share the parent's tableau.
 KERNEL walk_families(
@@ -499,3 +508,4 @@ KERNEL walk_families(
     sync_block();
   }
 }
+#endif
