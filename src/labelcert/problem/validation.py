@@ -57,14 +57,15 @@ def check_matrix(name: str, value: npt.ArrayLike, advice: str = RESCALE) -> Floa
     if array.ndim != 2:
         raise InvalidInput(f"{name} must be a matrix (two dimensions), got shape {array.shape}")
     array = array.astype(np.float64)
-    finite = np.isfinite(array)
-    if not finite.all():
+    ends = np.array([array.min(initial=0.0), array.max(initial=0.0)])  # what is no number stays, and nothing is copied
+    if not np.isfinite(ends).all():
+        finite = np.isfinite(array)
         i, j = np.argwhere(~finite)[0]
         raise InvalidInput(
             f"{name} must be finite, but entry ({i}, {j}) is {array[i, j]} "
             f"({int((~finite).sum())} such entries); check the features and the kernel's parameters"
         )
-    largest = float(np.abs(array).max(initial=0.0))
+    largest = float(np.abs(ends).max())
     if largest != 0.0 and not 1 / LARGEST_ENTRY <= largest <= LARGEST_ENTRY:
         raise InvalidInput(
             f"{name} has entries up to {largest:.3g}, outside of {1 / LARGEST_ENTRY:g} to {LARGEST_ENTRY:g}; {advice}"
@@ -79,7 +80,7 @@ def check_train_kernel(value: npt.ArrayLike, m: int) -> Float:
         raise InvalidInput(f"K_train must be square (one row and column per label), got {K.shape[0]}x{K.shape[1]}")
     if K.shape[0] != m:
         raise InvalidInput(f"K_train must have one row per label: {m} labels, but K_train is {K.shape[0]}x{K.shape[1]}")
-    if np.array_equal(K, K.T):
+    if _symmetric(K):
         return np.ascontiguousarray(K)
     asymmetry = np.abs(K - K.T)
     scale = np.abs(K).max()
@@ -90,6 +91,16 @@ def check_train_kernel(value: npt.ArrayLike, m: int) -> Float:
             "a kernel matrix is the same read either way: check how it was computed"
         )
     return np.ascontiguousarray((K + K.T) / 2)
+
+
+def _symmetric(K: Float) -> bool:
+    """Block by block, so that nothing of the matrix's size is needed."""
+    size = 1024
+    return all(
+        np.array_equal(K[i : i + size, j : j + size], K[j : j + size, i : i + size].T)
+        for i in range(0, len(K), size)
+        for j in range(0, i + 1, size)
+    )
 
 
 def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:

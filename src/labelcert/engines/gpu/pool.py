@@ -32,6 +32,9 @@ THREADS_PER_DEVICE = 2
 TOGETHER_STOPS = 1 << 22
 """Labellings of small problems that are walked in one launch."""
 
+SMALL_SECONDS = 1e-7
+"""Rough time of one labelling of a problem that takes one launch: measuring it would take longer."""
+
 PAYS_OFF = 4e6
 """Labellings of 20 labels from which on a device is worth its start."""
 
@@ -109,6 +112,8 @@ class DeviceChunks:
 
     def seconds_per_stop(self, task: Any, chunk: Any, stops: int) -> float:
         """Measured once everything is compiled and in place."""
+        if isinstance(task, CubeTask) and labellings(task.walk_over) <= launch_stops(task.walk_over.y.size):
+            return SMALL_SECONDS
         flag, seconds = np.zeros(1, dtype=np.int8), 0.0
         for _ in range(2):
             started = time.perf_counter()

@@ -20,6 +20,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
+from labelcert.engines.pools import pool_in_force
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import NOTHING, Relabelling
@@ -143,7 +144,9 @@ def _radii(question: Question, control: Control) -> Findings:
     statistics: dict[str, Any] = {}
     left = np.arange(n)
     total = count_stops(question, budget)
-    for depth in (*(d for d in FIRST_DEPTHS if d < budget and SPARES * count_stops(question, d) < total), budget):
+    pool = pool_in_force()
+    first = FIRST_DEPTHS if pool is None or pool.together == 1 else ()  # small problems are walked at once there
+    for depth in (*(d for d in first if d < budget and SPARES * count_stops(question, d) < total), budget):
         asked = replace(question, problem=replace(question.problem, max_flips=depth), nodes=question.nodes[left])
         found = CubeMethod().run(asked, control)
         lower[left] = np.maximum(lower[left], found.radius_lower)
