@@ -69,6 +69,8 @@ class RunRecord:
         The most that the adversary can spend: no larger budget changes anything.
     budget_note : str
         Why the largest budget is what it is, where nobody gave it and not all are answered.
+    device : str
+        Where labellings were trained on: the CPU, or the name of a GPU.
     versions : dict
     """
 
@@ -90,6 +92,7 @@ class RunRecord:
     seconds: float
     spendable: int | None = None
     budget_note: str = ""
+    device: str = "cpu"
     versions: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, RunRecord, StageRecord
-from labelcert.certification.places import walked_by
+from labelcert.certification.places import CPU, walked_by
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
 from labelcert.engines.planning import plan
+from labelcert.engines.pools import pool_in_force
 from labelcert.engines.search.solvers import check_solver
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget
@@ -216,5 +217,6 @@ def record(
         seconds=seconds,
         spendable=problem.adversary.spendable,
         budget_note=budget_note,
+        device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

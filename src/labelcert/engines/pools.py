@@ -66,19 +66,25 @@ class ChunkPool(Protocol):
         Chunks per batch.
     ahead : int
         Batches to have under way at a time.
-    together : int
-        Small problems to have under way at a time.
+    device : str
+        What trains: the CPU, or the name of a GPU.
     """
 
     batch: int
     ahead: int
-    together: int
+
+    @property
+    def device(self) -> str:
+        """What trains."""
 
     def accepts(self, task: Task) -> bool:
         """Whether it can walk chunks of this task; if not, threads of this process do."""
 
     def chunk_stops(self, task: Task, usual: int) -> int:
         """Labellings that a chunk of this task should have, if so many are usual on a CPU."""
+
+    def take_many(self, labellings: float) -> int:
+        """Get ready for many small problems with so many labellings in all; returns how many to have under way."""
 
     def seconds_per_stop(self, task: Task, chunk: Any, stops: int) -> float | None:
         """Measured on one chunk with so many labellings, as if one worker did it; None: as on a thread."""
@@ -90,7 +96,7 @@ class ChunkPool(Protocol):
 class Processors:
     """What pools of ordinary processors have in common."""
 
-    together = 1
+    device = "cpu"
 
     def accepts(self, task: Task) -> bool:
         """Whatever may leave this process."""
@@ -99,6 +105,10 @@ class Processors:
     def chunk_stops(self, task: Task, usual: int) -> int:
         """As many as are usual."""
         return usual
+
+    def take_many(self, labellings: float) -> int:
+        """One at a time, on all processors."""
+        return 1
 
     def seconds_per_stop(self, task: Task, chunk: Any, stops: int) -> None:
         """As on a thread."""

@@ -111,7 +111,7 @@ class CupyDevice:
     def __init__(self, cupy: Any, number: int) -> None:
         self._cupy, self._number = cupy, number
         properties = cupy.cuda.runtime.getDeviceProperties(number)
-        self.name = properties["name"].decode()
+        self.name = f"{properties['name'].decode()} (CuPy {cupy.__version__})"
         self.multiprocessors = int(properties["multiProcessorCount"])
         self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
         self._kernels: dict[tuple[str, tuple[str, ...], str], Any] = {}

@@ -23,11 +23,12 @@ from labelcert.engines.tables.forest import FillTask
 from labelcert.losses.newton import LogisticMachine
 
 MOST_LABELS = 512
-MOST_COST = 2**30
-"""Costs are 32-bit numbers there."""
 
 THREADS_PER_DEVICE = 2
 """One prepares what the device does next while it works for the other."""
+
+TOGETHER = 24
+"""Small problems to have under way at a time."""
 
 TOGETHER_STOPS = 1 << 22
 """Labellings of small problems that are walked in one launch."""
@@ -66,7 +67,6 @@ class DeviceChunks:
     """
 
     batch = 1
-    together = 24
 
     def __init__(
         self, find: Callable[[], Sequence[Device]], workers: int = 1, *, large_only: bool = False, launches: int = 4
@@ -85,13 +85,13 @@ class DeviceChunks:
         if isinstance(task, CubeTask):
             walk = task.walk_over
             machine, linear, m = walk.retraining.machine.values, walk.linear, walk.y.size
-            fits, amount = walk.total < MOST_COST, labellings(walk)
+            amount = labellings(walk)
         elif isinstance(task, FillTask):
             machine, linear, m = task.fill.retraining.machine.values, task.fill.linear, task.fill.ys.shape[1]
-            fits, amount = True, float(task.tree.last.size)
+            amount = float(task.tree.last.size)
         else:
             return False
-        fits = fits and 0 < m <= MOST_LABELS and (linear or not isinstance(machine, LogisticMachine))
+        fits = 0 < m <= MOST_LABELS and (linear or not isinstance(machine, LogisticMachine))
         if not self._large_only:
             return fits
         return fits and amount * (m / 20) ** 2 >= PAYS_OFF and self._found()
@@ -104,6 +104,18 @@ class DeviceChunks:
             except Exception:
                 self._find = tuple  # none, and not asked again
         return bool(self.devices)
+
+    @property
+    def device(self) -> str:
+        """The name of the first device, or the CPU as long as none was used."""
+        return self.devices[0].name if self.used else "cpu"
+
+    def take_many(self, labellings: float) -> int:
+        """Take them all, if they pay off together."""
+        if self._large_only and not (labellings >= PAYS_OFF and self._found()):
+            return 1
+        self._large_only = False
+        return TOGETHER
 
     def chunk_stops(self, task: Any, usual: int) -> int:
         """Some launches."""

@@ -13,6 +13,7 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
+from labelcert.engines.cube.walking import count_stops
 from labelcert.engines.linear.spending import first_row
 from labelcert.engines.partition.class_tables import class_table, class_work
 from labelcert.engines.partition.combining import combine, largest_sum
@@ -20,6 +21,7 @@ from labelcert.engines.partition.ensemble import Ensemble, Votes, sum_error
 from labelcert.engines.partition.parts import Part
 from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
 from labelcert.engines.pools import pool_in_force, side_by_side
+from labelcert.engines.tables.sizes import toggled_sets
 from labelcert.errors import WorkTooLarge
 from labelcert.prediction import Sign
 from labelcert.problem import NOTHING, Relabelling
@@ -67,6 +69,9 @@ class Partition:
         if question.nodes.size:
             shared, relaxed = shared_groups(question, ensemble.parts)
             asked = Asked(question, isinstance(ensemble, Votes), shared, self.part_flips)
+            pool = pool_in_force()
+            if pool is not None:
+                asked = replace(asked, together=pool.take_many(_labellings(asked, ensemble.parts)))
             self._check_work(asked, control)
             tables = list(_tables(asked, control))
             lower = np.maximum(known.radius_lower, self._lower(asked, tables))
@@ -248,8 +253,7 @@ def _tables(asked: Asked, control: Control) -> Iterator[Table]:
     ensemble = asked.question.predictor
     assert isinstance(ensemble, Ensemble)
     count = len(ensemble.parts)
-    pool = pool_in_force()
-    together = 1 if pool is None else pool.together
+    together = asked.together
 
     def table(k: int) -> tuple[Table, Stop]:
         part = ensemble.parts[k]
@@ -268,6 +272,14 @@ def _tables(asked: Asked, control: Control) -> Iterator[Table]:
         yield made
         if control.stop is Stop.FINISHED:
             control.stop = stop
+
+
+def _labellings(asked: Asked, parts: Sequence[Part]) -> float:
+    """All labellings, or toggled sets, of all parts."""
+    questions = [asked.within(part) for part in parts]
+    if isinstance(parts[0].predictor, Sign):
+        return sum(count_stops(question, question.budget) for question in questions)
+    return sum(float(toggled_sets(question.problem)[-1]) for question in questions)
 
 
 def _limits(asked: Asked) -> Int:

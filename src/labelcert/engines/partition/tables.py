@@ -20,7 +20,6 @@ from labelcert.engines.control import Control
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
-from labelcert.engines.pools import pool_in_force
 from labelcert.prediction import Sign
 from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import NOTHING, Relabelling
@@ -71,12 +70,15 @@ class Asked:
         Groups whose budgets several parts share, and that are followed exactly.
     depth : int or None
         Largest cost of an attack on one part to look at; None for all.
+    together : int
+        Parts to have under way at a time: more than one where each is a moment's work.
     """
 
     question: Question
     votes: bool
     shared: Int
     depth: int | None
+    together: int = 1
 
     def within(self, part: Part) -> Question:
         """The question to one part: its own prediction is assumed to be the ensemble's."""
@@ -129,14 +131,16 @@ def two_class_table(part: Part, asked: Asked, control: Control) -> Table:
     """Every admissible labelling of the part, visited once."""
     question = asked.within(part)
     if asked.votes and not asked.shared.size:
-        return _from_radii(part, asked, question, _radii(question, control))
+        return _from_radii(
+            part, asked, question, _radii(question, control, FIRST_DEPTHS if asked.together == 1 else ())
+        )
     strides, spans = row_states(asked, question)
     lowest = Lowest(question, strides, int(np.prod(spans + 1)))
     found = CubeMethod().run(question, control, lowest)
     return _from_scores(part, asked, spans, lowest, found.statistics)
 
 
-def _radii(question: Question, control: Control) -> Findings:
+def _radii(question: Question, control: Control, first: Sequence[int]) -> Findings:
     """Radii of all nodes. Most are small: few flips are looked at first, and more for the nodes that are left."""
     n, budget = question.nodes.size, question.budget
     lower, upper = np.zeros(n, dtype=np.int64), np.full(n, question.problem.adversary.never, dtype=np.int64)
@@ -144,8 +148,6 @@ def _radii(question: Question, control: Control) -> Findings:
     statistics: dict[str, Any] = {}
     left = np.arange(n)
     total = count_stops(question, budget)
-    pool = pool_in_force()
-    first = FIRST_DEPTHS if pool is None or pool.together == 1 else ()  # small problems are walked at once there
     for depth in (*(d for d in first if d < budget and SPARES * count_stops(question, d) < total), budget):
         asked = replace(question, problem=replace(question.problem, max_flips=depth), nodes=question.nodes[left])
         found = CubeMethod().run(asked, control)
