@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long test-torch test-oldest fuzz check docs bench selfcheck clean
+.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -18,6 +18,14 @@ test-long: $(VENV)/.tested
 test-torch: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py tests/test_docs.py
+
+# On a machine with a GPU.
+test-gpu: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --editable ".[dev,gpu]"
+	$(BIN)/python -m pytest tests/engines/gpu
+	$(BIN)/python -m pytest tests/engines/test_against_brute_force.py tests/engines/test_metamorphic.py \
+		tests/engines/test_enumerate.py tests/engines/cube tests/engines/tables tests/engines/partition --device gpu
+	$(BIN)/labelcert selfcheck --problems 5000 --device gpu
 
 # The lower bounds in pyproject.toml hold.
 test-oldest:

@@ -13,6 +13,15 @@ from labelcert.models.registry import MODELS
 REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=("cpu", "gpu", "emulated"),
+        default="cpu",
+        help="where the engines enumerate in their tests: emulated runs the kernels of GPUs on the CPU",
+    )
+
+
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
     """What a test, or an example in the documentation, registers is gone afterwards."""

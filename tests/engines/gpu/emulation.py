@@ -66,6 +66,12 @@ class EmulatedDevice:
         self.shared_bytes = shared_bytes
         self.launches: list[str] = []
 
+    def enter(self) -> None:
+        """Nothing is needed."""
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
     def put(self, array: npt.NDArray[Any]) -> Any:
         """A copy."""
         return np.array(array, order="C")

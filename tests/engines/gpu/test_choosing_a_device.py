@@ -141,6 +141,23 @@ def test_an_error_on_the_device_is_raised_here(emulated: EmulatedDevice, monkeyp
 
 
 @needs_compiler
+@pytest.mark.parametrize("method", ["launch", "enter", "put"])
+def test_where_a_device_fails_that_nobody_asked_for_the_cpu_goes_on(
+    method: str, emulated: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(emulated, method, broken)
+    monkeypatch.setattr(pools, "PAYS_OFF", 40.0)
+    with pytest.warns(UserWarning, match="emulated failed .*out of memory.* the CPU does its work"):
+        there = certify(*ARRAYS, 1.0)
+    same(certify(*ARRAYS, 1.0, device="cpu"), there)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        certify(*ARRAYS, 1.0, device="gpu", engine="enumerate")
+
+
+@needs_compiler
 def test_several_devices_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     found = EmulatedDevice(), EmulatedDevice()
     monkeypatch.setattr(places, "devices", lambda: found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,8 +48,14 @@ class LevelChunk:
     @classmethod
     def of(cls, task: Walk, min_cost: int, parents: Int) -> LevelChunk:
         """The extensions of some parents."""
-        first = parents[:, -1] + 1 if parents.shape[1] else np.zeros(len(parents), dtype=np.int64)
-        return cls(min_cost, int((task.affordable.size - first).sum()), parents)
+        chunk = cls(min_cost, 0, parents)
+        return replace(chunk, stops=int((task.affordable.size - chunk.first_child).sum()))
+
+    @property
+    def first_child(self) -> Int:
+        """(f,) the first affordable position that each parent can add."""
+        size = self.parents.shape[1]
+        return self.parents[:, -1] + 1 if size else np.zeros(len(self.parents), dtype=np.int64)
 
     def walk(self, task: Walk, walker: Walker, flag: Signs) -> tuple[Found, bool]:
         """Visit everything; also returns whether the chunk was finished."""

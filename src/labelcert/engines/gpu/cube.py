@@ -33,8 +33,9 @@ from labelcert.engines.gpu.families import Families, blocks_of
 from labelcert.engines.gpu.problems import Problems, Shapes, Start
 
 LAUNCH_STOPS = 1 << 20
-MOST_LAUNCHED = 128
-"""So many labellings are walked in one launch, with up to so many labels: solutions stay in memory meanwhile."""
+USUAL_LABELS = 128
+"""So many labellings are walked in one launch, with up to so many labels: solutions stay in memory meanwhile. With more
+labels they are fewer."""
 
 RUNS = 1 << 13
 FEWEST_RUN_BITS, MOST_RUN_BITS = 6, 10
@@ -46,7 +47,7 @@ def launch_stops(m: int) -> int:
     """Labellings of one launch, at most (a power of two)."""
     if m <= 32:
         return 4 * LAUNCH_STOPS
-    fewer = max(0.0, 2.0 * math.log2(m / MOST_LAUNCHED))
+    fewer = max(0.0, 2.0 * math.log2(m / USUAL_LABELS))
     return max(1 << 12, LAUNCH_STOPS >> math.ceil(fewer))
 
 
@@ -142,8 +143,8 @@ class DeviceWalks:
         finished = True
         for first, stops, each, z, code in self._launches(chunks):
             self._judge(known, results, first, stops, each, z, code)
+            finished = first + each >= chunks[0].stops
             if flag[0]:
-                finished = False
                 break
         met = int(self._device.get(results.doubt_count)[0])
         if met > DOUBTS_AT_ONCE:
@@ -155,7 +156,7 @@ class DeviceWalks:
         alone = self if len(chunks) == 1 else DeviceWalks(self._device, [known[p]], [self._problems.starts[p]])
         own, complete = known[p], True
         all_found = []
-        for part in _halves(chunks[p]) if len(chunks) == 1 else (chunks[p],):
+        for part in _halves(chunks[p], known[p].affordable.size) if len(chunks) == 1 else (chunks[p],):
             ((found, finished),) = alone.walk([part], [own], flag)
             all_found.append(found)
             complete = complete and finished
@@ -203,8 +204,7 @@ class DeviceWalks:
 
     def _family_launches(self, chunk: LevelChunk) -> Iterator[tuple[int, int, int, Any, Any]]:
         walk = self._walks[0]
-        size = chunk.parents.shape[1]
-        first_child = chunk.parents[:, -1] + 1 if size else np.zeros(len(chunk.parents), dtype=np.int64)
+        first_child = chunk.first_child
         labels = walk.labels[walk.affordable[chunk.parents]]
         counts = walk.affordable.size - first_child
         first = 0
@@ -316,9 +316,7 @@ class _Numbers:
         self._nu, self._chunk, self._affordable = walk.labels.size, chunk, walk.affordable
         self.words = words_for(self._nu)
         if isinstance(chunk, LevelChunk):
-            size = chunk.parents.shape[1]
-            self._first = chunk.parents[:, -1] + 1 if size else np.zeros(len(chunk.parents), dtype=np.int64)
-            self._ends = np.cumsum(walk.affordable.size - self._first)
+            self._ends = np.cumsum(walk.affordable.size - chunk.first_child)
 
     def sets(self, numbers: Int) -> Words:
         """(·, W) sets as bits."""
@@ -342,15 +340,18 @@ class _Numbers:
         return np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
 
 
-def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:
+def _halves(chunk: Chunk, affordable: int) -> tuple[Chunk, Chunk]:
     if isinstance(chunk, CubeChunk):
         low, half = chunk.low - 1, chunk.stops // 2
-        first, second = (CubeChunk(chunk.min_cost, half, 2 * chunk.prefix + k, low) for k in (0, 1))
-        return first, second
+        lower, upper = (CubeChunk(chunk.min_cost, half, 2 * chunk.prefix + k, low) for k in (0, 1))
+        return lower, upper
     assert len(chunk.parents) > 1  # the doubts of one family always fit
     middle = len(chunk.parents) // 2
-    one, other = (LevelChunk(chunk.min_cost, 0, part) for part in (chunk.parents[:middle], chunk.parents[middle:]))
-    return one, other
+    first = int(np.cumsum(affordable - chunk.first_child)[middle - 1])
+    return (
+        LevelChunk(chunk.min_cost, first, chunk.parents[:middle]),
+        LevelChunk(chunk.min_cost, chunk.stops - first, chunk.parents[middle:]),
+    )
 
 
 def _joined(one: Found, other: Found) -> Found:

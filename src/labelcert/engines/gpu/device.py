@@ -16,6 +16,10 @@ from labelcert.errors import LabelcertError, MissingExtra
 SOURCES = ("lanes.h", "walks.cu", "verdicts.cu")
 
 
+OLDEST = (8, 0)
+"""Compute capability that the kernels need."""
+
+
 class NoDevice(LabelcertError, RuntimeError):
     """A GPU was asked for, and there is none that can be used."""
 
@@ -30,7 +34,7 @@ class Program(NamedTuple):
     linear : bool
         Whether labels enter linearly, so that nothing is trained.
     shared_tableau : bool
-        Whether the tableau of a family fits into shared memory.
+        Whether tableaus are in shared memory.
     threads, blocks : int
         Threads of a block, and blocks at a time on a multiprocessor, that registers have to suffice for.
     """
@@ -49,10 +53,14 @@ class Program(NamedTuple):
             "LINEAR": str(self.linear).lower(),
             "SHARED_TABLEAU": str(self.shared_tableau).lower(),
             "NOTES": str(NOTES),
+            "NODE_TILE": str(NODE_TILE),
             "THREADS": str(self.threads),
             "BLOCKS": str(self.blocks),
         }
 
+
+NODE_TILE = 8
+"""Nodes whose rows are in shared memory at a time."""
 
 NOTES = 48
 """Pivots that a child of a family notes at most; a path with more is left to the CPU."""
@@ -82,6 +90,9 @@ class Device(Protocol):
     shared_bytes: int
     warps: int
 
+    def enter(self) -> None:
+        """Make ready for the thread that calls."""
+
     def put(self, array: npt.NDArray[Any]) -> Any:
         """A copy on the device."""
 
@@ -99,8 +110,14 @@ class Device(Protocol):
     ) -> None:
         """Start a kernel; it runs after those started before it by the same thread."""
 
+    def release(self) -> None:
+        """Give back memory that nobody needs any more."""
+
     def padded(self, m: int) -> int:
         """The number of labels that kernels for ``m`` labels are compiled for."""
+
+
+KEPT_BYTES = 2**30
 
 
 class CupyDevice:
@@ -112,6 +129,7 @@ class CupyDevice:
         self._cupy, self._number = cupy, number
         properties = cupy.cuda.runtime.getDeviceProperties(number)
         self.name = f"{properties['name'].decode()} (CuPy {cupy.__version__})"
+        self.capability = int(properties["major"]), int(properties["minor"])
         self.multiprocessors = int(properties["multiProcessorCount"])
         self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
         self._kernels: dict[tuple[str, tuple[str, ...], str], Any] = {}
@@ -147,6 +165,12 @@ class CupyDevice:
         given = tuple(np.uint64(0) if one is None else one for one in arguments)
         function((blocks,), (32 * warps,), given, shared_mem=shared)
 
+    def release(self) -> None:
+        """Give back memory that was large; CuPy keeps it for later otherwise."""
+        pool = self._cupy.get_default_memory_pool()
+        if pool.total_bytes() > KEPT_BYTES:
+            pool.free_all_blocks()
+
     def padded(self, m: int) -> int:
         """Not every number, since compiling takes time."""
         step = 2 if m <= 32 else 4 if m <= 128 else 16
@@ -181,11 +205,15 @@ def devices() -> tuple[CupyDevice, ...]:
     try:
         found = cupy.cuda.runtime.getDeviceCount()
         gpus = tuple(CupyDevice(cupy, number) for number in range(found))
+        gpus = tuple(gpu for gpu in gpus if gpu.capability >= OLDEST)
     except Exception as error:
         raise NoDevice(
             f"device='gpu' needs an NVIDIA GPU with a working driver ({type(error).__name__}: {error}); "
             "leave out the device to compute on the CPU"
         ) from None
     if not gpus:
-        raise NoDevice("device='gpu' needs an NVIDIA GPU, and this machine has none; leave out the device")
+        raise NoDevice(
+            f"device='gpu' needs an NVIDIA GPU of compute capability {OLDEST[0]}.{OLDEST[1]} (Ampere) or newer, and "
+            "this machine has none; leave out the device to compute on the CPU"
+        )
     return gpus

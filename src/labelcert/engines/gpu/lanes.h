@@ -8,7 +8,6 @@
 #ifdef __CUDACC__
 
 #define DEVICE __device__ __forceinline__
-#define SLOW __device__ __noinline__
 #define KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #define ALL 0xffffffffu
 #define INFINITE (__longlong_as_double(0x7ff0000000000000LL))
@@ -56,7 +55,7 @@ DEVICE double lowest(real v) {
   unsigned rest = __reduce_min_sync(ALL, high == top ? low : ALL);
   return __hiloint2double((int)top, (int)rest);
 }
-DEVICE double sum(real v) {
+DEVICE double over_lanes(real v) {
   for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(ALL, v, o);
   return v;
 }
@@ -82,7 +81,6 @@ DEVICE void add(big* counter, int v) { if (lane() == 0 && v) atomicAdd(counter, 
 #include <limits>
 
 #define DEVICE inline
-#define SLOW static
 #define KERNEL extern "C" void
 #define INFINITE (std::numeric_limits<double>::infinity())
 #define UNROLL
@@ -156,7 +154,7 @@ DEVICE real real_of(const whole& v) { EACH(real, (double)v.v[l]) }
 DEVICE big big_of(const whole& v) { EACH(big, (u64)(unsigned)v.v[l]) }
 DEVICE whole quotient(const whole& v, int by) { EACH(whole, v.v[l] / by) }
 DEVICE int trailing_zeros(unsigned v) { return v ? __builtin_ctz(v) : -1; }
-DEVICE double sum(const real& v) { double r = 0.0; for (int l = 0; l < LANES; l++) r += v.v[l]; return r; }
+DEVICE double over_lanes(const real& v) { double r = 0.0; for (int l = 0; l < LANES; l++) r += v.v[l]; return r; }
 DEVICE double lowest(const real& v) {
   u64 best = ~0ull;
   for (int l = 0; l < LANES; l++) best = word_of(v.v[l]) < best ? word_of(v.v[l]) : best;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -33,6 +34,9 @@ TOGETHER = 24
 TOGETHER_STOPS = 1 << 22
 """Labellings of small problems that are walked in one launch."""
 
+TABLE_BYTES = 2**28
+"""Scores that a launch brings back."""
+
 SMALL_SECONDS = 1e-7
 """Rough time of one labelling of a problem that takes one launch: measuring it would take longer."""
 
@@ -61,7 +65,8 @@ class DeviceChunks:
     workers : int
         Threads that share the work elsewhere, for estimates.
     large_only : bool
-        Whether to leave work to threads where a device would not pay off, or there is none.
+        Whether to leave work to threads where a device would not pay off, or there is none; and to the CPU where a
+        device fails.
     launches : int
         Launches of one chunk: some tenths of a second.
     """
@@ -71,7 +76,8 @@ class DeviceChunks:
     def __init__(
         self, find: Callable[[], Sequence[Device]], workers: int = 1, *, large_only: bool = False, launches: int = 4
     ) -> None:
-        self._find, self._count, self._large_only, self._launches = find, workers, large_only, launches
+        self._find, self._count, self._launches = find, workers, launches
+        self._large_only = self._forgiving = large_only
         self.ahead = 3
         self._waiting: deque[_Parcel] = deque()
         self._arrived = threading.Condition()
@@ -86,6 +92,8 @@ class DeviceChunks:
             walk = task.walk_over
             machine, linear, m = walk.retraining.machine.values, walk.linear, walk.y.size
             amount = labellings(walk)
+            if max(walk.rows * walk.scores.shape[1], walk.last_row) >= 2**31:
+                return False  # numbers of 32 bits
         elif isinstance(task, FillTask):
             machine, linear, m = task.fill.retraining.machine.values, task.fill.linear, task.fill.ys.shape[1]
             amount = float(task.tree.last.size)
@@ -118,9 +126,12 @@ class DeviceChunks:
         return TOGETHER
 
     def chunk_stops(self, task: Any, usual: int) -> int:
-        """Some launches."""
-        m = task.fill.ys.shape[1] if isinstance(task, FillTask) else task.walk_over.y.size
-        return self._launches * launch_stops(m)
+        """Some launches; one for tables, whose scores come back."""
+        if isinstance(task, FillTask):
+            return max(
+                1, min(launch_stops(task.fill.ys.shape[1]), TABLE_BYTES // (4 * max(1, task.fill.scores.shape[1])))
+            )
+        return self._launches * launch_stops(task.walk_over.y.size)
 
     def seconds_per_stop(self, task: Any, chunk: Any, stops: int) -> float:
         """Measured once everything is compiled and in place."""
@@ -135,7 +146,7 @@ class DeviceChunks:
 
     def submit(self, task: Any, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
         """Put a batch into the queue."""
-        if not self._threads:
+        if self._closed or not self._threads:
             self._start()
         promise: Future[list[Any]] = Future()
         with self._arrived:
@@ -144,13 +155,19 @@ class DeviceChunks:
         return promise
 
     def _start(self) -> None:
-        self.devices = self.devices or tuple(self._find())
-        self.used = True
-        for device in self.devices:
-            for _ in range(THREADS_PER_DEVICE):
-                worker = _Worker(device, self._next)
-                self._threads.append(threading.Thread(target=worker.run, daemon=True))
-                self._threads[-1].start()
+        with self._arrived:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            if self._threads:
+                return
+            self.devices = self.devices or tuple(self._find())
+            self.used = True
+            for device in self.devices:
+                for _ in range(THREADS_PER_DEVICE):
+                    worker = _Worker(device, self._next, forgiving=self._forgiving)
+                    self._threads.append(threading.Thread(target=worker.run, daemon=True))
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Wait for what is under way."""
@@ -159,6 +176,8 @@ class DeviceChunks:
             self._arrived.notify_all()
         for thread in self._threads:
             thread.join()
+        for device in self.devices:
+            device.release()
 
     def _next(self, device: Device) -> list[_Parcel]:
         """The next parcel, and others that can be walked with it; nothing once the pool is closed."""
@@ -169,12 +188,13 @@ class DeviceChunks:
                 self._arrived.wait()
             first = self._waiting.popleft()
             parcels, kind = [first], _kind(first, device)
-            if kind is not None:
-                most = TOGETHER_STOPS // first.chunks[0].stops
-                for other in list(self._waiting):
-                    if len(parcels) < most and _kind(other, device) == kind:
-                        self._waiting.remove(other)
-                        parcels.append(other)
+            if kind is None:
+                return parcels
+            most = TOGETHER_STOPS // first.chunks[0].stops
+            for _ in range(len(self._waiting)):
+                other = self._waiting.popleft()
+                fits = len(parcels) < most and _kind(other, device) == kind
+                (parcels if fits else self._waiting).append(other)
             return parcels
 
 
@@ -191,24 +211,43 @@ def _kind(parcel: _Parcel, device: Device) -> Any:
 class _Worker:
     """A thread that feeds a device."""
 
-    def __init__(self, device: Device, following: Callable[[Device], list[_Parcel]]) -> None:
-        self._device, self._following = device, following
+    def __init__(
+        self, device: Device, following: Callable[[Device], list[_Parcel]], *, forgiving: bool = False
+    ) -> None:
+        self._device, self._following, self._forgiving = device, following, forgiving
+        self._entered = False
         self._task: Any = None
         self._there: Any = None
 
     def run(self) -> None:
         """Work until there is nothing more to come."""
-        enter = getattr(self._device, "enter", None)
-        if enter is not None:
-            enter()
         while parcels := self._following(self._device):
             try:
-                for parcel, result in zip(parcels, self._walk(parcels), strict=True):
-                    parcel.promise.set_result(result)
+                results = self._walk_or_leave(parcels)
             except BaseException as error:  # whoever waits for it gets it
                 for parcel in parcels:
-                    if not parcel.promise.done():
-                        parcel.promise.set_exception(error)
+                    parcel.promise.set_exception(error)
+            else:
+                for parcel, result in zip(parcels, results, strict=True):
+                    parcel.promise.set_result(result)
+
+    def _walk_or_leave(self, parcels: list[_Parcel]) -> list[list[Any]]:
+        """Walk on the device; if it fails, and nobody asked for it by name, on the CPU."""
+        try:
+            if not self._entered:
+                self._device.enter()
+                self._entered = True
+            return self._walk(parcels)
+        except Exception as error:
+            if not self._forgiving:
+                raise
+            warnings.warn(
+                f"{self._device.name} failed ({type(error).__name__}: {error}); the CPU does its work. "
+                "device='cpu' leaves it out from the start",
+                UserWarning,
+                stacklevel=2,
+            )
+            return [[p.task.walk(chunk, p.task.new_worker(), p.flag) for chunk in p.chunks] for p in parcels]
 
     def _walk(self, parcels: list[_Parcel]) -> list[list[Any]]:
         if len(parcels) == 1:
@@ -228,13 +267,13 @@ class _Worker:
         if there is None:
             return task.walk(chunk, task.new_worker(), flag)
         if isinstance(task, FillTask):
-            return there.walk(chunk, flag)
+            return there.walk(chunk)
         return there.walk([chunk], [task.walk_over], flag)[0]
 
     def _brought(self, task: Any) -> Any:
         """The task on this thread's device; None where it has nothing to start from."""
         if self._task is not task:
-            self._task = task
+            self._task, self._there = None, None
             if isinstance(task, FillTask):
                 tables = DeviceTables(self._device, task)
                 self._there = tables if tables.possible else None
@@ -242,6 +281,7 @@ class _Worker:
                 start = _start_of(task.walk_over)
                 possible = start is not None or task.walk_over.linear
                 self._there = DeviceWalks(self._device, [task.walk_over], [start]) if possible else None
+            self._task = task
         return self._there
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Float, Int
-from labelcert.engines.gpu.device import Device, Program
+from labelcert.engines.gpu.device import NODE_TILE, Device, Program
 from labelcert.losses.retraining import Retraining, settle
 from labelcert.svm.pivoting import FLAGS, G, Machine, X, new_scratch
 
@@ -17,6 +17,9 @@ PAD = 5
 
 MOST_SHARED_LABELS = 100
 """With more labels, tableaus of cubes are not in shared memory: it would hold too few."""
+
+BLOCK_BYTES = 1024
+"""Shared memory that every block takes beside its own."""
 
 CONSTANTS = 9
 REFINEMENTS = 2
@@ -119,12 +122,16 @@ class Shapes:
     def _program(self, warps: int, blocks: int, shared_tableau: bool = True) -> Program:
         return Program(self._M, self._linear, shared_tableau, 32 * warps, blocks)
 
+    def _at_once(self, shared: int, most: int) -> int:
+        """Blocks with so much shared memory that a multiprocessor holds at a time."""
+        return max(1, min(most, self._device.shared_bytes // (shared + BLOCK_BYTES)))
+
     def walk_cubes(self, runs: int, arguments: Sequence[Any], solutions: Sequence[Any]) -> None:
         """One warp a run, with a tableau in shared memory or, if that is too small for several, in slower memory."""
-        inside = self._M <= MOST_SHARED_LABELS
+        inside = self._M <= MOST_SHARED_LABELS and self._device.shared_bytes >= 8 * (self._M * self._M + self._M)
         each = 8 * ((self._M * self._M if inside else 0) + self._M)
-        warps = min(self._device.warps, 4 if self._M <= 64 else 1)
-        blocks = max(1, min(228_000 // (warps * each + 1024), 24 // warps))
+        warps = max(1, min(self._device.warps, 4, self._device.shared_bytes // each))
+        blocks = self._at_once(warps * each, 24 // warps)
         grid = min(-(-runs // warps), self._device.multiprocessors * (4 * blocks if inside else 8))
         slabs = None if inside else self._device.empty((grid * warps, self._M, self._M), np.float64)
         program = self._program(warps, blocks, inside)
@@ -149,19 +156,16 @@ class Shapes:
         """One block a range of parents."""
         warps, inside = self.family_warps, self.shared_tableau
         shared = 8 * ((self._M * self._M if inside else 0) + self._beside)
-        at_once = max(1, min(228_000 // (shared + 1024), (16 if self._M > 32 else 24) // warps))
+        at_once = self._at_once(shared, (16 if self._M > 32 else 24) // warps)
         program = self._program(warps, at_once, inside)
         self._device.launch(program, "walk_families", blocks, warps, shared, arguments)
 
-    @property
-    def verdict_warps(self) -> int:
-        """Warps of a block that judges."""
-        return min(self._device.warps, 4 if self._M <= 64 else 2 if self._M <= 128 else 1)
-
     def verdicts(self, kernel: str, stops: int, arguments: Sequence[Any]) -> None:
         """One lane a labelling."""
-        warps = self.verdict_warps
-        shared = 8 * (8 * self._M + warps * 32 * (self._M | 1))
-        at_once = max(1, min(4, 228_000 // (shared + 1024)))
+        each, tile = 8 * 32 * (self._M | 1), 8 * NODE_TILE * self._M
+        warps = min(self._device.warps, 4 if self._M <= 64 else 2 if self._M <= 128 else 1)
+        warps = max(1, min(warps, (self._device.shared_bytes - tile) // each))
+        shared = tile + warps * each
+        at_once = self._at_once(shared, 4)
         grid = max(1, min(-(-stops // (32 * warps)), self._device.multiprocessors * at_once * 4))
         self._device.launch(self._program(warps, at_once), kernel, grid, warps, shared, arguments)

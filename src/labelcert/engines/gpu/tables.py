@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from labelcert.arrays import Bool, Int, Signs
-from labelcert.engines.gpu.cube import launch_stops
+from labelcert.arrays import Bool, Int
+from labelcert.engines.cube.cube_walk import linear_error
 from labelcert.engines.gpu.device import Device
-from labelcert.engines.gpu.families import Families, blocks_of
+from labelcert.engines.gpu.families import Families
 from labelcert.engines.gpu.problems import Problems, Shapes, clean_start
 from labelcert.engines.tables.forest import Filled, FillTask
-from labelcert.engines.tables.trees import FORBIDDEN, LEAF
-from labelcert.svm.pivoting import UNIT_ROUNDOFF
+from labelcert.engines.tables.trees import FORBIDDEN, LEAF, Tree
 
 
 class DeviceTables:
@@ -35,7 +32,7 @@ class DeviceTables:
         if not self.possible:
             return
         machine = None if fill.linear else fill.retraining.machine.values
-        error = 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (m + 4) + fill.slack)
+        error = float(linear_error(fill))
         self._problems = Problems(device, M, [machine] * K, list(fill.ys), starts, [error] * K)
         self._shapes = Shapes(device, M, fill.linear)
         labels = np.zeros((K, M), dtype=np.int64)
@@ -45,8 +42,8 @@ class DeviceTables:
         rows[:, :m] = fill.scores.T
         self._rows, self._n = device.put(rows), n
 
-    def walk(self, chunk: tuple[int, int, int], flag: Signs) -> Filled:
-        """Train on one chunk."""
+    def walk(self, chunk: tuple[int, int, int]) -> Filled:
+        """Train on one chunk, in one launch."""
         start, end, stops = chunk
         tree, rules, fill = self._task.tree, self._task.rules, self._task.fill
         parents = start + np.flatnonzero(tree.base[start:end] != LEAF)
@@ -54,41 +51,31 @@ class DeviceTables:
         first = int(tree.base[parents[0]] + first_child[0]) if parents.size else 0
         labels = _labels_of(tree.last, tree.parent, rules.labels, parents, owner, _size(tree, parents))
         unwanted: Bool = tree.cost[first : first + stops] == FORBIDDEN
-        P, tau = np.empty((stops, self._n), dtype=np.float32), np.empty(stops, dtype=np.float32)
-        counts = rules.sizes[owner] - first_child
-        at, finished = 0, True
-        for rows in blocks_of(counts, launch_stops(fill.ys.shape[1])):
-            own = int(counts[rows].sum())
-            skip = unwanted[at : at + own]
-            z, code = self._families.walk(owner[rows], labels[rows], first_child[rows], skip if skip.any() else None)
-            scores, errors = self._device.empty((own, self._n), np.float32), self._device.empty(own, np.float32)
-            arguments = (
-                z,
-                code,
-                np.int64(own),
-                self._problems.Q,
-                self._problems.constants,
-                self._rows,
-                np.int32(self._n),
-                np.float64(fill.shrink),
-                scores,
-                errors,
-            )
-            self._shapes.verdicts("tabulate", own, arguments)
-            P[at : at + own], tau[at : at + own] = self._device.get(scores), self._device.get(errors)
-            at += own
-            if flag[0]:
-                finished = at == stops
-                break
+        z, code = self._families.walk(owner, labels, first_child, unwanted if unwanted.any() else None)
+        scores, errors = self._device.empty((stops, self._n), np.float32), self._device.empty(stops, np.float32)
+        arguments = (
+            z,
+            code,
+            np.int64(stops),
+            self._problems.Q,
+            self._problems.constants,
+            self._rows,
+            np.int32(self._n),
+            np.float64(fill.shrink),
+            scores,
+            errors,
+        )
+        self._shapes.verdicts("tabulate", stops, arguments)
+        P, tau = self._device.get(scores), self._device.get(errors)
         P[unwanted], tau[unwanted] = 0.0, np.inf
-        return Filled(finished, np.array([at, 0]), first, P, tau)
+        return Filled(True, np.array([stops - int(unwanted.sum()), 0]), first, P, tau)
 
 
-def _size(tree: object, parents: Int) -> int:
+def _size(tree: Tree, parents: Int) -> int:
     """Labels that the parents of a level have toggled."""
     size, s = 0, int(parents[0]) if parents.size else -1
-    while s >= 0 and tree.last[s] >= 0:  # type: ignore[attr-defined]
-        size, s = size + 1, int(tree.parent[s])  # type: ignore[attr-defined]
+    while s >= 0 and tree.last[s] >= 0:
+        size, s = size + 1, int(tree.parent[s])
     return size
 
 

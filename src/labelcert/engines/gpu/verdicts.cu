@@ -7,7 +7,6 @@
 #define ROUNDOFF 1.1102230246251565e-16
 #define TINY 1e-290
 #define PADDED (M | 1)
-#define NODE_TILE 8
 #define NAMED 8
 enum { DOUBT_PROBLEM, DOUBT_STOP, DOUBT_COST, DOUBT_SURE, DOUBT_POSSIBLE, DOUBT_CLOSER, DOUBT_NODES };
 #define DOUBT_SIZE (DOUBT_NODES + NAMED)
@@ -128,8 +127,10 @@ DEVICE big ordered(const real& v) {
   return select(v == v, turned, big(0ull));
 }
 
+// Of a labelling (0) and its complement (1): cost, row among the lowest scores, nodes changed, nodes in doubt that are not
+// known to change as cheaply, and the first of these.
 struct Verdict {
-  whole cost[2], row[2], changed[2], closer[2];
+  whole cost[2], row[2], changed[2], closer[2], names[2][NAMED];
 };
 
 // Cost of the set of flips and of its complement, and where they belong in the table of lowest scores; -1 where a set is
@@ -209,9 +210,10 @@ KERNEL judge(
     }
     whole doubtful(0);
     big number[2];
-    for (int side = 0; side < 2; side++) {
+    UNROLL for (int side = 0; side < 2; side++) {
       v.changed[side] = whole(0);
       v.closer[side] = whole(0);
+      UNROLL for (int k = 0; k < NAMED; k++) v.names[side][k] = whole(0);
       // Within its problem.
       number[side] = big((unsigned long long)(first_number + safe - (long long)p * per_problem)) * 2ull + big_of(lane()) * 2ull + (unsigned long long)side;
     }
@@ -230,10 +232,15 @@ KERNEL judge(
           truth admissible = v.cost[side] >= 0;
           if (!seek) {
             truth changed = side == 0 ? negative : positive;
-            truth near = admissible && (v.cost[side] < known);
+            truth near = admissible && (v.cost[side] <= known);
             v.changed[side] = v.changed[side] + select(changed, whole(1), whole(0));
-            v.closer[side] = v.closer[side] + select(unsure && near, whole(1), whole(0));
             if (some(changed && near)) lower(own_radius, whole(t), big_of(v.cost[side]) << 32ull | number[side], changed && near);
+            truth open = unsure && admissible && (v.cost[side] < known);
+            if (some(open)) {
+              UNROLL for (int k = 0; k < NAMED; k++)
+                v.names[side][k] = select(open && (v.closer[side] == k), whole(t), v.names[side][k]);
+              v.closer[side] = v.closer[side] + select(open, whole(1), whole(0));
+            }
           }
           if (n_rows > 0) {
             big value = ordered((side == 0 ? score[b] : -score[b]) - tau);
@@ -264,19 +271,8 @@ KERNEL judge(
       store(doubts, base + DOUBT_COST, v.cost[side], open);
       store(doubts, base + DOUBT_SURE, v.changed[side], open);
       store(doubts, base + DOUBT_POSSIBLE, doubtful, open);
-      whole named(0);
-      for (int t = 0; t < n; t++) {
-        real score(0.0);
-        for (int j = 0; j < M; j++) score = score + own_rows[(long long)t * M + j] * load(zs, lane() * PADDED + j);
-        const int known_radius = (int)(own_radius[t] >> 32);
-        truth unsure = !((score < -tau) || (score > tau));
-        truth name = open && unsure && (v.cost[side] < known_radius) && (named < NAMED);
-        store(doubts, base + DOUBT_NODES + named, whole(t), name);
-        named = named + select(name, whole(1), whole(0));
-      }
-      // Nodes that are not all named stand for any.
-      truth named_all = named == v.closer[side];
-      store(doubts, base + DOUBT_CLOSER, select(named_all, named, whole(NAMED + 1)), open);
+      store(doubts, base + DOUBT_CLOSER, v.closer[side], open);
+      UNROLL for (int k = 0; k < NAMED; k++) store(doubts, base + DOUBT_NODES + k, v.names[side][k], open);
     }
   }
 }
@@ -299,7 +295,7 @@ KERNEL tabulate(
     read_solutions(z, code, safe, valid, constants[CAP_VALUE], zs);
     truth global;
     real error = error_of(Q, constants, code, safe, valid, zs, global) * shrink;
-    real largest(0.0), sum(0.0);
+    real largest(0.0), all(0.0);
     for (int t0 = 0; t0 < n; t0 += NODE_TILE) {
       real score[NODE_TILE];
       read_nodes(rows, t0, n, tile);
@@ -307,12 +303,12 @@ KERNEL tabulate(
       UNROLL for (int b = 0; b < NODE_TILE; b++) {
         real v = score[b] * shrink;
         largest = larger(largest, absolute(v));
-        sum = sum + absolute(v);
+        all = all + absolute(v);
         if (t0 + b < n) store_scores(P + safe * n, lane() * n + (t0 + b), v, there);
       }
     }
     error = 1.0001 * (1.001 * error + 4.0 * 5.9604644775390625e-08 * largest + 1e-35);
-    truth fine = (sum < 1e30) && (error < 1e30);
+    truth fine = (all < 1e30) && (error < 1e30);
     store_scores(tau_out + safe, lane(), select(fine, error, real(INFINITE)), there);
     if (some(there && !fine))
       for (int t = 0; t < n; t++) store_scores(P + safe * n, lane() * n + t, real(0.0), there && !fine);

@@ -46,6 +46,7 @@ DEVICE void write_row(double* row, const real* v) {
 // where the column was. Then row r of the new tableau is the old one minus column[r] times the row, and row k is the row
 // over minus the pivot.
 DEVICE bool prepare_pivot(const Point& w, double* T, double* column, int k, double smallest, real* row, double& inverse) {
+  sync_warp();
   read_row(T + k * M, row);
   double pivot = at(row, k);
   if (!(pivot > smallest)) return false;
@@ -204,7 +205,7 @@ struct Noted {
       real terms(0.0);
       UNROLL for (int s = 0; s < SLOTS; s++) terms = terms + rows[p][s] * given[s];
       double before = at(given, k);
-      exchanged[p] = before - (sum(terms) - before) * inverse[p];
+      exchanged[p] = before - (over_lanes(terms) - before) * inverse[p];
       put(given, k, exchanged[p]);
     }
     product(T, given, column, state, out);
@@ -245,7 +246,10 @@ template <class Tableau> DEVICE bool relabel(Tableau& tableau, Point& w, int i, 
         put(w.x, event, value);
       }
       put(w.state, event, become);
-      if (become == FREE && event == i) return true;
+      if (become == FREE && event == i) {
+        if (entering) return true;
+        break;  // it has not been flipped: numbers got lost
+      }
       event = -1;
     }
     double here = at(w.x, i);
@@ -270,7 +274,7 @@ template <class Tableau> DEVICE bool relabel(Tableau& tableau, Point& w, int i, 
       real dv = w.y[s] * rate[s], v = w.y[s] * w.g[s];
       real high = select(state == FREE, real(C), select((state == CAP) || (state == ENTERING), real(1.0), real(INFINITE)));
       real low = select(state == FREE, real(0.0), select(state == ZERO, real(1.0), real(-INFINITE)));
-      real room = larger(select(dv > 0.0, high - v, v - low), real(0.0));
+      real room = larger(select(dv > 0.0, high - v, v - low), real(0.0)) + 0.0;  // never -0
       step[s] = select(dv != 0.0, room / absolute(dv), real(INFINITE));
       double nearest = lowest(step[s]);
       if (nearest < length) {
