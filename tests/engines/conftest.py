@@ -28,6 +28,13 @@ def _on_the_device(request: pytest.FixtureRequest) -> Iterator[None]:
         pool.close()
 
 
+@pytest.fixture
+def _on_the_cpu(request: pytest.FixtureRequest) -> None:
+    """What a test says about the CPU alone."""
+    if request.config.getoption("--device") != "cpu":
+        pytest.skip("about the CPU")
+
+
 @pytest.fixture(params=SOLVERS)
 def solver(request: pytest.FixtureRequest) -> str:
     """Name of a solver that is installed and has a licence; the others are skipped."""

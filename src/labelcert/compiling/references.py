@@ -63,11 +63,12 @@ def by_reference(cls: type[T]) -> type[T]:
 
 def _address(values: Any) -> int:
     """Where the table of the fields lies; it lives as long as the tuple."""
-    table = vars(values).get("_table")
-    if table is None:
+    kept: tuple[Any, int] | None = vars(values).get("_table")
+    if kept is None:
+        table = np.frombuffer(b"".join(map(_entry, values)), dtype=np.int64)
         # Another thread may make one at the same time: the first that is kept stays.
-        table = vars(values).setdefault("_table", np.frombuffer(b"".join(map(_entry, values)), dtype=np.int64))
-    return int(table.ctypes.data)
+        kept = vars(values).setdefault("_table", (table, int(table.ctypes.data)))
+    return kept[1]
 
 
 def _entry(value: Any) -> bytes:

@@ -305,17 +305,22 @@ class Adversary:
     def admits(self, change: Relabelling, budget: int) -> bool:
         """Whether the threat allows a relabelling within a budget: each label once, its target, and every price."""
         p, new = change.positions, change.targets
-        known = np.all((p >= 0) & (p < self.labels.size)) and np.all((new >= 0) & (new < self.targets.shape[1]))
-        if not known or np.unique(p).size != p.size or not self.targets[p, new].all():
+        if p.size and not (p.min() >= 0 and p.max() < self.labels.size):
+            return False
+        if p.size and not (new.min() >= 0 and new.max() < self.targets.shape[1]):
+            return False
+        if len(set(p.tolist())) != p.size or not self.targets[p, new].all():
             return False
         return self.affords(p, budget)
 
     def affords(self, positions: Int, budget: int) -> bool:
         """Whether a budget, and those of the groups, pay for changing some labels (by their positions)."""
         costs, groups = self.costs[positions], self.groups[positions]
+        if costs.sum() > budget:
+            return False
         spent = np.zeros(self.group_caps.size, dtype=np.int64)
         np.add.at(spent, groups[groups >= 0], costs[groups >= 0])
-        return bool(costs.sum() <= budget and np.all(spent <= self.group_caps))
+        return bool(np.all(spent <= self.group_caps))
 
     def affordable(self, left: int, spent: Int | None = None) -> Bool:
         """(ν,) which labels can be changed with so much of the budget left, one at a time.

@@ -19,7 +19,7 @@ from labelcert.engines.gpu import device
 from labelcert.engines.gpu.device import Program
 
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-SIZES = (12, 24, 40, 72, 104)
+SIZES = (12, 24, 40, 72, 104, 320)
 """Numbers of labels that kernels are compiled for here."""
 
 _BUILT: dict[tuple[str, ...], ctypes.CDLL] = {}

@@ -132,6 +132,7 @@ def test_blocks_and_pools_change_nothing(combine: str, arrays: Any, monkeypatch:
     same_witnesses(here, there)
 
 
+@pytest.mark.usefixtures("_on_the_cpu")
 def test_votes_look_at_few_flips_first(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = gaussian(16, 8, seed=3)
     once = certify_partition(*arrays, 1.0, parts=2, combine="votes", workers=1)
