@@ -71,6 +71,8 @@ class RunRecord:
         Why the largest budget is what it is, where nobody gave it and not all are answered.
     device : str
         Where labellings were trained on: the CPU, or the name of a GPU.
+    margin : float
+        Predictions count as changed once their lead falls to this.
     versions : dict
     """
 
@@ -93,6 +95,7 @@ class RunRecord:
     spendable: int | None = None
     budget_note: str = ""
     device: str = "cpu"
+    margin: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
 
     @property

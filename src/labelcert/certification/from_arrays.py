@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, RunRecord, StageRecord
+from labelcert.certification.margins import restored
 from labelcert.certification.places import CPU, walked_by
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings
@@ -20,8 +21,10 @@ from labelcert.engines.freezing import Names, freeze
 from labelcert.engines.planning import plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.search.solvers import check_solver
+from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget
+from labelcert.problem.margin import check_margin, lowered
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -46,6 +49,7 @@ def certify(
     node_time_limit: float | None = None,
     scheduler: str | None = None,
     device: str = "auto",
+    margin: float = 0.0,
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -101,6 +105,10 @@ def certify(
     device : {"auto", "cpu", "gpu"}
         Whether enumeration trains on the GPUs of this machine (``pip install 'labelcert[gpu]'``). By default it does
         where there is one and the work is large enough. The answers are the same.
+    margin : float
+        Count a prediction as changed once its lead falls to this, not to zero: of two classes, the signed score; of
+        more, the score of the predicted class minus the highest other one. Scores are in units in which labels are
+        trained to ±1.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -135,12 +143,24 @@ def certify(
         node_time_limit=check_seconds("node_time_limit", node_time_limit),
         chooses_budget=max_flips is None and max_fraction is None and time_limit is None,
     )
+    margin = check_margin(margin)
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers, device):
         control.report, control.note = show.report, show.note
-        return answer(problem, engine, control, names=names)
+        if margin == 0.0:
+            return answer(problem, engine, control, names=names)
+        clean = predictor_for(problem, linear=problem.trained_with.always_linear)
+        own_names = names or Names()
+        cert = answer(
+            lowered(problem, clean.shown, margin),
+            engine,
+            control,
+            names=replace(own_names, labels=None, label_keys=None),
+            predicted=clean.predicted,
+        )
+        return restored(cert, problem, clean, margin, own_names)
 
 
 def answer(

@@ -253,6 +253,13 @@ WORK_OPTIONS = options(
         metavar="SECONDS",
         help="For each certificate; what is open then comes as intervals.",
     ),
+    click.option(
+        "--margin",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Count a prediction as changed once its lead falls to this, not to zero.",
+    ),
     click.option("--workers", type=int, help="Threads. [default: all cores]"),
     click.option(
         "--scheduler",

@@ -117,15 +117,14 @@ class Findings:
     def nothing(cls, question: Question) -> Findings:
         """What is known before any engine ran: a clean prediction of the model has a radius of at least 1."""
         n, budget = question.nodes.size, question.budget
-        lower = np.ones(n, dtype=np.int64)
+        contrary = question.contrary
         curve_upper = np.full(budget + 1, n, dtype=np.int64)
-        lower[question.contrary] = 0
-        curve_upper[0] = int((lower == 0).sum())
+        curve_upper[0] = int(contrary.sum())
         return cls(
-            radius_lower=lower,
-            radius_upper=np.full(n, question.problem.adversary.never, dtype=np.int64),
-            radius_changes=[None] * n,
-            curve_lower=np.zeros(budget + 1, dtype=np.int64),
+            radius_lower=np.where(contrary, 0, 1).astype(np.int64),
+            radius_upper=np.where(contrary, 0, question.problem.adversary.never).astype(np.int64),
+            radius_changes=[NOTHING if changed else None for changed in contrary],
+            curve_lower=np.full(budget + 1, contrary.sum(), dtype=np.int64),
             curve_upper=curve_upper,
             curve_changes=[NOTHING] * (budget + 1),
             statistics={},

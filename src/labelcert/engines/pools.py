@@ -254,6 +254,10 @@ def _arrays(value: object) -> Iterator[npt.NDArray[np.generic]]:
             yield from _arrays(part)
 
 
+SHORT_RUNS = 20
+"""So often a walk is repeated that is over before its moment is."""
+
+
 def seconds_per_step(walk: Callable[[Signs], int], moment: float = 0.3) -> float:
     """How long one step of some work takes, measured for a moment; the start, which takes longer, is left out.
 
@@ -277,5 +281,13 @@ def seconds_per_step(walk: Callable[[Signs], int], moment: float = 0.3) -> float
         return steps, spent
 
     timed(0.0)  # compiles
-    (few, short), (many, long) = timed(0.0), timed(moment)
-    return max(long - short, 1e-3 * long) / (many - few) if many > few else long / max(1, many)
+    few, short = min((timed(0.0) for _ in range(3)), key=lambda found: found[1])
+    steps, spent, runs = 0, 0.0, 0
+    while spent < moment and runs < SHORT_RUNS:
+        more, seconds = timed(moment - spent)
+        steps, spent, runs = steps + more, spent + seconds, runs + 1
+    if steps <= runs * few:
+        return spent / max(1, steps)
+    # Of runs that are over at once, noise may hide nearly everything.
+    floor = 1e-3 if runs == 1 else 0.25
+    return max(spent - runs * short, floor * spent) / (steps - runs * few)

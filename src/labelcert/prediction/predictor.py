@@ -82,11 +82,11 @@ class Predictor(ABC):
     def with_predictions(self, predicted: Int) -> Predictor:
         """The same model under the assumption that its clean predictions are these.
 
-        A node whose given prediction is not the model's own counts as changed by the clean labels already. A node
-        without a prediction stays without one.
+        A node whose given prediction is not the model's own, or shares the highest score, counts as changed by the
+        clean labels already. A node without a given prediction has none. One whose score cannot be decided stays so.
         """
         twin = copy.copy(self)
-        twin.predicted = np.where(self.predicted < 0, self.predicted, predicted)
+        twin.predicted = np.where(self.predicted == OPEN, OPEN, predicted)
         twin.shown = np.where(twin.predicted < 0, self.shown, twin.predicted)
-        twin.contrary = twin.predicted != self.predicted
+        twin.contrary = (twin.predicted >= 0) & (twin.predicted != self.predicted)
         return twin

@@ -24,6 +24,7 @@ from labelcert.losses import LOSSES
 from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, BallSoftmaxIntercept, precision
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.problem import Problem
+from labelcert.problem.margin import lowered
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
 from labelcert.svm.exact import ExactRidge, ExactSVM
 from labelcert.svm.pivoting import new_scratch, settle
@@ -89,12 +90,18 @@ def brute_force(case: Case) -> Truth:
             own[:, t], rivals[:, c, t] = p[:, c, t], -1
     high = rivals.max(axis=1)
     hits = high >= own
+    if case.margin:
+        least = _least_lead(problem, case.margin)
+        for row, t in zip(*np.nonzero(~hits), strict=True):
+            hits[row, t] = models.lead(row, t, predicted[t], int(rivals[row, :, t].argmax())) <= least
     curve = [int(hits[cost <= b].sum(axis=1).max()) for b in range(budget + 1)]
     return Truth(
         radius=[int(cost[hits[:, t]].min(initial=sum(costs) + 1)) for t in range(n)],
         curve=curve,
         relaxed=[
-            (budget + 1, budget + 1) if c is None else models.relaxed_radius(t, c, cost)
+            (budget + 1, budget + 1)
+            if c is None
+            else models.relaxed_radius(t, c, cost, _least_lead(problem, case.margin))
             for t, c in enumerate(predicted)
         ],
         predicted=predicted,
@@ -149,7 +156,11 @@ class _Models:
             places[order, t] = np.cumsum([0, *higher])
         return places[self._used]
 
-    def relaxed_radius(self, t: int, c: int, cost: Int) -> tuple[int, int]:
+    def lead(self, row: int, t: int, c: int, r: int) -> fmpq:
+        """Score of class ``c`` minus that of ``r`` for node ``t``, after one of the relabellings."""
+        return self._scores[self._used[row, c]][t] - self._scores[self._used[row, r]][t]
+
+    def relaxed_radius(self, t: int, c: int, cost: Int, least: fmpq) -> tuple[int, int]:
         """The least budget at which the scores of two classes can meet, and the least at which they come close.
 
         Close is what rounding may hide: with rows brought to one scale, a little of the largest score of any node, and
@@ -162,6 +173,8 @@ class _Models:
             A node and its clean class.
         cost : (R,) array
             What each relabelling costs.
+        least : fmpq
+            Two scores meet where they differ by no more than this.
         """
         problem = self._problem
         largest = problem.trained_with.largest_dual(problem.m, problem.C)
@@ -172,8 +185,8 @@ class _Models:
             within, used = self.ranks[cost <= b, :, t], self._used[cost <= b]
             low = self._scores[used[within[:, c].argmin(), c]][t]
             high = self._scores[used[:, others].flat[within[:, others].argmax()]][t]
-            meet = b if low <= high else meet
-            near = b if low - high <= close else near
+            meet = b if low - high <= least else meet
+            near = b if low - high <= least + close else near
         return meet, near
 
     @cached_property
@@ -184,6 +197,27 @@ class _Models:
     def _largest(self) -> fmpq:
         nodes = [t for t, scale in enumerate(self._scales) if scale > 0]
         return max((abs(p[t]) / self._scales[t] for p in self._scores for t in nodes), default=fmpq(0))
+
+
+def _least_lead(problem: Problem, margin: float) -> fmpq:
+    """The margin in units of the scores here, as certificates round it.
+
+    It is what a label alone adds to the lead of its class. Of two classes there are two scores here, so that the lead
+    is twice the score of the model.
+    """
+    if margin == 0.0:
+        return fmpq(0)
+    alone = lowered(problem, np.zeros(problem.n_test, dtype=np.int64), margin)
+    entry, own = exactly(-float(alone.K_test[0, problem.m])), exactly(float(alone.K_train[-1, -1]))
+    C = exactly(problem.C)
+    if problem.loss == "hinge":
+        assert own * C <= 1, "a label alone is not at its cap"
+        return 2 * C * entry
+    if problem.loss == "square":
+        return 2 * entry / (2 * C * own + 1)
+    if problem.loss == "squared_hinge":
+        return 2 * entry / (own + 1 / (2 * C))
+    return exactly(margin) * (2 if problem.n_classes == 2 and not problem.coupled else 1)
 
 
 def exactly(value: float) -> fmpq:

@@ -24,6 +24,9 @@ MOST_RELABELLINGS = 2000
 OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept")
 """Losses that problems of the self-check take turns with."""
 
+MARGINS = (0.5, 0.1, 2.0**-20, 1.0, 0.013)
+"""Margins that problems of the self-check take turns with; labels are often at a margin of 1."""
+
 FEW_RELABELLINGS = 130
 """Brute force visits fewer than these where it has to work with many digits."""
 
@@ -40,6 +43,7 @@ class Case:
     loss: str
     threat: Threat
     max_flips: int | None
+    margin: float = 0.0
 
     def build(self) -> Problem:
         """The validated problem."""
@@ -47,7 +51,7 @@ class Case:
 
     @cached_property
     def _built(self) -> Problem:
-        return Problem.build(**self._arguments)
+        return Problem.build(**{name: value for name, value in self._arguments.items() if name != "margin"})
 
     def certify(self, engine: str, **options: Any) -> Certificate:
         """The certificate of one engine."""
@@ -240,6 +244,13 @@ def nasty_case(rng: np.random.Generator, k: int, largest: int) -> Case:
 def with_loss_in_turn(case: Case, k: int) -> Case:
     """Every fifth problem with another loss than hinge and square, if it can be asked about that."""
     return with_loss(case, OTHER_LOSSES[k // 5 % len(OTHER_LOSSES)]) if k % 5 == 1 else case
+
+
+def with_margin_in_turn(case: Case, k: int) -> Case:
+    """Every third problem with a margin, if its loss has no intercept."""
+    if k % 3 != 2 or case.build().trained_with.intercept:
+        return case
+    return replace(case, margin=MARGINS[k // 3 % len(MARGINS)])
 
 
 def with_loss(case: Case, loss: str) -> Case:

@@ -147,6 +147,11 @@ def verify(
             f"verify knows the losses {' and '.join(KNOWN_LOSSES)}; this certificate is about loss={cert.run.loss!r}. "
             "`labelcert selfcheck` compares the engines behind it with brute force"
         )
+    if cert.run.margin:
+        raise InvalidInput(
+            f"the certificate counts predictions as changed from a margin of {cert.run.margin:g} on, which verify does "
+            "not know. `labelcert selfcheck` compares margins with brute force"
+        )
     if cert.run.engine_asked == "partition":
         raise InvalidInput(
             "the certificate is about an ensemble on parts of the labels, which verify does not know; "

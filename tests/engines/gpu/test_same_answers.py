@@ -48,6 +48,8 @@ CASES = {
     "square loss": (gaussian(11, 9), 2.0, {"loss": "square"}),
     "square loss, three flips": (gaussian(20, 9), 2.0, {"loss": "square", "max_flips": 3}),
     "squared hinge": (gaussian(11, 9), 2.0, {"loss": "squared_hinge"}),
+    "a margin": (gaussian(10, 20), 2.0, {"margin": 0.1}),
+    "more classes, a margin": (blobs(12, 20), 5.0, {"max_flips": 2, "margin": 0.1}),
     "more classes": (blobs(14, 20), 5.0, {"max_flips": 3}),
     "more classes, many labels": (blobs(35, 20), 5.0, {"max_flips": 2}),
     "more classes, costs": (blobs(14, 20), 5.0, {"max_flips": 4, "threat": Threat(costs=np.arange(14) % 3 + 1)}),

@@ -1,0 +1,39 @@
+"""Certificates of predictions that keep a margin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from labelcert.certificate import Certificate
+from labelcert.certificate.certificate import frozen
+from labelcert.engines.freezing import Names
+from labelcert.prediction import Predictor
+from labelcert.problem import Problem
+
+
+def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: float, names: Names) -> Certificate:
+    """The certificate of a lowered problem, in terms of the given one.
+
+    Parameters
+    ----------
+    cert : Certificate
+        Of :func:`labelcert.problem.margin.lowered`.
+    problem : Problem
+    clean : Predictor
+        Its clean predictions.
+    margin : float
+    names : Names
+    """
+    K_train, K_test = problem.kernels
+    plain = replace(
+        cert,
+        predictions=frozen(problem.classes[clean.shown]),
+        decision_values=frozen(clean.decision),
+        labels=problem.labels,
+        label_names=names.labels,
+        K_train=K_train,
+        K_test=K_test,
+        run=replace(cert.run, margin=margin, problem_sha256=problem.digest()),
+        proofs=None,
+    )
+    return replace(plain, checksum=plain.computed_checksum())

@@ -1,0 +1,88 @@
+"""A margin as a problem of its own.
+
+A prediction with a margin counts as changed once its lead falls to δ, not to zero. Labels that nobody can change, one
+of each class, bring this about: their kernel with all other labels is zero. So no training depends on them, and each
+has the same dual variable in every one. The row of a test node has an entry for the one of its predicted class, which
+lowers its lead by δ. Then it is changed in the usual sense exactly where its lead falls to δ. Every engine, every bound
+and all exact arithmetic serve this problem as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.errors import InvalidInput
+from labelcert.problem.problem import Problem
+
+
+def check_margin(margin: float) -> float:
+    """A margin that makes sense."""
+    try:
+        value = float(margin)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise InvalidInput(
+            f"margin must be a number of at least 0, in units of the scores (labels are trained to ±1), got {margin!r}"
+        )
+    return value
+
+
+def lowered(problem: Problem, predicted: Int, margin: float) -> Problem:
+    """The problem whose predictions change where those of the given one lose their margin.
+
+    The margin is that up to one rounding error.
+
+    Parameters
+    ----------
+    problem : Problem
+    predicted : (n,) array
+        Clean prediction of each test node, as a position in ``classes``.
+    margin : float
+        Least lead that counts: of two classes, the signed score; of more, the score of the predicted class minus the
+        highest other one.
+    """
+    if problem.trained_with.intercept:
+        raise InvalidInput(
+            f"margin cannot be combined with loss={problem.loss!r}: its intercept is the same for all labels; "
+            "use the loss without intercept"
+        )
+    m, K = problem.m, problem.n_classes
+    own = _own_kernel(problem)
+    kernel = np.zeros((m + K, m + K))
+    kernel[:m, :m] = problem.K_train
+    np.fill_diagonal(kernel[m:, m:], own)
+    rows = np.zeros((problem.n_test, m + K))
+    rows[:, :m] = problem.K_test
+    rows[np.arange(problem.n_test), m + predicted] = -margin / lead_of_one(problem, own)
+    extended = replace(
+        problem,
+        K_train=kernel,
+        K_test=rows,
+        labels=np.concatenate([problem.labels, problem.classes]),
+        codes=np.concatenate([problem.codes, np.arange(K)]).astype(np.int64),
+        adversary=replace(problem.adversary, m=m + K),
+        min_eig=min(problem.min_eig, own),
+    )
+    for array in (kernel, rows, extended.labels, extended.codes):
+        array.setflags(write=False)
+    return extended
+
+
+def lead_of_one(problem: Problem, own: float) -> float:
+    """How much a label with such a kernel adds to the lead of its class, for each unit in the row of a node."""
+    Q: Float = np.array([[own]])
+    if problem.n_classes == 2:
+        return float(problem.trained_with.train(Q, np.ones(1), problem.C)[0])
+    Z = problem.trained_with.train_classes(Q, np.zeros(1, dtype=np.int64), problem.n_classes, problem.C)
+    return float(Z[0, 0] - Z[1, 0])
+
+
+def _own_kernel(problem: Problem) -> float:
+    """A power of two so small that such a label stays at its cap, and no smaller than it must be."""
+    typical = float(np.diag(problem.K_train).mean()) or 1.0
+    return 2.0 ** math.floor(math.log2(min(0.5 / problem.C, typical)))

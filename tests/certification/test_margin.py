@@ -1,0 +1,120 @@
+"""Predictions that count as changed once their lead falls to a margin."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.certificates import same
+from tests.helpers.problems import blobs, gaussian
+
+import labelcert
+from labelcert import InvalidInput, Threat, certify
+from labelcert.certification import Names
+from labelcert.problem import Problem
+from labelcert.problem.margin import lowered
+from labelcert.selfcheck import check
+from labelcert.selfcheck.cases import nasty_case, with_loss_in_turn, with_margin_in_turn
+from labelcert.svm import train
+
+
+def by_retraining(K: Any, labels: Any, rows: Any, C: float, margin: float) -> tuple[Any, Any]:
+    """Radii and curve of two classes."""
+    y = np.where(labels == 1, 1.0, -1.0)
+    side = np.sign(rows @ train(K, y, C))
+    radius, curve = np.full(len(rows), y.size + 1), np.zeros(y.size + 1, dtype=int)
+    for size in range(y.size + 1):
+        for flips in itertools.combinations(range(y.size), size):
+            new = y.copy()
+            new[list(flips)] *= -1
+            changed = side * (rows @ train(K, new, C)) <= margin
+            radius[changed] = np.minimum(radius[changed], size)
+            curve[size:] = np.maximum(curve[size:], changed.sum())
+    return radius, curve
+
+
+@pytest.mark.parametrize("margin", [0.05, 0.4])
+@pytest.mark.parametrize("C", [0.5, 4.0])
+def test_two_classes_against_retraining(C: float, margin: float) -> None:
+    arrays = gaussian(7, 12)
+    radius, curve = by_retraining(*arrays, C, margin)
+    for engine in ("enumerate", "milp"):
+        cert = certify(*arrays, C, margin=margin, engine=engine)
+        assert cert.exact
+        assert cert.radius_lower.tolist() == cert.radius_upper.tolist() == radius.tolist()
+        assert cert.collective_lower.tolist() == curve.tolist()
+
+
+@pytest.mark.parametrize("k", range(2, 120, 3))
+def test_every_engine_against_brute_force(k: int) -> None:
+    case = with_loss_in_turn(nasty_case(np.random.default_rng([23, k]), k, 6), k)
+    case = with_margin_in_turn(case, k)
+    assert check(case, milp=True) == []
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square", "squared_hinge", "logistic", "cross_entropy"])
+def test_a_larger_margin_never_certifies_more(loss: str) -> None:
+    arrays = blobs(9, 15)
+    before = certify(*arrays, 1.0, loss=loss, max_flips=2)
+    for margin in (1e-6, 0.01, 0.1, 1.0):
+        after = certify(*arrays, 1.0, loss=loss, max_flips=2, margin=margin)
+        assert np.all(after.radius_lower <= before.radius_lower)
+        assert np.all(after.collective_upper >= before.collective_upper)
+        before = after
+
+
+def test_a_prediction_without_the_margin_has_radius_0() -> None:
+    K, labels, rows = gaussian(9, 20)
+    plain = certify(K, labels, rows, 1.0)
+    margin = float(np.median(np.abs(plain.decision_values)))
+    cert = certify(K, labels, rows, 1.0, margin=margin)
+    assert ((cert.radius_upper == 0) == (np.abs(plain.decision_values) <= margin)).all()
+    assert cert.witness(int(np.argmin(np.abs(plain.decision_values)))) == {}
+    assert cert.collective_lower[0] == (cert.radius_upper == 0).sum()
+
+
+def test_everything_else_is_about_the_given_problem(tmp_path: Path) -> None:
+    K, labels, rows = blobs(9, 6)
+    names = Names(labels=np.array([f"label {i}" for i in range(9)]), test=np.array([f"node {t}" for t in range(6)]))
+    options: dict[str, Any] = {"max_flips": 2, "names": names, "threat": Threat(trusted=np.arange(9) == 3)}
+    plain, cert = certify(K, labels, rows, 1.0, **options), certify(K, labels, rows, 1.0, margin=0.05, **options)
+    for field in ("labels", "predictions", "decision_values", "label_names", "test_names", "K_train", "K_test"):
+        assert np.array_equal(getattr(plain, field), getattr(cert, field)), field
+    assert cert.never == plain.never
+    assert cert.run.problem_sha256 == plain.run.problem_sha256
+    assert cert.run.margin == 0.05
+    assert "margin=0.05" in repr(cert)
+    cert.save(tmp_path / "with.cert")
+    again = labelcert.load(tmp_path / "with.cert")
+    same(cert, again)
+    assert again.run.margin == 0.05
+
+
+def test_no_training_depends_on_the_added_labels() -> None:
+    problem = Problem.build(*gaussian(9, 6), 3.0)
+    extended = lowered(problem, np.zeros(6, dtype=np.int64), 0.25)
+    y = np.where(problem.y > 0, 1.0, -1.0)
+    z = train(problem.K_train, y, problem.C)
+    more = train(extended.K_train, np.append(y, [-1.0, 1.0]), problem.C)
+    assert np.allclose(more[:9], z)
+    assert more[9:].tolist() == [-problem.C, problem.C]
+
+
+@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf"), "wide", None])
+def test_margins_that_make_no_sense_are_refused(margin: Any) -> None:
+    with pytest.raises(InvalidInput, match="margin must be a number of at least 0"):
+        certify(*gaussian(5, 2), 1.0, margin=margin)
+
+
+def test_an_intercept_has_no_margin() -> None:
+    with pytest.raises(InvalidInput, match="margin cannot be combined with loss='logistic_intercept'"):
+        certify(*gaussian(9, 2), 1.0, loss="logistic_intercept", margin=0.1)
+
+
+def test_verify_says_that_it_does_not_know_margins() -> None:
+    cert = certify(*gaussian(5, 2), 1.0, margin=0.1)
+    with pytest.raises(InvalidInput, match=r"margin of 0\.1"):
+        labelcert.verify(cert)
