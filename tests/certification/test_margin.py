@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from tests.helpers.certificates import same
 from tests.helpers.problems import blobs, gaussian
 
@@ -16,6 +18,7 @@ from labelcert import InvalidInput, Threat, certify
 from labelcert.certification import Names
 from labelcert.problem import Problem
 from labelcert.problem.margin import lowered
+from labelcert.report.tables import budget_table, node_table
 from labelcert.selfcheck import check
 from labelcert.selfcheck.cases import nasty_case, with_loss_in_turn, with_margin_in_turn
 from labelcert.svm import train
@@ -91,6 +94,22 @@ def test_everything_else_is_about_the_given_problem(tmp_path: Path) -> None:
     again = labelcert.load(tmp_path / "with.cert")
     same(cert, again)
     assert again.run.margin == 0.05
+
+
+def test_tables_say_that_there_is_a_margin() -> None:
+    K, labels, rows = gaussian(9, 6)
+    cert = certify(K, labels, rows, 1.0, margin=0.3)
+    nodes, budgets = as_text(node_table(cert)), as_text(budget_table(cert))
+    assert "change each prediction (margin 0.3)" in nodes
+    assert "provably survive (margin 0.3)" in budgets
+    assert nodes.count("(within the margin)") == (cert.radius_upper == 0).sum() > 0
+    assert "(tie)" not in nodes
+
+
+def as_text(table: Any) -> str:
+    out = io.StringIO()
+    Console(width=200, file=out).print(table)
+    return out.getvalue()
 
 
 def test_no_training_depends_on_the_added_labels() -> None:

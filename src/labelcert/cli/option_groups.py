@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from labelcert.certification.places import DEVICES
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
 from labelcert.errors import LabelcertError
@@ -268,7 +269,7 @@ WORK_OPTIONS = options(
     ),
     click.option(
         "--device",
-        type=click.Choice(["auto", "cpu", "gpu"]),
+        type=click.Choice(DEVICES),
         default="auto",
         show_default=True,
         help="Whether enumeration and parts are computed on a GPU; auto: where there is one and it pays off.",

@@ -11,7 +11,7 @@ import click
 from labelcert import selfcheck as checks
 from labelcert.certificate import load
 from labelcert.certification import certify
-from labelcert.certification.places import walked_by
+from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.printing import say, show
 from labelcert.errors import InvalidInput
@@ -103,7 +103,7 @@ def verify_file(file: Path, problem: Path | None, share: float | None, seed: int
 )
 @click.option("--workers", type=int, help="Processes. [default: all cores]")
 @click.option(
-    "--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True, help="Where enumeration trains."
+    "--device", type=click.Choice((CPU, GPU)), default=CPU, show_default=True, help="Where enumeration trains."
 )
 def selfcheck(
     problems: int, seed: int, first: int, largest: int, seconds: float, workers: int | None, device: str

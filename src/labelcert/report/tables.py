@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from labelcert.rechecking import Recheck
 
 
+def _with_margin(cert: Certificate, title: str) -> str:
+    """A title that says what counts as changed, where that is unusual."""
+    return f"{title} (margin {cert.run.margin:g})" if cert.run.margin else title
+
+
 def node_table(
     cert: Certificate, *, limit: int | None = None, title: str = "Fewest flipped labels that change each prediction"
 ) -> Table:
@@ -30,7 +35,7 @@ def node_table(
         Show that many rows at the most.
     title : str
     """
-    table = Table(title=title, title_justify="left")
+    table = Table(title=_with_margin(cert, title), title_justify="left")
     for heading, justify in (
         ("node", "right"),
         ("prediction", "left"),
@@ -44,7 +49,7 @@ def node_table(
         radius = interval(lower, upper, cert.never)
         radius += _by_solver(cert.radius_proved_by[t], claimed > lower, interval(claimed, upper, cert.never))
         name = str(t) if cert.test_names is None else str(cert.test_names[t])
-        tie = " (tie)" if cert.radius_upper[t] == 0 else ""
+        tie = "" if cert.radius_upper[t] else " (within the margin)" if cert.run.margin else " (tie)"
         table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t, names=True)))
     if limit is not None and cert.n_test > limit:
         table.caption = f"the {limit} weakest of {cert.n_test} nodes"
@@ -62,7 +67,7 @@ def budget_table(
         Which; all by default.
     title : str
     """
-    table = Table(title=title, title_justify="left")
+    table = Table(title=_with_margin(cert, title), title_justify="left")
     units = ("flips", "of labels") if cert.run.unit == "flips" else ("cost", "of total")
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)

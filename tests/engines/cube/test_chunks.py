@@ -9,7 +9,7 @@ from tests.helpers.problems import gaussian
 from labelcert import Threat, certify
 from labelcert.engines.base import Question
 from labelcert.engines.cube.chunks import cube_chunks, level_chunks
-from labelcert.engines.cube.walking import make_walk
+from labelcert.engines.cube.walking import labellings, make_walk
 from labelcert.prediction import Sign
 from labelcert.problem import Problem
 
@@ -43,6 +43,13 @@ def test_inadmissible_sets_are_not_even_generated(threat: Threat, max_flips: int
     assert sum(chunk.stops for chunk in level_chunks(task)) < 30 * sets
     K, y, rows = gaussian(28, 3)
     assert certify(K, y, rows, 2.0, threat=threat, max_flips=max_flips).exact
+
+
+def test_labellings_are_counted_at_any_number_of_labels() -> None:
+    assert labellings(make_walk(question(9, max_flips=2))) == 1 + 9 + 36
+    assert labellings(make_walk(question(9))) == 2**8
+    assert labellings(make_walk(question(1100, max_flips=2))) == 1 + 1100 + 1100 * 1099 / 2
+    assert labellings(make_walk(question(1100))) == 2.0**1000
 
 
 def test_chunks_come_in_order_of_cost() -> None:

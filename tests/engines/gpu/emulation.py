@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import getpass
 import hashlib
 import shutil
 import subprocess
@@ -24,7 +25,7 @@ SIZES = (12, 24, 40, 72, 104, 320)
 
 _BUILT: dict[tuple[str, ...], ctypes.CDLL] = {}
 _LOCK = threading.Lock()
-_FOLDER = Path(tempfile.gettempdir()) / "labelcert-emulated-kernels"
+_FOLDER = Path(tempfile.gettempdir()) / f"labelcert-emulated-kernels-{getpass.getuser()}"
 
 
 def _library(program: Program) -> ctypes.CDLL:
@@ -33,7 +34,7 @@ def _library(program: Program) -> ctypes.CDLL:
     key = source, *macros
     with _LOCK:
         if key not in _BUILT:
-            _FOLDER.mkdir(exist_ok=True)
+            _FOLDER.mkdir(exist_ok=True, mode=0o700)
             flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-x", "c++", "-ffp-contract=off", "-Wno-unknown-pragmas"]
             digest = hashlib.sha256(" ".join([source, *flags, *macros]).encode()).hexdigest()[:16]
             path = _FOLDER / f"{digest}.so"

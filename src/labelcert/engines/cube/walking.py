@@ -171,7 +171,7 @@ def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
         size = min(size, _FEW_FLIPS)
     most = np.full(task.total + 1, -1, dtype=np.int64)
     generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most)
-    pool = pool_in_force(CubeTask(generous))
+    pool = pool_in_force(CubeTask(task))
     if pool is not None:
         chunk = _large_sample(generous, size, _cube_fits(task))
         measured = pool.seconds_per_stop(CubeTask(generous), chunk, chunk.stops)
@@ -207,9 +207,13 @@ def _cube_fits(task: Walk) -> bool:
 
 def labellings(task: Walk) -> float:
     """About how many there are to visit, groups aside."""
-    nu = int(task.labels.size)
+    nu, most, count = int(task.labels.size), 2.0 ** min(cube_bits(task), 1000), 0
     sizes = int(np.searchsorted(np.cumsum(np.sort(task.costs)), task.budget, side="right"))
-    return min(2.0 ** min(cube_bits(task), 1000), float(sum(math.comb(nu, k) for k in range(sizes + 1))))
+    for k in range(sizes + 1):
+        count += math.comb(nu, k)
+        if count >= most:
+            return most
+    return float(count)
 
 
 def choose_chunks(question: Question, task: Walk, control: Control) -> tuple[Walk, Iterator[Chunk]]:
