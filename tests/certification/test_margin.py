@@ -137,3 +137,21 @@ def test_verify_says_that_it_does_not_know_margins() -> None:
     cert = certify(*gaussian(5, 2), 1.0, margin=0.1)
     with pytest.raises(InvalidInput, match=r"margin of 0\.1"):
         labelcert.verify(cert)
+
+
+@pytest.mark.parametrize("engine", ["enumerate", "milp"])
+def test_each_node_may_have_its_own_margin(engine: str, tmp_path: Path) -> None:
+    K, labels, rows = gaussian(7, 12)
+    margins = np.linspace(0.0, 0.6, len(rows))
+    cert = certify(K, labels, rows, 1.0, margin=margins, engine=engine)
+    for t, margin in enumerate(margins):
+        alone = certify(K, labels, rows[t : t + 1], 1.0, margin=margin)
+        assert cert.radius_upper[t] == cert.radius_lower[t] == alone.radius_lower[0]
+    assert "margin=0 to 0.6" in repr(cert)
+    cert.save(tmp_path / "own.cert")
+    assert labelcert.load(tmp_path / "own.cert").run.margin == tuple(margins.tolist())
+
+
+def test_margins_need_one_number_for_each_node() -> None:
+    with pytest.raises(InvalidInput, match="one number for each of 2 test nodes, got 3"):
+        certify(*gaussian(5, 2), 1.0, margin=[0.1, 0.2, 0.3])

@@ -581,7 +581,7 @@ class Certificate:
         return (
             f"Certificate({self.n_test} test nodes, {self.labels.size} labels of {self.n_classes} classes, "
             f"budgets 0..{self.max_flips}, {self.state}, engine={self.engine!r}"
-            + (f", margin={self.run.margin:g})" if self.run.margin else ")")
+            + (f", margin={self.run.margin_text})" if self.run.margin else ")")
         )
 
     def _in_labels(self, attacks: RelabellingList, k: int, names: bool) -> dict[Any, Any]:

@@ -71,8 +71,8 @@ class RunRecord:
         Why the largest budget is what it is, where nobody gave it and not all are answered.
     device : str
         Where labellings were trained on: the CPU, or the name of a GPU.
-    margin : float
-        Predictions count as changed once their lead falls to this.
+    margin : float, or tuple of float
+        Predictions count as changed once their lead falls to this; one number for each test node, where they differ.
     versions : dict
     """
 
@@ -95,13 +95,20 @@ class RunRecord:
     spendable: int | None = None
     budget_note: str = ""
     device: str = "cpu"
-    margin: float = 0.0
+    margin: float | tuple[float, ...] = 0.0
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def engine(self) -> str:
         """The engines that ran, in one word or joined by plus signs."""
         return " + ".join(stage.engine for stage in self.stages)
+
+    @property
+    def margin_text(self) -> str:
+        """The margin, or the range of margins."""
+        if isinstance(self.margin, tuple):
+            return f"{min(self.margin):.4g} to {max(self.margin):.4g}"
+        return f"{self.margin:g}"
 
     @property
     def unit(self) -> str:

@@ -49,7 +49,7 @@ def certify(
     node_time_limit: float | None = None,
     scheduler: str | None = None,
     device: str = "auto",
-    margin: float = 0.0,
+    margin: npt.ArrayLike = 0.0,
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -105,10 +105,10 @@ def certify(
     device : {"auto", "cpu", "gpu"}
         Whether enumeration trains on the GPUs of this machine (``pip install 'labelcert[gpu]'``). By default it does
         where there is one and the work is large enough. The answers are the same.
-    margin : float
-        Count a prediction as changed once its lead falls to this, not to zero: of two classes, the signed score; of
-        more, the score of the predicted class minus the highest other one. Scores are in units in which labels are
-        trained to ±1.
+    margin : float or (n,) array
+        Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
+        zero: of two classes, the signed score; of more, the score of the predicted class minus the highest other one.
+        Scores are in units in which labels are trained to ±1.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -143,24 +143,24 @@ def certify(
         node_time_limit=check_seconds("node_time_limit", node_time_limit),
         chooses_budget=max_flips is None and max_fraction is None and time_limit is None,
     )
-    margin = check_margin(margin)
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    margins = check_margin(margin, problem.n_test)
     with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers, device):
         control.report, control.note = show.report, show.note
-        if margin == 0.0:
+        if not margins.any():
             return answer(problem, engine, control, names=names)
         clean = predictor_for(problem, linear=problem.trained_with.always_linear)
         own_names = names or Names()
         cert = answer(
-            lowered(problem, clean.shown, margin),
+            lowered(problem, clean.shown, margins),
             engine,
             control,
             names=replace(own_names, labels=None, label_keys=None),
             predicted=clean.predicted,
         )
-        return restored(cert, problem, clean, margin, own_names)
+        return restored(cert, problem, clean, margins, own_names)
 
 
 def answer(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from labelcert.arrays import Float
 from labelcert.certificate import Certificate
 from labelcert.certificate.certificate import frozen
 from labelcert.engines.freezing import Names
@@ -11,7 +14,7 @@ from labelcert.prediction import Predictor
 from labelcert.problem import Problem
 
 
-def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: float, names: Names) -> Certificate:
+def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: Float, names: Names) -> Certificate:
     """The certificate of a lowered problem, in terms of the given one.
 
     Parameters
@@ -21,10 +24,11 @@ def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: floa
     problem : Problem
     clean : Predictor
         Its clean predictions.
-    margin : float
+    margin : (n,) array
     names : Names
     """
     K_train, K_test = problem.kernels
+    alike = bool(np.all(margin == margin[:1]))
     plain = replace(
         cert,
         predictions=frozen(problem.classes[clean.shown]),
@@ -33,7 +37,7 @@ def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: floa
         label_names=names.labels,
         K_train=K_train,
         K_test=K_test,
-        run=replace(cert.run, margin=margin, problem_sha256=problem.digest()),
+        run=replace(cert.run, margin=float(margin[0]) if alike else tuple(margin.tolist()), problem_sha256=problem.digest()),
         proofs=None,
     )
     return replace(plain, checksum=plain.computed_checksum())

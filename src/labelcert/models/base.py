@@ -25,6 +25,8 @@ from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
+    from labelcert.models.networks.architecture import Architecture
+    from labelcert.models.networks.network import Network
     from labelcert.rechecking import Recheck
 
 Features = Float | sp.csr_array
@@ -156,13 +158,20 @@ class Model(ABC):
         >>> K_train.shape, K_test.shape
         ((2, 2), (1, 2))
         """
+        before, after = self._views(graph, labeled, test, inductive=inductive)
+        return self._pair(before, after, same_graph=not inductive)
+
+    def _views(
+        self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False
+    ) -> tuple[View, View]:
+        """Labelled nodes in the graph of training, and test nodes in the whole graph."""
         n = int(graph.adjacency.shape[0])
         features = as_features(graph.features, n)
         rows = as_nodes(labeled, n, "labeled")
         columns = as_nodes(test, n, "test")
         after = View(graph.adjacency, features, columns)
         if not inductive:
-            return self._pair(View(graph.adjacency, features, rows), after, same_graph=True)
+            return View(graph.adjacency, features, rows), after
         both = np.intersect1d(rows, columns)
         require(
             len(both) == 0,
@@ -173,7 +182,37 @@ class Model(ABC):
         before = View(
             sp.csr_array(graph.adjacency[kept][:, kept]), features[kept], np.searchsorted(kept, rows).astype(np.int64)
         )
-        return self._pair(before, after, same_graph=False)
+        return before, after
+
+    def _architecture(self, adjacency: sp.csr_array) -> Architecture:
+        """The network on a graph, at any width."""
+        raise InvalidInput(f"{type(self).__name__} is a plain kernel, which belongs to no network; use another model")
+
+    def network(
+        self, width: int, seed: int = 0, *, recipe: Literal["theory", "practice"] = "theory", device: str = "auto"
+    ) -> Network:
+        """The model's network at finite width, in PyTorch: ``pip install 'labelcert[torch]'``.
+
+        Parameters
+        ----------
+        width
+            Units of every hidden layer.
+        seed
+            Of the initial weights.
+        recipe
+            ``"theory"``: trained as the theory assumes, so that it becomes this model as the width grows.
+            ``"practice"``: with cross-entropy, Adam and early stopping.
+        device
+            ``"cpu"``, ``"gpu"``, or ``"auto"``.
+
+        Returns
+        -------
+        Network
+            Its method ``train`` takes the arguments of `kernel_blocks`, and labels.
+        """
+        from labelcert.models.networks.network import Network
+
+        return Network(self, width, seed, recipe, device)
 
     def certify(
         self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any

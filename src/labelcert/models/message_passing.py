@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from labelcert.arrays import Float
 from labelcert.models.base import Activation, Model, Variant, View, require_between
 from labelcert.models.layers import Layer, Side
+from labelcert.models.networks.architecture import Architecture
 from labelcert.models.propagation import Normalization, convolution_matrix, mean_aggregation_matrix
 from labelcert.models.recursion import kernel_block
 
@@ -40,6 +41,9 @@ class MessagePassing(Model):
     @abstractmethod
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the network's layers on a graph."""
+
+    def _architecture(self, adjacency: sp.csr_array) -> Architecture:
+        return Architecture(self.layers(adjacency))
 
     def _square(self, view: View) -> Float:
         nodes, inverse = np.unique(view.nodes, return_inverse=True)

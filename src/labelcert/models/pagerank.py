@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -14,6 +15,7 @@ from labelcert.checking import whole_number
 from labelcert.memory import require_memory
 from labelcert.models import chunks
 from labelcert.models.base import Activation, Features, Model, Variant, View, require, require_between, squared_norms
+from labelcert.models.networks.architecture import Architecture
 from labelcert.models.plain_kernels import MLP
 from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 
@@ -50,17 +52,28 @@ class PropagatedMLP(Model):
     def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         """Return P M for signals M of shape (n, c)."""
 
-    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
-        mlp = MLP(depth=self.depth, activation=self.activation, variant=self.variant)
-        return mlp._between(left, right, same=same)
+    @property
+    def _network(self) -> MLP:
+        return MLP(depth=self.depth, activation=self.activation, variant=self.variant)
 
-    def _convolution(self, view: View) -> sp.csr_array:
-        return convolution_matrix(view.adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
+    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
+        return self._network._between(left, right, same=same)
+
+    def _architecture(self, adjacency: sp.csr_array) -> Architecture:
+        S = self._convolution(adjacency)
+        return replace(
+            self._network._architecture(adjacency),
+            propagate=partial(self._propagate, S),
+            propagate_back=partial(self._propagate, sp.csr_array(S.T)),
+        )
+
+    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
+        return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
     def _square(self, view: View) -> Float:
         n = int(view.adjacency.shape[0])
         require_memory(4 * 8 * n * n, f"the kernel of {n} nodes")
-        S = self._convolution(view)
+        S = self._convolution(view.adjacency)
         K = self._propagate(S, self._mlp(view.features, view.features, same=True))
         K = self._propagate(S, K.T)
         K += K.T.copy()
@@ -70,7 +83,7 @@ class PropagatedMLP(Model):
     def _pair(self, train: View, test: View, *, same_graph: bool) -> tuple[Float, Float]:
         n, m = int(test.adjacency.shape[0]), len(train.nodes)
         require_memory(6 * 8 * n * m, f"propagating {m} labelled nodes over {n} nodes")
-        S = self._convolution(train)
+        S = self._convolution(train.adjacency)
         unit = np.zeros((S.shape[0], m))
         unit[train.nodes, np.arange(m)] = 1.0
         # P is a polynomial in S, so its rows at the labelled nodes are columns of the same polynomial in S^T.
@@ -81,7 +94,7 @@ class PropagatedMLP(Model):
             K_test = self._propagate(S, inner)[test.nodes]
         else:
             inner = self._smooth(test.features, train.features, P_labeled, same=False)
-            K_test = self._propagate(self._convolution(test), inner)[test.nodes]
+            K_test = self._propagate(self._convolution(test.adjacency), inner)[test.nodes]
         return np.asarray(0.5 * (K_train + K_train.T)), K_test
 
     def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelcert.arrays import Float
 from labelcert.memory import require_memory
@@ -20,6 +21,8 @@ from labelcert.models.base import (
     require_positive,
     squared_norms,
 )
+from labelcert.models.layers import Layer
+from labelcert.models.networks.architecture import Architecture
 from labelcert.models.relu import activate, clip_at_smaller_variance
 
 
@@ -126,6 +129,11 @@ class MLP(PairwiseModel):
     activation: Activation = "relu"
     variant: Variant = "exact"
 
+    def _architecture(self, adjacency: sp.csr_array) -> Architecture:
+        own = sp.eye_array(adjacency.shape[0], format="csr")
+        hidden = Layer(own, relu=self.activation == "relu")
+        return Architecture([*[hidden] * self.depth, Layer(own, relu=False)], bias=True)
+
     def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         relu, published = self.activation == "relu", self.variant == "published"
         return mlp_kernel(left, right, depth=self.depth, relu=relu, published=published, same=same)
@@ -154,6 +162,9 @@ class Linear(PairwiseModel):
 
     def _check(self) -> None:
         require(isinstance(self.bias, bool), f"bias must be True or False, got {self.bias!r}")
+
+    def _architecture(self, adjacency: sp.csr_array) -> Architecture:
+        return Architecture([Layer(sp.eye_array(adjacency.shape[0], format="csr"), relu=False)], bias=self.bias)
 
     def _between(self, left: Features, right: Features, *, same: bool) -> Float:
         K = gram(left, right)

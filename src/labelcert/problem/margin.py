@@ -13,36 +13,40 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
 from labelcert.problem.problem import Problem
 
 
-def check_margin(margin: float) -> float:
-    """A margin that makes sense."""
+def check_margin(margin: npt.ArrayLike, n_test: int) -> Float:
+    """(n,) margins that make sense."""
     try:
-        value = float(margin)
+        values = np.asarray(margin, dtype=np.float64)
     except (TypeError, ValueError):
-        value = math.nan
-    if not 0.0 <= value < math.inf:
+        values = np.array(np.nan)
+    if values.ndim > 1 or not np.all((values >= 0.0) & np.isfinite(values)):
         raise InvalidInput(
-            f"margin must be a number of at least 0, in units of the scores (labels are trained to ±1), got {margin!r}"
+            "margin must be a number of at least 0, or one for each test node, in units of the scores (labels are "
+            f"trained to ±1), got {margin!r}"
         )
-    return value
+    if values.ndim == 1 and values.size != n_test:
+        raise InvalidInput(f"margin must have one number for each of {n_test} test nodes, got {values.size}")
+    return np.broadcast_to(values, n_test).copy()
 
 
-def lowered(problem: Problem, predicted: Int, margin: float) -> Problem:
+def lowered(problem: Problem, predicted: Int, margin: npt.ArrayLike) -> Problem:
     """The problem whose predictions change where those of the given one lose their margin.
 
-    The margin is that up to one rounding error.
+    Each margin is that up to one rounding error.
 
     Parameters
     ----------
     problem : Problem
     predicted : (n,) array
         Clean prediction of each test node, as a position in ``classes``.
-    margin : float
+    margin : float or (n,) array
         Least lead that counts: of two classes, the signed score; of more, the score of the predicted class minus the
         highest other one.
     """
@@ -58,7 +62,7 @@ def lowered(problem: Problem, predicted: Int, margin: float) -> Problem:
     np.fill_diagonal(kernel[m:, m:], own)
     rows = np.zeros((problem.n_test, m + K))
     rows[:, :m] = problem.K_test
-    rows[np.arange(problem.n_test), m + predicted] = -margin / lead_of_one(problem, own)
+    rows[np.arange(problem.n_test), m + predicted] = -np.asarray(margin) / lead_of_one(problem, own)
     extended = replace(
         problem,
         K_train=kernel,

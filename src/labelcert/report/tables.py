@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _with_margin(cert: Certificate, title: str) -> str:
     """A title that says what counts as changed, where that is unusual."""
-    return f"{title} (margin {cert.run.margin:g})" if cert.run.margin else title
+    return f"{title} (margin {cert.run.margin_text})" if cert.run.margin else title
 
 
 def node_table(

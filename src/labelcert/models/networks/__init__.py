@@ -1,0 +1,1 @@
+"""Networks of finite width, in PyTorch."""

@@ -1,0 +1,221 @@
+"""Networks of finite width: the documented ones, trained on clean and on poisoned labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Float, Int
+from labelcert.checking import whole_number
+from labelcert.errors import InvalidInput
+from labelcert.models.networks import practice, theory
+from labelcert.models.networks.architecture import Architecture
+from labelcert.models.networks.torch_extra import check_device, torch
+from labelcert.models.networks.wiring import Place, Tensor, Weights, Wired
+
+if TYPE_CHECKING:
+    from labelcert.models.base import GraphLike, Model, View
+
+Recipe = Literal["theory", "practice"]
+RECIPES: tuple[str, ...] = get_args(Recipe)
+
+MEMORY = {"cpu": 3e8, "cuda": 8e9}
+"""Bytes that trainings side by side may take, by device."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """What a network says about some test nodes after each of B trainings.
+
+    Attributes
+    ----------
+    scores : (B, n) or (B, n, K) array
+        Of two classes, the score of the second one; of more, one score per class. One training without the first axis.
+    classes : (K,) array
+        Class codes of the graph, as in `scores`.
+    moved : (B,) array
+        How much the scores of labelled nodes moved in the last step; with ``recipe="practice"``, the epoch that was
+        kept.
+    """
+
+    scores: Float
+    classes: Int
+    moved: Float
+
+    @property
+    def predictions(self) -> Int:
+        """Predicted class codes, (B, n) or (n,)."""
+        if len(self.classes) == 2:
+            return self.classes[(self.scores > 0).astype(np.int64)]
+        return self.classes[self.scores.argmax(axis=-1)]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model's network at finite width, with random initial weights.
+
+    Parameters
+    ----------
+    model
+        Its ``C`` and its architecture.
+    width
+        Units of every hidden layer.
+    seed
+        Of the initial weights.
+    recipe
+        ``"theory"``: the hinge loss plus half the squared distance from the initial weights, the initial function
+        subtracted, to convergence; this becomes the kernel machine as the width grows. ``"practice"``: cross-entropy,
+        the usual small initial weights, Adam with weight decay, and early stopping on a quarter of the labels.
+    device
+        ``"cpu"``, ``"gpu"``, or ``"auto"``: a GPU where PyTorch finds one.
+
+    Examples
+    --------
+    >>> from labelcert.graphs import karate
+    >>> from labelcert.models import GCN
+    >>> network = GCN(C=1.0).network(64, seed=0)  # doctest: +SKIP
+    >>> network.train(karate(), [0, 1, 32, 33], [5, 30]).predictions.tolist()  # doctest: +SKIP
+    [0, 1]
+    """
+
+    model: Model
+    width: int
+    seed: int = 0
+    recipe: Recipe = "theory"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        whole_number("width", self.width, least=1, remark="units of every hidden layer")
+        whole_number("seed", self.seed)
+        if self.recipe not in RECIPES:
+            raise InvalidInput(f"recipe must be one of {', '.join(map(repr, RECIPES))}, got {self.recipe!r}")
+        if getattr(self.model, "variant", "exact") != "exact":
+            raise InvalidInput("the published variant of a kernel belongs to no network; use variant='exact'")
+        self._place  # noqa: B018 (a missing device or package is told now)
+
+    @cached_property
+    def _place(self) -> Place:
+        return Place(check_device(self.device), torch().float32)
+
+    def train(
+        self,
+        graph: GraphLike,
+        labeled: npt.ArrayLike,
+        test: npt.ArrayLike,
+        *,
+        labels: npt.ArrayLike | None = None,
+        inductive: bool = False,
+    ) -> TrainedNetwork:
+        """Train, and score the test nodes.
+
+        Parameters
+        ----------
+        graph
+            Graph with n nodes.
+        labeled, test, inductive
+            As in `Model.kernel_blocks`.
+        labels
+            Class codes to train on instead of the graph's own, in the order of `labeled`: shape (m,), or (B, m) for B
+            trainings from the same initial weights.
+        """
+        before, after = self.model._views(graph, labeled, test, inductive=inductive)
+        own = np.asarray(graph.labels)[np.asarray(self.model._views(graph, labeled, test)[0].nodes)]
+        classes = np.unique(own)
+        if classes.size < 2 or classes[0] < 0:
+            raise InvalidInput("labeled nodes must have known labels of at least two classes")
+        given = own if labels is None else np.asarray(labels)
+        if given.ndim not in (1, 2) or given.shape[-1] != own.size or not np.isin(given, classes).all():
+            raise InvalidInput(
+                f"labels must be class codes {', '.join(map(str, classes.tolist()))}, shape ({own.size},) or "
+                f"(trainings, {own.size}), got shape {given.shape}"
+            )
+        codes = np.searchsorted(classes, np.atleast_2d(given)).astype(np.int64)
+        scores, moved = _Trainer(self, before, after, len(classes)).run(codes)
+        scores = scores[:, :, 0] if len(classes) == 2 else scores
+        return TrainedNetwork(scores if given.ndim == 2 else scores[0], classes.astype(np.int64), moved)
+
+
+class _Trainer:
+    """One network on the graph that it is trained on, and on the one that it is tested on."""
+
+    def __init__(self, network: Network, before: View, after: View, n_classes: int) -> None:
+        self._network, self._place = network, network._place
+        self._standard = network.recipe == "practice"
+        self._outputs = 1 if n_classes == 2 else n_classes
+        architecture = network.model._architecture(before.adjacency)
+        self._weights = Weights(
+            architecture,
+            int(before.features.shape[1]),
+            network.width,
+            self._outputs,
+            network.seed,
+            self._place,
+            standard=self._standard,
+        )
+        wanted = np.unique(before.nodes)
+        self._order = np.searchsorted(wanted, before.nodes)
+        self._m = before.nodes.size
+        train = Wired(self._weights, architecture, before.features, wanted)
+        basis = None if self._standard else train.span()
+        self._train = train if basis is None else Wired(self._weights, architecture, before.features, wanted, basis)
+        rows = architecture.propagation_rows(wanted)
+        self._rows = None if rows is None else self._place.put(rows)
+        self._after = after
+        self._target = network.model._architecture(after.adjacency)
+        self._test = Wired(self._weights, self._target, after.features, np.unique(after.nodes), basis)
+        self._shapes = self._weights.shapes(self._train.first_inputs)
+
+    def run(self, codes: Int) -> tuple[Float, Float]:
+        """(B, n, outputs) scores, and (B,) how much they moved in the last step."""
+        at_once = self._at_once()
+        start = None if self._standard else self._scores([self._zeros(shape) for shape in self._shapes])
+        signs = np.where(codes[:, :, None] == np.arange(self._outputs), 1.0, -1.0)
+        if self._outputs == 1:
+            signs = np.where(codes[:, :, None] == 1, 1.0, -1.0)
+        K = None
+        if not self._standard:
+            K = theory.tangent_kernel(self._labeled, self._shapes, self._m, self._outputs, self._place, at_once)
+        scores, moved = [], []
+        for first in range(0, len(codes), at_once):
+            part = slice(first, first + at_once)
+            if K is None:
+                moves, left = practice.train(self._labeled, self._weights.all, codes[part], self._network.seed)
+            else:
+                C = float(self._network.model.C)
+                done = theory.train(self._labeled, self._shapes, signs[part], C, K, self._place)
+                moves, left = done.moves, done.moved
+            for b in range(left.size):
+                found = self._scores([move[b : b + 1] for move in moves])
+                scores.append(found if start is None else found - start)
+            moved.append(left)
+        return np.stack(scores), np.concatenate(moved)
+
+    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
+        return torch().zeros((1, *shape), dtype=self._place.dtype, device=self._place.device)
+
+    def _labeled(self, moves: Any) -> Tensor:
+        """Outputs of labelled nodes, in their order: (B, m, outputs)."""
+        out = self._train.outputs(moves)
+        return (out if self._rows is None else self._rows @ out)[:, self._order]
+
+    def _scores(self, moves: Any) -> Float:
+        """Outputs of test nodes after one training, in their order: (n, outputs)."""
+        with torch().no_grad():
+            out = self._test.outputs(moves)[0].double().cpu().numpy()
+        propagate = self._target.propagate
+        if propagate is not None:
+            return propagate(out)[self._after.nodes]
+        return out[np.searchsorted(self._test.nodes, self._after.nodes)]
+
+    def _at_once(self) -> int:
+        """How many trainings fit into memory side by side."""
+        hidden = self._train.base.numel() * len(self._target.layers)
+        numbers = 3 * sum(int(np.prod(shape)) for shape in self._shapes) + 4 * hidden
+        return max(1, int(MEMORY[self._place.device] // (numbers * 4)))
+
+
+__all__ = ["RECIPES", "Architecture", "Network", "Recipe", "TrainedNetwork"]

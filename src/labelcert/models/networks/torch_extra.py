@@ -1,0 +1,28 @@
+"""PyTorch, imported when somebody asks for it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from labelcert.errors import InvalidInput, MissingExtra
+
+
+@cache
+def torch() -> Any:
+    """The package ``torch``."""
+    try:
+        import torch as found
+    except ImportError:
+        raise MissingExtra("torch", "torch", "a network of finite width") from None
+    return found
+
+
+def check_device(device: str) -> str:
+    """A device that is here: ``"cpu"``, or ``"gpu"`` where PyTorch finds one; ``"auto"`` takes the better one."""
+    if device not in ("auto", "cpu", "gpu"):
+        raise InvalidInput(f"device must be one of 'auto', 'cpu', 'gpu', got {device!r}")
+    found = device != "cpu" and torch().cuda.is_available()
+    if device == "gpu" and not found:
+        raise InvalidInput("device='gpu' needs a GPU that PyTorch can use, and it finds none; use device='cpu'")
+    return "cuda" if found else "cpu"
