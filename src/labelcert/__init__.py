@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier, make_certified_scorer
+    from labelcert.finite import FiniteMargin, finite_margin
     from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split, published_split
     from labelcert.graphs.datasets import datasets
     from labelcert.hardening import Hardened
@@ -58,6 +59,7 @@ _HOMES = {
     ),
     "estimators": ("from_sklearn",),
     "estimators.classifier": ("CertifiedClassifier", "make_certified_scorer"),
+    "finite": ("FiniteMargin", "finite_margin"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
     "hardening": ("Hardened",),
@@ -85,6 +87,7 @@ __all__ = [
     "CertifiedClassifier",
     "Comparison",
     "DataUnavailable",
+    "FiniteMargin",
     "GCNSkipAlpha",
     "GCNSkipPC",
     "Graph",
@@ -106,6 +109,7 @@ __all__ = [
     "certify_partition",
     "compare",
     "datasets",
+    "finite_margin",
     "from_sklearn",
     "graph_from_files",
     "harden",

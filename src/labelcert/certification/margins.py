@@ -37,7 +37,9 @@ def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: Floa
         label_names=names.labels,
         K_train=K_train,
         K_test=K_test,
-        run=replace(cert.run, margin=float(margin[0]) if alike else tuple(margin.tolist()), problem_sha256=problem.digest()),
+        run=replace(
+            cert.run, margin=float(margin[0]) if alike else tuple(margin.tolist()), problem_sha256=problem.digest()
+        ),
         proofs=None,
     )
     return replace(plain, checksum=plain.computed_checksum())

@@ -149,8 +149,8 @@ def verify(
         )
     if cert.run.margin:
         raise InvalidInput(
-            f"the certificate counts predictions as changed from a margin of {cert.run.margin_text} on, which verify does "
-            "not know. `labelcert selfcheck` compares margins with brute force"
+            f"the certificate counts predictions as changed from a margin of {cert.run.margin_text} on, which verify "
+            "does not know. `labelcert selfcheck` compares margins with brute force"
         )
     if cert.run.engine_asked == "partition":
         raise InvalidInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -50,8 +50,8 @@ class TrainedNetwork:
     def predictions(self) -> Int:
         """Predicted class codes, (B, n) or (n,)."""
         if len(self.classes) == 2:
-            return self.classes[(self.scores > 0).astype(np.int64)]
-        return self.classes[self.scores.argmax(axis=-1)]
+            return np.asarray(self.classes[(self.scores > 0).astype(np.int64)])
+        return np.asarray(self.classes[self.scores.argmax(axis=-1)])
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Network:
     recipe
         ``"theory"``: the hinge loss plus half the squared distance from the initial weights, the initial function
         subtracted, to convergence; this becomes the kernel machine as the width grows. ``"practice"``: cross-entropy,
-        the usual small initial weights, Adam with weight decay, and early stopping on a quarter of the labels.
+        the usual small initial weights, AdamW, and early stopping where there are validation nodes.
     device
         ``"cpu"``, ``"gpu"``, or ``"auto"``: a GPU where PyTorch finds one.
 
@@ -108,6 +108,7 @@ class Network:
         test: npt.ArrayLike,
         *,
         labels: npt.ArrayLike | None = None,
+        validation: npt.ArrayLike | None = None,
         inductive: bool = False,
     ) -> TrainedNetwork:
         """Train, and score the test nodes.
@@ -121,9 +122,12 @@ class Network:
         labels
             Class codes to train on instead of the graph's own, in the order of `labeled`: shape (m,), or (B, m) for B
             trainings from the same initial weights.
+        validation
+            Nodes whose labels in the graph decide when training stops, with ``recipe="practice"``; the theory knows no
+            such thing. None of them may be a test node with ``inductive=True``.
         """
         before, after = self.model._views(graph, labeled, test, inductive=inductive)
-        own = np.asarray(graph.labels)[np.asarray(self.model._views(graph, labeled, test)[0].nodes)]
+        own = np.asarray(graph.labels)[self.model._views(graph, labeled, test)[0].nodes]
         classes = np.unique(own)
         if classes.size < 2 or classes[0] < 0:
             raise InvalidInput("labeled nodes must have known labels of at least two classes")
@@ -134,7 +138,15 @@ class Network:
                 f"(trainings, {own.size}), got shape {given.shape}"
             )
         codes = np.searchsorted(classes, np.atleast_2d(given)).astype(np.int64)
-        scores, moved = _Trainer(self, before, after, len(classes)).run(codes)
+        checks = np.zeros(0, dtype=np.int64)
+        if validation is not None and self.recipe == "practice":
+            extra, _ = self.model._views(graph, validation, test, inductive=inductive)
+            truth = np.asarray(graph.labels)[self.model._views(graph, validation, test)[0].nodes]
+            if not np.isin(truth, classes).all():
+                raise InvalidInput("validation nodes must have known labels of the classes of the labelled nodes")
+            before = replace(before, nodes=np.concatenate([before.nodes, extra.nodes]))
+            checks = np.searchsorted(classes, truth).astype(np.int64)
+        scores, moved = _Trainer(self, before, after, len(classes)).run(codes, checks)
         scores = scores[:, :, 0] if len(classes) == 2 else scores
         return TrainedNetwork(scores if given.ndim == 2 else scores[0], classes.astype(np.int64), moved)
 
@@ -158,7 +170,6 @@ class _Trainer:
         )
         wanted = np.unique(before.nodes)
         self._order = np.searchsorted(wanted, before.nodes)
-        self._m = before.nodes.size
         train = Wired(self._weights, architecture, before.features, wanted)
         basis = None if self._standard else train.span()
         self._train = train if basis is None else Wired(self._weights, architecture, before.features, wanted, basis)
@@ -169,8 +180,8 @@ class _Trainer:
         self._test = Wired(self._weights, self._target, after.features, np.unique(after.nodes), basis)
         self._shapes = self._weights.shapes(self._train.first_inputs)
 
-    def run(self, codes: Int) -> tuple[Float, Float]:
-        """(B, n, outputs) scores, and (B,) how much they moved in the last step."""
+    def run(self, codes: Int, checks: Int) -> tuple[Float, Float]:
+        """(B, n, outputs) scores, and (B,) how much they moved in the last step, or the epoch that was kept."""
         at_once = self._at_once()
         start = None if self._standard else self._scores([self._zeros(shape) for shape in self._shapes])
         signs = np.where(codes[:, :, None] == np.arange(self._outputs), 1.0, -1.0)
@@ -178,16 +189,15 @@ class _Trainer:
             signs = np.where(codes[:, :, None] == 1, 1.0, -1.0)
         K = None
         if not self._standard:
-            K = theory.tangent_kernel(self._labeled, self._shapes, self._m, self._outputs, self._place, at_once)
+            K = theory.tangent_kernel(self._labeled, self._shapes, codes.shape[1], self._outputs, self._place, at_once)
         scores, moved = [], []
         for first in range(0, len(codes), at_once):
             part = slice(first, first + at_once)
             if K is None:
-                moves, left = practice.train(self._labeled, self._weights.all, codes[part], self._network.seed)
+                moves, left = practice.train(self._labeled, self._weights.all, codes[part], checks)
             else:
                 C = float(self._network.model.C)
-                done = theory.train(self._labeled, self._shapes, signs[part], C, K, self._place)
-                moves, left = done.moves, done.moved
+                moves, left = theory.train(self._labeled, self._shapes, signs[part], C, K, self._place)
             for b in range(left.size):
                 found = self._scores([move[b : b + 1] for move in moves])
                 scores.append(found if start is None else found - start)
@@ -198,7 +208,7 @@ class _Trainer:
         return torch().zeros((1, *shape), dtype=self._place.dtype, device=self._place.device)
 
     def _labeled(self, moves: Any) -> Tensor:
-        """Outputs of labelled nodes, in their order: (B, m, outputs)."""
+        """Outputs of labelled nodes (and of validation nodes), in their order: (B, m, outputs)."""
         out = self._train.outputs(moves)
         return (out if self._rows is None else self._rows @ out)[:, self._order]
 
@@ -208,8 +218,8 @@ class _Trainer:
             out = self._test.outputs(moves)[0].double().cpu().numpy()
         propagate = self._target.propagate
         if propagate is not None:
-            return propagate(out)[self._after.nodes]
-        return out[np.searchsorted(self._test.nodes, self._after.nodes)]
+            return np.asarray(propagate(out)[self._after.nodes])
+        return np.asarray(out[np.searchsorted(self._test.nodes, self._after.nodes)])
 
     def _at_once(self) -> int:
         """How many trainings fit into memory side by side."""

@@ -11,7 +11,6 @@ point, in some thousand times as many steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,25 +35,9 @@ SHORTEST = 1.0 / 512
 """Shortest step."""
 
 
-@dataclass(frozen=True, eq=False)
-class Trainings:
-    """B trainings of one network.
-
-    Attributes
-    ----------
-    moves
-        What was added to the weights, each of shape (B, ...).
-    moved : (B,) array
-        How much the scores of labelled nodes moved in the last step.
-    steps : int
-    """
-
-    moves: list[Tensor]
-    moved: Float
-    steps: int
-
-
-def train(outputs: Outputs, shapes: Sequence[tuple[int, ...]], signs: Float, C: float, K: Float, place: Place) -> Trainings:
+def train(
+    outputs: Outputs, shapes: Sequence[tuple[int, ...]], signs: Float, C: float, K: Float, place: Place
+) -> tuple[list[Tensor], Float]:
     """Train one network from the same start on B sets of labels.
 
     Parameters
@@ -70,6 +53,11 @@ def train(outputs: Outputs, shapes: Sequence[tuple[int, ...]], signs: Float, C: 
     K : (c, m, m) array
         Tangent kernel of each output at the start.
     place
+
+    Returns
+    -------
+    list of tensors, (B,) array
+        What was added to the weights, and how much the scores of labelled nodes moved in the last step.
     """
     t = torch()
     B = signs.shape[0]
@@ -80,9 +68,8 @@ def train(outputs: Outputs, shapes: Sequence[tuple[int, ...]], signs: Float, C: 
     g = np.zeros_like(signs)
     length = np.ones(B)
     moved = left = np.full(B, np.inf)
-    step = 0
     scores = outputs(moves)
-    for step in range(1, STEPS + 1):
+    for _ in range(STEPS):
         offset = g - np.einsum("cij,bjc->bic", K, z)
         target = z.copy()
         solve_duals(K, offset, signs, C, target)
@@ -99,10 +86,12 @@ def train(outputs: Outputs, shapes: Sequence[tuple[int, ...]], signs: Float, C: 
         g, left = found, moved / length
         if moved.max() < TOLERANCE:
             break
-    return Trainings([move.detach() for move in moves], moved, step)
+    return [move.detach() for move in moves], moved
 
 
-def tangent_kernel(outputs: Outputs, shapes: Sequence[tuple[int, ...]], m: int, c: int, place: Place, at_once: int) -> Float:
+def tangent_kernel(
+    outputs: Outputs, shapes: Sequence[tuple[int, ...]], m: int, c: int, place: Place, at_once: int
+) -> Float:
     """Inner products of the gradients of m outputs at the start, for each of c classes: shape (c, m, m)."""
     t = torch()
     K = np.zeros((c, m, m))
@@ -120,7 +109,8 @@ def tangent_kernel(outputs: Outputs, shapes: Sequence[tuple[int, ...]], m: int, 
         for left, a in enumerate(rows):
             for right, b in enumerate(rows[: left + 1]):
                 block = sum(
-                    (x.reshape(x.shape[0], -1) @ y.reshape(y.shape[0], -1).T).double() for x, y in zip(a, b, strict=True)
+                    (x.reshape(x.shape[0], -1) @ y.reshape(y.shape[0], -1).T).double()
+                    for x, y in zip(a, b, strict=True)
                 )
                 found = block.cpu().numpy()
                 i, j = left * at_once, right * at_once

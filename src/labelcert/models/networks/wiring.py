@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Int
 from labelcert.models.base import Features
-from labelcert.models.layers import Layer, Side
+from labelcert.models.layers import Side
 from labelcert.models.networks.architecture import Architecture
 from labelcert.models.networks.torch_extra import torch
 
@@ -46,13 +46,22 @@ class Operator:
     """A fixed matrix that multiplies the nodes of a batch, shape (B, n, h) → (B, k, h)."""
 
     def __init__(self, matrix: Features, place: Place) -> None:
-        sparse = not isinstance(matrix, np.ndarray)
-        if sparse and matrix.nnz > DENSE_ABOVE * matrix.shape[0] * matrix.shape[1]:
-            matrix, sparse = matrix.toarray(), False
+        if not isinstance(matrix, np.ndarray) and matrix.nnz > DENSE_ABOVE * matrix.shape[0] * matrix.shape[1]:
+            matrix = matrix.toarray()
         self.shape = matrix.shape
-        self._dense = None if sparse else place.put(matrix)
-        self._forth = _compressed(matrix, place) if sparse else None
-        self._back = _compressed(sp.csr_array(matrix.T), place) if sparse else None
+        self._dense: Tensor = None
+        self._forth: Tensor = None
+        self._back: Tensor = None
+        if isinstance(matrix, np.ndarray):
+            self.entries = matrix.size
+            self._dense = place.put(matrix)
+        else:
+            self.entries = matrix.nnz
+            self._forth, self._back = _compressed(matrix, place), _compressed(sp.csr_array(matrix.T), place)
+
+    def dense(self) -> Tensor:
+        """The matrix."""
+        return self._forth.to_dense() if self._dense is None else self._dense
 
     def __call__(self, H: Tensor) -> Tensor:
         """Multiply; gradients flow into the batch, not into the matrix."""
@@ -211,18 +220,23 @@ class Wired:
             Operator(side.convolutions[level], place) for level in range(2, len(architecture.layers) + 1)
         ]
         self._skips = [
-            Operator(side.skips[level].mapped, place)(weights.embedding[None]) if level in side.skips else None
+            Operator(side.skips[level].mapped, place)(self._embedding[None]) if level in side.skips else None
             for level in range(2, len(architecture.layers) + 1)
         ]
+
+    @property
+    def _embedding(self) -> Tensor:
+        assert self.weights.embedding is not None
+        return self.weights.embedding
 
     def span(self) -> Tensor | None:
         """An orthonormal basis of the span of this side's inputs, where working in it is cheaper; else None."""
         inputs = self.inputs
         rows, columns = inputs.shape
         if isinstance(inputs, Operator):
-            if inputs._forth is not None and inputs._forth.values().numel() < rows * min(rows, columns):
+            if inputs.entries < rows * min(rows, columns):
                 return None
-            inputs = inputs._dense if inputs._dense is not None else inputs._forth.to_dense()
+            inputs = inputs.dense()
         if rows >= columns:
             return None
         return torch().linalg.qr(inputs.T.double())[0].to(inputs.dtype)

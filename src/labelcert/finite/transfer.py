@@ -1,0 +1,189 @@
+"""Does a certificate transfer? What networks of finite width do with predictions that are certified."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Int
+from labelcert.certificate import Certificate
+from labelcert.certification import certify
+from labelcert.finite.margin import FiniteMargin, finite_margin
+from labelcert.finite.pairs import Pair
+from labelcert.models.networks.network import Recipe
+
+ATTACKS = 20
+"""Attacks of two and three flips that networks are trained on."""
+
+
+@dataclass
+class Counts:
+    """What the networks of one recipe did, summed over networks.
+
+    Attributes
+    ----------
+    networks : int
+    nodes : int
+        Test nodes, once for every network.
+    agree : int
+        Nodes that the network predicts as the kernel machine does.
+    certified, broken, violated : int
+        Nodes that are certified at one flip; of these, those that some flip changes though the network predicts them as
+        the kernel machine does, and those that some flip changes or that it predicts otherwise from the start.
+    certified_with_margin, violated_with_margin : int
+        The same for the certificate with a margin.
+    attacked, changed : int
+        Predictions that attacks of two and three flips change in the kernel machine, and of these in the network.
+    correlation, deviation, deviation_95 : float
+        Of clean scores with those of the kernel machine; median and 95 % quantile of their distance. Summed, too.
+    seconds : float
+    """
+
+    networks: int = 0
+    nodes: int = 0
+    agree: int = 0
+    certified: int = 0
+    broken: int = 0
+    violated: int = 0
+    certified_with_margin: int = 0
+    violated_with_margin: int = 0
+    attacked: int = 0
+    changed: int = 0
+    correlation: float = 0.0
+    deviation: float = 0.0
+    deviation_95: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A certificate with the margin for one width, and what networks of that width did.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        With the margin, at one flip.
+    margin : FiniteMargin
+    recipes : mapping from recipes to Counts
+    """
+
+    certificate: Certificate
+    margin: FiniteMargin
+    recipes: dict[str, Counts]
+
+    def plain(self) -> dict[str, Any]:
+        """In plain values."""
+        return {
+            "width": self.margin.width,
+            "margin_networks": self.margin.networks,
+            "margin_flips": self.margin.flips,
+            "margin_typical": float(np.median(self.margin.margins)),
+            **{recipe: asdict(counts) for recipe, counts in self.recipes.items()},
+        }
+
+
+def transfer(
+    pair: Pair,
+    width: int,
+    *,
+    networks: int = 2,
+    margin_networks: int = 19,
+    margin_flips: int = 1,
+    seed: int = 0,
+    recipes: tuple[Recipe, ...] = ("theory",),
+) -> Transfer:
+    """Train networks on clean labels, on every single flip and on certified attacks, and compare.
+
+    Parameters
+    ----------
+    pair : Pair
+    width : int
+    networks : int
+        How many networks are tried. The margin is measured with others.
+    margin_networks, margin_flips : int
+        As in :func:`labelcert.finite_margin`.
+    seed : int
+    recipes : tuple of str
+    """
+    rng = np.random.default_rng([seed, width])
+    K, rows = pair.kernels
+    C = float(pair.model.C)
+    how: dict[str, Any] = {"collective": False, "device": "cpu"}
+    plain = certify(K, pair.labels, rows, C, max_flips=min(3, pair.labels.size), **how)
+    margin = finite_margin(
+        pair.model,
+        pair.graph,
+        width,
+        pair.labeled,
+        pair.test,
+        networks=margin_networks,
+        flips=margin_flips,
+        seed=seed,
+        inductive=pair.inductive,
+        device=pair.device,
+    )
+    guarded = certify(K, pair.labels, rows, C, max_flips=1, margin=margin.margins, **how)
+    singles = np.concatenate([pair.labels[None], pair.single_flips(rng)])
+    attacks = _attacks(plain, pair)
+    machine = pair.machine(np.concatenate([singles, attacks]))
+    asked = _Asked(pair, len(singles), machine, plain.radius_lower > 1, guarded.radius_lower > 1)
+    found: dict[str, Counts] = {}
+    for recipe in recipes:
+        counts = found[recipe] = Counts()
+        for k in range(networks):
+            started = time.perf_counter()
+            scores = pair.network(np.concatenate([singles, attacks]), width, seed * networks + k, recipe)
+            asked.count(scores, counts)
+            counts.seconds += time.perf_counter() - started
+    return Transfer(guarded, margin, found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What each network is asked: scores on clean labels, on single flips and on attacks, in this order."""
+
+    pair: Pair
+    singles: int
+    machine: Float
+    certified: Bool
+    guarded: Bool
+
+    def count(self, scores: Float, counts: Counts) -> None:
+        """Add up what one network did."""
+        leads = self.pair.leads(scores)
+        changed = leads <= 0.0
+        agree, ever = ~changed[0], changed[: self.singles].any(axis=0)
+        clean, own = scores[0].ravel(), self.machine[0].ravel()
+        distance = np.abs(leads[0] - self.pair.leads(self.machine)[0])
+        attacked = self.pair.leads(self.machine)[self.singles :] <= 0.0
+        counts.networks += 1
+        counts.nodes += agree.size
+        counts.agree += int(agree.sum())
+        counts.certified += int(self.certified.sum())
+        counts.broken += int((self.certified & agree & ever).sum())
+        counts.violated += int((self.certified & ever).sum())
+        counts.certified_with_margin += int(self.guarded.sum())
+        counts.violated_with_margin += int((self.guarded & ever).sum())
+        counts.attacked += int(attacked.sum())
+        counts.changed += int((attacked & changed[self.singles :]).sum())
+        counts.correlation += float(np.corrcoef(clean, own)[0, 1])
+        counts.deviation += float(np.median(distance))
+        counts.deviation_95 += float(np.quantile(distance, 0.95))
+
+
+def _attacks(cert: Certificate, pair: Pair) -> Int:
+    """(k, m) labels under the witnesses of two and three flips, those first that change the most nodes' radii."""
+    uses: dict[tuple[tuple[int, int], ...], int] = {}
+    for t in np.flatnonzero((cert.radius_upper >= 2) & (cert.radius_upper <= min(3, cert.max_flips))).tolist():
+        labels, targets = cert.node_attacks[t]
+        attack = tuple(zip(labels.tolist(), targets.tolist(), strict=True))
+        uses[attack] = uses.get(attack, 0) + 1
+    chosen = sorted(uses, key=lambda attack: (-uses[attack], attack))[:ATTACKS]
+    labels = np.repeat(pair.labels[None], len(chosen), axis=0)
+    for row, attack in zip(labels, chosen, strict=True):
+        for i, c in attack:
+            row[i] = pair.classes[c]
+    return labels
