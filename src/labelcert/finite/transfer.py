@@ -14,9 +14,13 @@ from labelcert.certification import certify
 from labelcert.finite.margin import FiniteMargin, finite_margin
 from labelcert.finite.pairs import Pair
 from labelcert.models.networks.network import Recipe
+from labelcert.models.networks.torch_extra import torch
 
 ATTACKS = 20
 """Attacks of two and three flips that networks are trained on."""
+
+PRACTICAL = 256
+"""Widths up to which networks are trained as practitioners do, too: one of each."""
 
 
 @dataclass
@@ -93,7 +97,8 @@ def transfer(
     margin_networks: int = 19,
     margin_flips: int = 1,
     seed: int = 0,
-    recipes: tuple[Recipe, ...] = ("theory",),
+    max_flips: int = 1,
+    workers: int | None = None,
 ) -> Transfer:
     """Train networks on clean labels, on every single flip and on certified attacks, and compare.
 
@@ -106,12 +111,17 @@ def transfer(
     margin_networks, margin_flips : int
         As in :func:`labelcert.finite_margin`.
     seed : int
-    recipes : tuple of str
+    max_flips : int
+        Of the certificate with the margin.
+    workers : int, optional
+        Threads; all cores by default.
     """
+    if workers is not None:
+        torch().set_num_threads(workers)
     rng = np.random.default_rng([seed, width])
     K, rows = pair.kernels
     C = float(pair.model.C)
-    how: dict[str, Any] = {"collective": False, "device": "cpu"}
+    how: dict[str, Any] = {"collective": False, "device": "cpu", "workers": workers}
     plain = certify(K, pair.labels, rows, C, max_flips=min(3, pair.labels.size), **how)
     margin = finite_margin(
         pair.model,
@@ -125,15 +135,18 @@ def transfer(
         inductive=pair.inductive,
         device=pair.device,
     )
-    guarded = certify(K, pair.labels, rows, C, max_flips=1, margin=margin.margins, **how)
+    guarded = certify(K, pair.labels, rows, C, max_flips=max_flips, margin=margin.margins, **how)
     singles = np.concatenate([pair.labels[None], pair.single_flips(rng)])
     attacks = _attacks(plain, pair)
     machine = pair.machine(np.concatenate([singles, attacks]))
     asked = _Asked(pair, len(singles), machine, plain.radius_lower > 1, guarded.radius_lower > 1)
     found: dict[str, Counts] = {}
-    for recipe in recipes:
+    plans: list[tuple[Recipe, int]] = [("theory", networks)]
+    if width <= PRACTICAL:
+        plans.append(("practice", 1))
+    for recipe, count in plans:
         counts = found[recipe] = Counts()
-        for k in range(networks):
+        for k in range(count):
             started = time.perf_counter()
             scores = pair.network(np.concatenate([singles, attacks]), width, seed * networks + k, recipe)
             asked.count(scores, counts)

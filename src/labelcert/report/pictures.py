@@ -111,11 +111,17 @@ class CurvePanel:
 
 
 def curves_figure(
-    panels: Sequence[CurvePanel], *, xlabel: str, ylabel: str, title: str | None = None, columns: int = 3
+    panels: Sequence[CurvePanel],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str | None = None,
+    columns: int = 3,
+    log: bool = False,
 ) -> Figure:
     """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
 
-    Many panels with the same lines share one legend.
+    Many panels with the same lines share one legend. With ``log``, the horizontal axis is logarithmic.
 
     Examples
     --------
@@ -152,7 +158,11 @@ def curves_figure(
             if not exact.all():
                 axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
                 axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
-        if all(np.all(curve.x == np.round(curve.x)) for curve in panel.curves):
+        if log:
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(sorted({x for curve in panel.curves for x in curve.x.tolist()}))
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        elif all(np.all(curve.x == np.round(curve.x)) for curve in panel.curves):
             _whole(axes.xaxis)
         axes.set_title(drawable(panel.heading), fontsize=10)
         axes.set_xlabel(xlabel)

@@ -67,6 +67,7 @@ class Cell:
     loss: str = "hinge"
     verify: Mapping[str, Any] | None = None
     search: bool = False
+    finite: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,7 @@ class _Builder:
             raise InvalidInput(f"{at}, seed {seed}: {error}") from None
         for spot in spots:
             try:
-                self._one(spot, graph, split.labeled, tests[spot.certificate])
+                self._one(spot, graph, split, tests[spot.certificate])
             except InvalidInput as error:
                 raise InvalidInput(f"{at}, model {spot.model.label!r}: {error}") from None
 
@@ -275,9 +276,9 @@ class _Builder:
             )
         return nodes
 
-    def _one(self, spot: _Spot, graph: Graph, labeled: Int, test: Int) -> None:
+    def _one(self, spot: _Spot, graph: Graph, split: Split, test: Int) -> None:
         _, seed, spec, certificate = spot
-        study = self._study
+        study, labeled = self._study, split.labeled
         options, C, source = self._resolve(spec, graph.name)
         rule = study.rule if study.rule is not None else paper_rule(graph.name)
         m = len(labeled)
@@ -318,6 +319,10 @@ class _Builder:
             if spec.parts is not None or spec.verify or study.variant == "published":
                 raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
             decides["search"] = seed
+        finite = None
+        if spec.width is not None:
+            finite = _finite(spec, study, split, seed)
+            decides["finite"] = {**finite, "validation": _digest(split.validation)}
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
         cell = Cell(
@@ -333,6 +338,7 @@ class _Builder:
             spec.loss,
             verify,
             spec.search,
+            finite,
         )
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
@@ -401,6 +407,16 @@ def _verified(spec: ModelSpec, m: int) -> dict[str, Any]:
     if spec.verify > m:
         raise InvalidInput(f"verify must be at most the number of labels, {m}, got {spec.verify}")
     return {"labels": spec.verify, "choose": spec.choose}
+
+
+def _finite(spec: ModelSpec, study: Study, split: Split, seed: int) -> dict[str, Any]:
+    """Which networks of finite width are tried."""
+    if spec.parts is not None or spec.verify or spec.search or spec.loss != "hinge" or study.variant == "published":
+        raise InvalidInput(
+            "networks of finite width belong to single models with the hinge loss; leave out parts, verify, search, "
+            "loss and variant"
+        )
+    return {"width": spec.width, "seed": seed, "validation": split.validation.tolist()}
 
 
 def content_hash(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,8 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify, certify_partition, versions
 from labelcert.errors import ClusterLost, LabelcertError
+from labelcert.finite.pairs import Pair
+from labelcert.finite.transfer import Transfer, transfer
 from labelcert.hardening import Contest
 from labelcert.hardening.candidates import Candidate
 from labelcert.models import model_from_name
@@ -51,8 +54,15 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
     for cell in job.cells:
         started = time.perf_counter()
         try:
-            certificate = _searched(job, cell) if cell.search else _certified(job, cell, certifier, using, workers)
-            result = summary(certificate, job, cell)
+            more: dict[str, Any] = {}
+            if cell.search:
+                certificate = _searched(job, cell)
+            elif cell.finite is not None:
+                found = _transferred(job, cell, workers)
+                certificate, more = found.certificate, {"transfer": found.plain()}
+            else:
+                certificate = _certified(job, cell, certifier, using, workers)
+            result = {**summary(certificate, job, cell), **more}
         except ClusterLost:
             raise
         except Exception as error:
@@ -81,6 +91,14 @@ def _certified(
         cell.test, C=C, max_flips=cell.max_flips, time_limit=cell.time_limit, workers=workers, **how
     )
     return certificate
+
+
+def _transferred(job: Job, cell: Cell, workers: int | None) -> Transfer:
+    """The certificate with the margin of networks of finite width, and what such networks do."""
+    assert cell.finite is not None
+    model = replace(model_from_name(job.model, **job.options), C=_regularisation(job, cell))
+    pair = Pair(model, job.graph, job.labeled, cell.test, job.inductive, validation=cell.finite["validation"])
+    return transfer(pair, cell.finite["width"], seed=job.seed, max_flips=max(1, cell.max_flips), workers=workers)
 
 
 def _searched(job: Job, cell: Cell) -> Certificate:

@@ -33,7 +33,7 @@ MOST_MODELS = 10_000
 MOST_CERTIFICATES = 200_000
 """Larger studies are refused before anything is computed."""
 
-MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose", "search")
+MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose", "search", "width")
 """Keys that every model has, beside its own options."""
 
 

@@ -32,6 +32,7 @@ from labelcert.studies.compare import (
 from labelcert.studies.results import MISSING, each_row, means, tidy, write_frame
 from labelcert.studies.schema import LOSS_MARK, Kind
 from labelcert.studies.store import Store
+from labelcert.studies.transfer import TRANSFER_COLUMNS, transfer_counts, transfer_panels, transfer_rows
 from labelcert.text import printable
 
 if TYPE_CHECKING:
@@ -245,6 +246,27 @@ def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Par
     return _Parts(sheets + _certified_sheets(summary, []), comparison, figures)
 
 
+def _transfer(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
+    """Show what networks of finite width do with certified predictions."""
+    counts = transfer_counts(plan, store)
+    sheets = [
+        Sheet(f"{dataset}: networks trained as {_RECIPES[recipe]}", ("model", "width", *TRANSFER_COLUMNS), rows)
+        for (dataset, recipe), rows in transfer_rows(counts).items()
+    ]
+    figures = {}
+    if draw and counts:
+        from labelcert.report.pictures import curves_figure
+
+        panels = transfer_panels(counts)
+        figures["picture"] = curves_figure(
+            panels, xlabel="width", ylabel="%", title=plan.study.title, columns=2, log=True
+        )
+    return _Parts(sheets, figures=figures)
+
+
+_RECIPES = {"theory": "the theory assumes", "practice": "practitioners do"}
+
+
 def _attacked(plan: Plan) -> list[tuple[Place, Job, Cell]]:
     """Each cell that can be computed here with its job, and the first place that shows it."""
     places = {place.cell: place for place in reversed(plan.places)}
@@ -278,6 +300,7 @@ _REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {
     "ranks": _ranks,
     "plateau": _plateau,
     "attack": _attack,
+    "transfer": _transfer,
 }
 
 

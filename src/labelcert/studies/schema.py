@@ -24,7 +24,7 @@ PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
 Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
 Test = Literal["auto", "all", "collective", "multi-class"]
-ReportKind = Literal["certified", "attack", "ranks", "plateau"]
+ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer"]
 
 Whole = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
 Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
@@ -108,6 +108,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     With ``parts``, it is trained as an ensemble on so many parts of the labels, and ``combine`` says how these decide.
     With ``verify``, so many labels are verified before, chosen by ``labelcert.recheck`` or at random.
+    With ``width``, the certificate has the margin of networks of that width, and such networks are tried.
     With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
     """
 
@@ -123,6 +124,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     verify: Whole = 0
     choose: Literal["recheck", "random"] = "recheck"
     search: bool = False
+    width: Positive | None = None
 
     def on(self, dataset: DatasetSpec) -> ModelSpec:
         """The model with the dataset's options for it."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Recipe = Literal["theory", "practice"]
 RECIPES: tuple[str, ...] = get_args(Recipe)
 
-MEMORY = {"cpu": 3e8, "cuda": 8e9}
-"""Bytes that trainings side by side may take, by device."""
+MEMORY = {"cpu": 2e7, "cuda": 8e9}
+"""Bytes that trainings side by side take, by device; a processor is fastest where they fit into its cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +193,10 @@ class _Trainer:
         scores, moved = [], []
         for first in range(0, len(codes), at_once):
             part = slice(first, first + at_once)
-            if K is None:
-                moves, left = practice.train(self._labeled, self._weights.all, codes[part], checks)
+            if self._weights.start is not None:
+                moves, left = practice.train(self._labeled, self._weights.start, codes[part], checks)
             else:
+                assert K is not None
                 C = float(self._network.model.C)
                 moves, left = theory.train(self._labeled, self._shapes, signs[part], C, K, self._place)
             for b in range(left.size):

@@ -10,7 +10,9 @@ from labelcert.arrays import Float, Int
 from labelcert.models.networks.torch_extra import torch
 from labelcert.models.networks.wiring import Tensor
 
-EPOCHS, PATIENCE = 200, 20
+EPOCHS, PATIENCE, EVERY = 200, 20, 5
+"""Training ends after so many epochs, or if so many bring nothing; every so manieth is looked at."""
+
 RATE, DECAY = 0.01, 5e-4
 
 
@@ -25,7 +27,7 @@ def train(
         From what is added to the weights to the outputs of labelled nodes and then of validation nodes, shape
         (B, m + v, c).
     start
-        Initial weights.
+        Initial weights, as what is added to zeros.
     codes : (B, m) array
         Class of each label; with one output, 0 or 1.
     checks : (v,) array
@@ -39,29 +41,29 @@ def train(
     t = torch()
     B, m = codes.shape
     device, dtype = start[0].device, start[0].dtype
-    moves = [t.zeros((B, *w.shape), dtype=dtype, device=device, requires_grad=True) for w in start]
+    moves = [w.repeat(B, *[1] * w.dim()).requires_grad_() for w in start]
     kept = [move.detach().clone() for move in moves]
     targets = t.as_tensor(np.concatenate([codes, np.repeat(checks[None], B, axis=0)], axis=1), device=device)
-    # Its own decay would be towards the start, since moves are what is added to it.
-    adam = t.optim.Adam(moves, lr=RATE)
+    adam = t.optim.AdamW(moves, lr=RATE, weight_decay=DECAY)
     best = t.full((B,), np.inf, dtype=dtype, device=device)
     best_epoch = t.zeros(B, dtype=t.int64, device=device)
     for epoch in range(EPOCHS):
         losses = _cross_entropy(outputs(moves), targets)
         adam.zero_grad()
         losses[:, :m].mean(dim=1).sum().backward()
-        with t.no_grad():
-            checked = losses[:, m:].mean(dim=1) if checks.size else t.full_like(best, -float(epoch))
-            better = checked < best
-            for keep, move in zip(kept, moves, strict=True):
-                keep[better] = move[better]
+        adam.step()
+        if checks.size and epoch % EVERY == 0:
+            with t.no_grad():
+                checked = losses[:, m:].mean(dim=1)
+                better = checked < best
+                for keep, move in zip(kept, moves, strict=True):
+                    keep[better] = move[better]
             best_epoch[better] = epoch
             best = t.minimum(best, checked)
             if bool((epoch - best_epoch >= PATIENCE).all()):
                 break
-            for move, w in zip(moves, start, strict=True):
-                move -= RATE * DECAY * (w + move)
-        adam.step()
+    if not checks.size:
+        return [move.detach() for move in moves], np.full(B, float(EPOCHS - 1))
     return kept, best_epoch.cpu().numpy().astype(np.float64)
 
 

@@ -22,7 +22,7 @@ from labelcert.models.networks.wiring import Place, Tensor
 Outputs = Callable[[Sequence[Tensor]], Tensor]
 
 TOLERANCE = 1e-4
-"""A training has converged once no score of a labelled node moves by more than this; labels are trained to ±1."""
+"""A training has converged once no score of a labelled node moves by more than this share of the largest one."""
 
 STEPS = 300
 """So many steps at the most."""
@@ -84,7 +84,7 @@ def train(
         moved = np.abs(found - g).max(axis=(1, 2))
         length = np.where(moved / length > SLOWER * left, np.maximum(0.7 * length, SHORTEST), length)
         g, left = found, moved / length
-        if moved.max() < TOLERANCE:
+        if np.all(moved < TOLERANCE * np.abs(g).max(axis=(1, 2))):
             break
     return [move.detach() for move in moves], moved
 

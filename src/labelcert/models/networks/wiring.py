@@ -129,7 +129,8 @@ class Weights:
     place
     standard
         False: standard Gaussian, with a scale after each layer. True: as practitioners draw them, without such
-        scales: with a variance of two over the sum of inputs and outputs, and biases of zero.
+        scales: with a variance of two over the sum of inputs and outputs, and biases of zero. These are in ``start``,
+        and training adds them to zeros.
     """
 
     def __init__(
@@ -167,6 +168,10 @@ class Weights:
                 self.biases.append(draw(width if layer.readout or not last else outputs))
             if layer.readout:
                 self.readouts.append(draw(width, outputs if last else width))
+
+        self.start = [weights.clone() for weights in self.all] if standard else None
+        for weights in self.all if standard else ():
+            weights.zero_()
 
     @property
     def root(self) -> float:

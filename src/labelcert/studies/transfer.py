@@ -1,0 +1,104 @@
+"""What networks of finite width did in a study: sums over seeds, tables and curves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import fields
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from labelcert.finite.transfer import Counts
+from labelcert.studies.cells import Plan
+from labelcert.studies.store import Store
+
+if TYPE_CHECKING:
+    from labelcert.report.pictures import CurvePanel
+
+RECIPES = ("theory", "practice")
+TRANSFER_COLUMNS = (
+    "correlation",
+    "deviation",
+    "same prediction %",
+    "certified %",
+    "broken %",
+    "certified with margin %",
+    "broken with margin %",
+    "attacks that work %",
+)
+
+
+class Spot(NamedTuple):
+    """Networks of one kind."""
+
+    dataset: str
+    recipe: str
+    model: str
+    width: int
+
+
+def transfer_counts(plan: Plan, store: Store) -> dict[Spot, Counts]:
+    """What all networks of one kind did, summed over seeds."""
+    found: dict[Spot, Counts] = defaultdict(Counts)
+    for place in plan.places:
+        told = store.records.get(place.cell, {}).get("result", {}).get("transfer", {})
+        for recipe in RECIPES:
+            if recipe in told:
+                width = int(told["width"])
+                label = place.model.removesuffix(f"width={width}").strip()
+                total = found[Spot(place.dataset, recipe, label, width)]
+                for field in fields(Counts):
+                    setattr(total, field.name, getattr(total, field.name) + told[recipe][field.name])
+    return dict(found)
+
+
+def transfer_rows(counts: dict[Spot, Counts]) -> dict[tuple[str, str], tuple[tuple[str, ...], ...]]:
+    """The rows of a table for each dataset and recipe."""
+    rows: dict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
+    for spot, c in counts.items():
+        numbers = (
+            f"{c.correlation / c.networks:.4f}",
+            f"{c.deviation / c.networks:.3f}",
+            *(_percent(*pair) for pair in _shares(c)),
+        )
+        rows[spot.dataset, spot.recipe].append((spot.model, f"{spot.width:,}", *numbers))
+    return {key: tuple(value) for key, value in rows.items()}
+
+
+def transfer_panels(counts: dict[Spot, Counts]) -> list[CurvePanel]:
+    """Certified, broken without and with the margin, and attacks that work, over the width."""
+    from labelcert.report.pictures import Curve, CurvePanel
+
+    titles = ("certified with the margin", "broken, without margin", "broken, with the margin", "attacks that work")
+    panels = []
+    theory = {spot: c for spot, c in counts.items() if spot.recipe == "theory"}
+    for dataset in dict.fromkeys(spot.dataset for spot in theory):
+        for title, which in zip(titles, (3, 2, 4, 5), strict=True):
+            curves = []
+            for model in dict.fromkeys(spot.model for spot in theory if spot.dataset == dataset):
+                own = sorted((s.width, c) for s, c in theory.items() if (s.dataset, s.model) == (dataset, model))
+                x = np.array([float(width) for width, _ in own])
+                y = np.array([_share(*_shares(c)[which]) for _, c in own])
+                curves.append(Curve(model, x, y, y, np.zeros_like(y)))
+            panels.append(CurvePanel(f"{dataset}: {title}", tuple(curves)))
+    return panels
+
+
+def _shares(c: Counts) -> tuple[tuple[int, int], ...]:
+    """Numerator and denominator of each share, in the order of the columns."""
+    return (
+        (c.agree, c.nodes),
+        (c.certified, c.nodes),
+        (c.violated, c.certified),
+        (c.certified_with_margin, c.nodes),
+        (c.violated_with_margin, c.certified_with_margin),
+        (c.changed, c.attacked),
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else np.nan
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{_share(part, whole):.1f}" if whole else "–"
