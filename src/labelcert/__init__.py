@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from labelcert._version import __version__
 
 if TYPE_CHECKING:
+    from labelcert.attacks import attack
     from labelcert.certificate import Certificate, Comparison, compare, load
     from labelcert.certification import certify, certify_linear, certify_partition
     from labelcert.errors import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from labelcert.verification import Verification, verify
 
 _HOMES = {
+    "attacks": ("attack",),
     "certificate": ("Certificate", "Comparison", "compare", "load"),
     "certification": ("certify", "certify_linear", "certify_partition"),
     "errors": (
@@ -104,6 +106,7 @@ __all__ = [
     "Verification",
     "WorkTooLarge",
     "__version__",
+    "attack",
     "certify",
     "certify_linear",
     "certify_partition",

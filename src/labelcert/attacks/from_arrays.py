@@ -1,0 +1,166 @@
+"""``attack``: from arrays to the predictions that one heuristic attack changes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.attacks.registry import Attack, get_attack
+from labelcert.certificate import Certificate, StageRecord
+from labelcert.certification.from_arrays import record
+from labelcert.checking import whole_number
+from labelcert.engines.base import Attacks, Findings, Question
+from labelcert.engines.checking import check
+from labelcert.engines.control import Control
+from labelcert.engines.freezing import Names, freeze
+from labelcert.prediction import predictor_for
+from labelcert.problem import Problem, Relabelling, Threat
+from labelcert.problem.validation import check_workers
+
+
+def attack(
+    K_train: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    K_test: npt.ArrayLike,
+    C: float | str,
+    *,
+    using: str = "greedy",
+    threat: Threat | None = None,
+    max_flips: int | None = None,
+    loss: str = "hinge",
+    seed: int = 0,
+    targeted: bool = False,
+    names: Names | None = None,
+    workers: int | None = None,
+) -> Certificate:
+    """Attack the predictions of a kernel machine with one heuristic, at every budget.
+
+    What comes back has the form of a certificate, and every attack in it is retrained and proved to work. But it
+    proves nothing about robustness: it has upper ends of radii and lower ends of the collective curve. Exact ones are
+    in the certificate of the same arguments, and the difference is what the heuristic misses.
+
+    Parameters
+    ----------
+    K_train, labels, K_test, C, threat, loss, names
+        As in :func:`labelcert.certify`.
+    using : str
+        Which attack: "random", "nearest", "furthest", "alfa", "biggio", "ridge-gradient", "label-propagation", "lafak"
+        or "greedy". See :data:`labelcert.attacks.ATTACKS`.
+    max_flips : int, optional
+        Largest budget (in cost units, with costs). By default it is all labels. Larger budgets than one at which all
+        predictions change are not tried.
+    seed : int
+        Of everything random. The same seed has the same result, whatever the number of workers.
+    targeted : bool
+        Whether every test node is attacked alone, too, at rising budgets until its prediction changes. What
+        such an attack does to other nodes does not count.
+    workers : int, optional
+        Threads; all cores by default.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused; the message says why and what to do.
+
+    Examples
+    --------
+    >>> from labelcert.examples import two_clouds
+    >>> data = two_clouds()
+    >>> found = attack(data.K_train, data.labels, data.K_test, data.C, using="alfa", max_flips=3)
+    >>> found.engine, found.collective_lower.tolist()
+    ('attack:alfa', [0, 0, 1, 3])
+    """
+    started = time.perf_counter()
+    info, seed = get_attack(using), whole_number("seed", seed)
+    control = Control(workers=check_workers(workers))
+    problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    engine = f"attack:{info.name}"
+    with control.running():
+        question = Question.ask(predictor_for(problem, linear=problem.is_linear()))
+        running = _Running(question, info.function, seed, control)
+        if question.nodes.size:
+            running.attack_all()
+            if targeted:
+                running.attack_each()
+        findings = Findings.nothing(question).refined(running.findings(), engine)
+        checked = check(question, findings)
+    stage = StageRecord(engine, question.budget, findings.statistics)
+    run = record(problem, control, engine, [stage], time.perf_counter() - started)
+    return freeze(question, checked, run, names or Names())
+
+
+class _Running:
+    """One attack at work.
+
+    Every call has random numbers of its own, so that the order of calls does not matter.
+    """
+
+    def __init__(self, question: Question, function: Attack, seed: int, control: Control) -> None:
+        self._question, self._function, self._seed, self._control = question, function, seed, control
+        self._problem = question.problem.with_rows(question.problem.K_test[question.nodes])
+        self._attacks = Attacks(question)
+        self._calls, self._targeted, self._began = 0, False, time.perf_counter()
+
+    def attack_all(self) -> None:
+        """All nodes at once, at rising budgets, until all of them change."""
+        n = self._question.nodes.size
+
+        def found_at(budget: int) -> Relabelling:
+            return self._function(self._problem, budget, np.random.default_rng([self._seed, budget]))
+
+        budgets = iter(range(1, self._question.budget + 1))
+        with ThreadPoolExecutor(self._control.workers) as pool:
+            while batch := list(itertools.islice(budgets, self._control.workers)):
+                for change in pool.map(found_at, batch):
+                    if self._control.over() or self._attacks.curve[-1] == n:
+                        return
+                    self._calls += 1
+                    self._attacks.enter(change)
+
+    def attack_each(self) -> None:
+        """Every node alone, at rising budgets below its known radius, until it changes."""
+        self._targeted = True
+        nodes, known = range(self._question.nodes.size), self._attacks.radius.copy()
+        with ThreadPoolExecutor(self._control.workers) as pool:
+            for t, (change, calls) in enumerate(pool.map(lambda t: self._first(t, int(known[t])), nodes)):
+                self._calls += calls
+                if change is not None:
+                    self._attacks.take(change, np.arange(len(nodes)) == t)
+
+    def _first(self, t: int, known: int) -> tuple[Relabelling | None, int]:
+        """The first attack on one node that changes it, and the number of attacks that were tried."""
+        alone, calls = self._problem.with_rows(self._problem.K_test[t : t + 1]), 0
+        for budget in range(1, min(self._question.budget + 1, known)):
+            if self._control.over():
+                break
+            calls += 1
+            change = self._function(alone, budget, np.random.default_rng([self._seed, budget, t + 1]))
+            if self._question.changed(change, np.array([t]))[0][0]:
+                return change, calls
+        return None, calls
+
+    def findings(self) -> Findings:
+        """What the attacks prove, and nothing else."""
+        nothing = Findings.nothing(self._question)
+        return Findings(
+            radius_lower=nothing.radius_lower,
+            radius_upper=self._attacks.radius,
+            radius_changes=self._attacks.radius_changes,
+            curve_lower=self._attacks.curve,
+            curve_upper=nothing.curve_upper,
+            curve_changes=self._attacks.curve_changes,
+            statistics={
+                "seed": self._seed,
+                "attacks": self._calls,
+                "targeted": self._targeted,
+                "seconds": time.perf_counter() - self._began,
+            },
+        )
