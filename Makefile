@@ -17,7 +17,8 @@ test-long: $(VENV)/.tested
 # PyTorch is large, so all other tests do without it.
 test-torch: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
-	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py tests/test_docs.py
+	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
+		tests/models/test_finite_networks.py tests/finite tests/test_docs.py
 
 # On a machine with a GPU.
 test-gpu: $(VENV)/.tested

@@ -64,7 +64,7 @@ def finite_margin(
     *,
     quantile: float = 0.95,
     networks: int = 19,
-    flips: int = 0,
+    flips: int = 1,
     seed: int = 0,
     inductive: bool = False,
     device: str = "auto",
@@ -89,8 +89,8 @@ def finite_margin(
         How many networks to train, each from its own initial weights. The factor is the largest that any of them
         needs, so that another network needs a larger one with a probability of about 1 in ``networks + 1``.
     flips : int
-        Train also on labels of which so many are changed at random, and take the largest deviation. By default on
-        clean labels alone.
+        Train also on labels of which so many are changed at random, and take the largest deviation; 0: on clean labels
+        alone.
     seed : int
         Of initial weights and flips.
     inductive : bool

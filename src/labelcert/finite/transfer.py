@@ -98,6 +98,7 @@ def transfer(
     margin_flips: int = 1,
     seed: int = 0,
     max_flips: int = 1,
+    practical: bool = True,
     workers: int | None = None,
 ) -> Transfer:
     """Train networks on clean labels, on every single flip and on certified attacks, and compare.
@@ -113,6 +114,8 @@ def transfer(
     seed : int
     max_flips : int
         Of the certificate with the margin.
+    practical : bool
+        Whether a network is trained as practitioners do, too, up to a width of 256.
     workers : int, optional
         Threads; all cores by default.
     """
@@ -142,7 +145,7 @@ def transfer(
     asked = _Asked(pair, len(singles), machine, plain.radius_lower > 1, guarded.radius_lower > 1)
     found: dict[str, Counts] = {}
     plans: list[tuple[Recipe, int]] = [("theory", networks)]
-    if width <= PRACTICAL:
+    if practical and width <= PRACTICAL:
         plans.append(("practice", 1))
     for recipe, count in plans:
         counts = found[recipe] = Counts()

@@ -159,8 +159,10 @@ def curves_figure(
                 axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
                 axes.plot(curve.x, np.where(exact, np.nan, curve.upper), color=colour, linestyle=":", linewidth=1.0)
         if log:
+            ticks = sorted({x for curve in panel.curves for x in curve.x.tolist()})
             axes.set_xscale("log", base=2)
-            axes.set_xticks(sorted({x for curve in panel.curves for x in curve.x.tolist()}))
+            axes.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
+            axes.set_xticks(ticks)
             axes.xaxis.set_major_formatter("{x:,.0f}")
         elif all(np.all(curve.x == np.round(curve.x)) for curve in panel.curves):
             _whole(axes.xaxis)

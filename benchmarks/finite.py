@@ -1,0 +1,146 @@
+"""How far networks of finite width stray from the kernel machines that are certified in their place.
+
+python -m benchmarks.finite rates --data-dir FOLDER [--width 64 --width 256 ...]
+python -m benchmarks.finite margins --data-dir FOLDER --margin-flips 0 [--model gin ...]
+
+The first prints the median deviation of clean scores over the width, for every architecture of the paper, and for other
+depths, activations and values of C, beside the two rates that the paper states. The second prints what networks do with
+certified predictions, with margins from clean labels alone (0) or also from labels with so many random flips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import labelcert
+from benchmarks.machine import facts
+from labelcert.arrays import Float
+from labelcert.cli.printing import print_table
+from labelcert.finite.pairs import Pair
+from labelcert.finite.transfer import transfer
+from labelcert.models import Model, model_from_name
+from labelcert.pipeline.paper_settings import paper_setting
+from labelcert.report.tables import listing
+
+MODELS = ("gcn", "sgc", "graphsage", "gin", "gcn-skip-pc", "gcn-skip-alpha", "mlp", "appnp")
+DATASET = "cora-ml-b"
+shared = [
+    click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with local copies of the datasets."),
+    click.option("--width", "widths", multiple=True, type=int, default=(64, 256, 1024), show_default=True),
+    click.option(
+        "--model", "models", multiple=True, type=click.Choice(MODELS), default=MODELS, help="May be repeated."
+    ),
+    click.option("--networks", default=3, show_default=True, help="Networks of each kind."),
+]
+
+
+def pair_of(model: Model, folder: Path | None, seed: int = 0) -> Pair:
+    graph = labelcert.load_dataset(DATASET, data_dir=folder)
+    split = labelcert.published_split(graph, seed=seed)
+    return Pair(model, graph, split.labeled, split.pool, validation=split.validation)
+
+
+def paper_model(name: str) -> Model:
+    setting = paper_setting(DATASET, name)
+    assert setting is not None
+    return model_from_name(name, C=setting.C, **setting.options)
+
+
+def variations(names: tuple[str, ...]) -> Iterator[tuple[str, Model]]:
+    """Every architecture as in the paper, then with other options."""
+    for name in names:
+        base = paper_model(name)
+        yield name, base
+        options = {field.name for field in fields(base)}
+        for depth in (2, 4) if "depth" in options else ():
+            yield f"{name}, L = {depth}", replace(base, depth=depth)
+        if "activation" in options and name != "gcn":
+            yield f"{name}, linear", replace(base, activation="linear")
+        for factor in (0.1, 10.0):
+            yield f"{name}, C = {base.C * factor:g}", replace(base, C=base.C * factor)
+
+
+def deviations(model: Model, widths: tuple[int, ...], networks: int, folder: Path | None) -> tuple[Float, float]:
+    """(widths,) median distance of clean scores from the kernel machine's, and the median size of the latter."""
+    pair = pair_of(model, folder)
+    labels = pair.labels[None]
+    clean = pair.leads(pair.machine(labels))[0]
+    found = [
+        np.mean([np.median(np.abs(pair.leads(pair.network(labels, w, k))[0] - clean)) for k in range(networks)])
+        for w in widths
+    ]
+    return np.array(found), float(np.median(np.abs(clean)))
+
+
+@click.group()
+def main() -> None:
+    """Networks of finite width."""
+
+
+def command(function: Any) -> Any:
+    for option in reversed(shared):
+        function = option(function)
+    return main.command()(function)
+
+
+@command
+def rates(data_dir: Path | None, widths: tuple[int, ...], models: tuple[str, ...], networks: int) -> None:
+    """Deviation over the width."""
+    click.echo(facts())
+    rows = []
+    logs = np.log(np.array(widths, dtype=float))
+    for label, model in variations(models):
+        found, size = deviations(model, widths, networks, data_dir)
+        slope = np.polyfit(logs, np.log(np.maximum(found, 1e-12)), 1)[0]
+        rows.append((label, f"{size:.3f}", *(f"{value:.4f}" for value in found), f"w^{slope:.2f}"))
+    for label, rate in (("ln w / √w", 0.5), ("ln w / w", 1.0)):
+        shape = np.array([math.log(w) / w**rate for w in widths])
+        slope = np.polyfit(logs, np.log(shape), 1)[0]
+        rows.append((f"stated: {label}", "–", *(f"{value / shape[0]:.4f}" for value in shape), f"w^{slope:.2f}"))
+    columns = ("model", "median |score|", *(f"w = {w:,}" for w in widths), "fitted")
+    print_table(
+        listing(f"Median deviation of clean scores, {networks} networks each; stated rates start at 1", columns, rows)
+    )
+
+
+@command
+@click.option("--margin-flips", default=0, show_default=True, help="Random flips in the labels that margins come from.")
+@click.option("--seed", "seeds", multiple=True, type=int, default=(0, 1), show_default=True, help="Of the splits.")
+def margins(
+    data_dir: Path | None,
+    widths: tuple[int, ...],
+    models: tuple[str, ...],
+    networks: int,
+    margin_flips: int,
+    seeds: tuple[int, ...],
+) -> None:
+    """Certified predictions that networks break, with margins."""
+    click.echo(facts())
+    rows = []
+    for name in models:
+        for width in widths:
+            how = {"networks": networks, "margin_flips": margin_flips, "practical": False}
+            counts = [
+                transfer(pair_of(paper_model(name), data_dir, seed), width, seed=seed, **how).recipes["theory"]
+                for seed in seeds
+            ]
+            nodes, certified, broken = (
+                sum(getattr(c, key) for c in counts)
+                for key in ("nodes", "certified_with_margin", "violated_with_margin")
+            )
+            rows.append(
+                (name, f"{width:,}", f"{100 * certified / nodes:.1f}", f"{100 * broken / max(1, certified):.2f}")
+            )
+    columns = ("model", "width", "certified with margin %", "broken with margin %")
+    print_table(listing(f"{networks} networks each, margins from {margin_flips} random flips", columns, rows))
+
+
+if __name__ == "__main__":
+    main()
