@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from labelcert._version import __version__
 
 if TYPE_CHECKING:
+    from labelcert.baselines import certify_baseline
     from labelcert.certificate import Certificate, Comparison, compare, load
     from labelcert.certification import certify, certify_linear, certify_partition
     from labelcert.errors import (
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from labelcert.verification import Verification, verify
 
 _HOMES = {
+    "baselines": ("certify_baseline",),
     "certificate": ("Certificate", "Comparison", "compare", "load"),
     "certification": ("certify", "certify_linear", "certify_partition"),
     "errors": (
@@ -102,6 +104,7 @@ __all__ = [
     "WorkTooLarge",
     "__version__",
     "certify",
+    "certify_baseline",
     "certify_linear",
     "certify_partition",
     "compare",
