@@ -23,7 +23,7 @@ ORDER = (
 )
 """All names, in the order of the paper."""
 
-MORE = ("losses", "recheck", "harden")
+MORE = ("losses", "recheck", "harden", "certificates")
 """Studies that go beyond the paper."""
 
 

@@ -154,7 +154,25 @@ def _certified(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _
         rows = tuple((c.dataset, c.model, _with_paper(f"{c.ours_lower:g}", c, "{:g}")) for c in limits)
         title = "Smallest budget ε at which no prediction is certified on its own / paper"
         sheets.append(Sheet(title, ("dataset", "models", "ε"), rows))
+    if plan.study.times:
+        sheets.append(_seconds_sheet(plan, store))
     return _Parts(sheets, comparison + limits, _curves(plan, summary, draw))
+
+
+def _seconds_sheet(plan: Plan, store: Store) -> Sheet:
+    """Mean seconds of each model's certificates on each dataset, as they were recorded."""
+    datasets = tuple(dict.fromkeys(place.dataset for place in plan.places))
+    taken: dict[tuple[str, str], list[float]] = {}
+    for place in plan.places:
+        record = store.records.get(place.cell, {})
+        if record.get("result"):
+            taken.setdefault((place.model, place.dataset), []).append(record["run"]["seconds"])
+    rows = [
+        (model, *(f"{np.mean(taken[model, d]):.1f}" if (model, d) in taken else BLANK for d in datasets))
+        for model in dict.fromkeys(place.model for place in plan.places)
+    ]
+    title = "Seconds per certificate, with its share of the kernel and the choice of C, mean over seeds"
+    return Sheet(title, ("model", *datasets), tuple(rows))
 
 
 def _certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> list[Sheet]:
