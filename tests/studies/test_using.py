@@ -78,7 +78,7 @@ def test_a_study_gives_the_certificates_of_baselines(tmp_path: Path) -> None:
     assert [place.model for place in plan.places] == [
         "gcn · square",
         "gcn smoothing · square",
-        "gcn 4 parts mean partition-votes",
+        "gcn 4 parts partition-votes",
         "gcn sensitivity",
     ]
     seconds = report.sheets[-1]

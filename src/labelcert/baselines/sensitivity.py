@@ -30,7 +30,7 @@ def sensitivity(asked: Asked, *, per_label: bool = True) -> Proved:
     asked : Asked
         With the hinge loss, or the square loss, whose sensitivities are exact.
     per_label : bool
-        Whether each label has a sensitivity of its own. Without, the largest one counts for all, as published.
+        Whether each label has a sensitivity of its own. Without, the largest one counts for all, as is usual.
     """
     problem = asked.problem.settled()
     predictor = OneVsRest(problem, linear=problem.trained_with.always_linear)

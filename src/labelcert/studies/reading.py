@@ -210,8 +210,9 @@ def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
         raise InvalidInput(f"{at}: {error}") from None
     _check_using(spec, loss, at)
     given = {key: spec.options[key] for key in known if key in spec.options}
-    ensemble = [] if spec.parts is None else [f"{spec.parts} parts {spec.combine}"]
-    proved_by = [] if spec.using == CERTIFY else [spec.using]
+    combined = spec.combine if spec.using == CERTIFY else spec.using
+    ensemble = [] if spec.parts is None else [f"{spec.parts} parts {combined}"]
+    proved_by = [spec.using] if spec.using != CERTIFY and spec.parts is None else []
     words = [spec.name, *(f"{key}={value}" for key, value in given.items()), *ensemble, *proved_by]
     label = spec.label or " ".join(words)
     if loss != "hinge" or several:
