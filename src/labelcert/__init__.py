@@ -14,6 +14,7 @@ from labelcert._version import __version__
 
 if TYPE_CHECKING:
     from labelcert.attacks import attack
+    from labelcert.baselines import certify_baseline
     from labelcert.certificate import Certificate, Comparison, compare, load
     from labelcert.certification import certify, certify_linear, certify_partition
     from labelcert.errors import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "attacks": ("attack",),
+    "baselines": ("certify_baseline",),
     "certificate": ("Certificate", "Comparison", "compare", "load"),
     "certification": ("certify", "certify_linear", "certify_partition"),
     "errors": (
@@ -108,6 +110,7 @@ __all__ = [
     "__version__",
     "attack",
     "certify",
+    "certify_baseline",
     "certify_linear",
     "certify_partition",
     "compare",

@@ -19,7 +19,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Relabelling, Threat
-from labelcert.problem.validation import check_workers
+from labelcert.problem.validation import check_seconds, check_workers
 
 
 def attack(
@@ -35,6 +35,7 @@ def attack(
     seed: int = 0,
     targeted: bool = False,
     names: Names | None = None,
+    time_limit: float | None = None,
     workers: int | None = None,
 ) -> Certificate:
     """Attack the predictions of a kernel machine with one heuristic, at every budget.
@@ -58,6 +59,8 @@ def attack(
     targeted : bool
         Whether every test node is attacked alone, too, at rising budgets until its prediction changes. What
         such an attack does to other nodes does not count.
+    time_limit : float, optional
+        Seconds; attacks that were found by then count.
     workers : int, optional
         Threads; all cores by default.
 
@@ -80,9 +83,10 @@ def attack(
     """
     started = time.perf_counter()
     info, seed = get_attack(using), whole_number("seed", seed)
-    control = Control(workers=check_workers(workers))
+    control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     engine = f"attack:{info.name}"
+    control.start_clock()
     with control.running():
         question = Question.ask(predictor_for(problem, linear=problem.is_linear()))
         running = _Running(question, info.function, seed, control)

@@ -114,23 +114,36 @@ def certify_partition(
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    if problem.trained_with.intercept:
-        raise InvalidInput(f"parts may hold labels of one class alone, for which loss={loss!r} has no intercept")
-    if problem.coupled:
-        raise InvalidInput(
-            f"ensembles need the scores of each class alone, which loss={loss!r} does not train with "
-            f"{problem.n_classes} classes; use loss='logistic'"
-        )
-    whole_number("parts", parts, 1, problem.m, "one label each")
-    whole_number("seed", seed, None)
     if part_flips is not None:
         whole_number("part_flips", part_flips)
     known = names or Names()
-    part_of = assign(known.keys(problem.m), int(parts), int(seed))
+    part_of = check_parts(problem, parts, seed, known)
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
         with walked_by(scheduler, control.workers, device):
             return _answer(problem, part_of, combine, Partition(part_flips), control, known)
+
+
+def check_parts(problem: Problem, parts: int, seed: int, names: Names) -> Int:
+    """(m,) part of each label; refuses numbers of parts, and losses, with which there is no ensemble."""
+    if problem.trained_with.intercept:
+        raise InvalidInput(
+            f"parts may hold labels of one class alone, for which loss={problem.loss!r} has no intercept"
+        )
+    if problem.coupled:
+        raise InvalidInput(
+            f"ensembles need the scores of each class alone, which loss={problem.loss!r} does not train with "
+            f"{problem.n_classes} classes; use loss='logistic'"
+        )
+    whole_number("parts", parts, 1, problem.m, "one label each")
+    whole_number("seed", seed, None)
+    return assign(names.keys(problem.m), int(parts), int(seed))
+
+
+def divide(problem: Problem, part_of: Int) -> tuple[Problem, list[Part]]:
+    """The parts of a problem whose kernel is not settled, and the problem with the kernels that they settled on."""
+    parts = cut(problem, part_of)
+    return _shifted(problem, parts), parts
 
 
 def _answer(
@@ -138,8 +151,7 @@ def _answer(
 ) -> Certificate:
     started = time.perf_counter()
     with control.running():
-        parts = cut(problem, part_of)
-        problem = _shifted(problem, parts)
+        problem, parts = divide(problem, part_of)
         ensemble = COMBINATIONS[combine](problem, parts)
         votes = ensemble if isinstance(ensemble, Votes) else Votes(problem, parts)
         question = Question.ask(ensemble)

@@ -115,7 +115,7 @@ def _ensemble(choice: Choice, given: dict[str, Any]) -> Choice:
 def _work(given: dict[str, Any]) -> dict[str, Any]:
     """How certificates are computed."""
     common = ("time_limit", "collective", "workers", "loss", "scheduler", "device")
-    of_engines = ("engine", "node_time_limit", "solver", "trust_solver", "margin")
+    of_engines = ("engine", "node_time_limit", "solver", "trust_solver", "margin", "width")
     if given["parts"] is None:
         return {name: given[name] for name in (*common, *of_engines)}
     return {name: given[name] for name in (*common, "part_flips")}
@@ -125,8 +125,10 @@ def _check_parts(given: dict[str, Any]) -> None:
     """Refuse options that say nothing with, or without, parts."""
     if given["parts"] is None and given["part_flips"] is not None:
         raise InvalidInput("--part-flips is about parts: give their number as --parts")
-    if given["parts"] is not None and given["margin"]:
-        raise InvalidInput("--margin is about single models; leave out --parts")
+    if given["parts"] is not None and (given["margin"] or given["width"] is not None):
+        raise InvalidInput("--margin and --width are about single models; leave out --parts")
+    if given["width"] is not None and (given["margin"] or given["loss"] != "hinge"):
+        raise InvalidInput("--width measures the margin itself, for the hinge loss; leave out --margin and --loss")
     if given["parts"] is not None and given["engine"] != "auto":
         raise InvalidInput(f"--parts has an engine of its own; leave out --engine {given['engine']}")
 

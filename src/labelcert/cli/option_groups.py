@@ -261,6 +261,12 @@ WORK_OPTIONS = options(
         show_default=True,
         help="Count a prediction as changed once its lead falls to this, not to zero.",
     ),
+    click.option(
+        "--width",
+        type=int,
+        metavar="UNITS",
+        help="Certify networks of this width instead of the limit: with the margins that such networks need (PyTorch).",
+    ),
     click.option("--workers", type=int, help="Threads. [default: all cores]"),
     click.option(
         "--scheduler",

@@ -15,7 +15,7 @@ from labelcert.models import Model
 from labelcert.models.base import GraphLike
 from labelcert.progress import progress_report
 
-LABELLINGS = 5
+LABELLINGS = 10
 """Sets of labels with random flips that each network is trained on, where flips are asked for."""
 
 

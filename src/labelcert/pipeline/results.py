@@ -14,6 +14,7 @@ from labelcert.arrays import Bool, Int, Text
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify
 from labelcert.files import write_csv
+from labelcert.finite import finite_margin
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.pipeline.choices import Choice, Targets
 from labelcert.problem import Threat
@@ -129,6 +130,7 @@ def certify_targets(
     *,
     inductive: bool = False,
     threat: Threat | None = None,
+    width: int | None = None,
     **options: Any,
 ) -> list[Certified]:
     """One certificate for each set of test nodes, from one kernel; stops early when interrupted.
@@ -142,6 +144,8 @@ def certify_targets(
     inductive : bool
         Whether test nodes join after training, each set on its own.
     threat : Threat, optional
+    width : int, optional
+        Certify with the margin that networks of this width need: see `labelcert.finite_margin`.
     **options
         Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
 
@@ -160,6 +164,16 @@ def certify_targets(
     using = certify if choice.ensemble is None else choice.ensemble.using()
     results: list[Certified] = []
     for wanted in targets:
+        if width is not None:
+            options["margin"] = finite_margin(
+                choice.model,
+                graph,
+                width,
+                labeled,
+                wanted.nodes,
+                inductive=inductive,
+                progress=bool(options.get("progress")),
+            ).margins
         certificate = certifier.certify(wanted.nodes, using=using, threat=threat, **options)
         results.append(Certified(graph, choice, labeled, wanted, inductive, certificate))
         if certificate.run.stopped is Stop.INTERRUPTED:

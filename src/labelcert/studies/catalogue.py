@@ -23,7 +23,7 @@ ORDER = (
 )
 """All names, in the order of the paper."""
 
-MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide")
+MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates")
 """Studies that go beyond the paper."""
 
 

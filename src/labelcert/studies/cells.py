@@ -26,6 +26,7 @@ from labelcert.pipeline.paper_settings import paper_rule, paper_setting
 from labelcert.problem.budget import flips_for_fraction
 from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study
 from labelcert.studies.store import canonical
+from labelcert.studies.using import CERTIFY
 
 Budgets = tuple[tuple[float | None, int], ...]
 """Pairs of a fraction ε (None where flips are given) and its number of flips."""
@@ -53,6 +54,10 @@ class Cell:
         How many labels are verified before, and how they are chosen.
     search : bool
         Whether the most certified model is looked for.
+    using : mapping or None
+        The name of what certifies it instead of `labelcert.certify`, its options, and a seed.
+    collective : bool
+        Whether the collective curve is asked for.
     """
 
     key: str
@@ -68,6 +73,8 @@ class Cell:
     verify: Mapping[str, Any] | None = None
     search: bool = False
     finite: Mapping[str, Any] | None = None
+    using: Mapping[str, Any] | None = None
+    collective: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,8 +308,13 @@ class _Builder:
             "engine": certificate.engine,
             "time_limit": study.time_limit,
         }
+        if not study.collective:
+            decides["collective"] = False
         parts = None
-        if spec.parts is not None:
+        using = None
+        if spec.using != CERTIFY:
+            using = decides["using"] = _using(spec, certificate, study, m, seed)
+        elif spec.parts is not None:
             parts = _parts(spec, certificate, m, seed)
             decides["parts"] = parts
         if spec.loss != "hinge":
@@ -339,6 +351,8 @@ class _Builder:
             verify,
             spec.search,
             finite,
+            using,
+            study.collective,
         )
         # The seed shuffles the folds of cross-validation, so the cells of a job share it.
         job = Job(graph, labeled, seed, spec.name, options, study.inductive)
@@ -398,6 +412,18 @@ def _parts(spec: ModelSpec, certificate: CertificateSpec, m: int, seed: int) -> 
     if spec.parts > m:
         raise InvalidInput(f"parts must be at most the number of labels, {m}, got {spec.parts}")
     return {"parts": spec.parts, "combine": spec.combine, "seed": seed}
+
+
+def _using(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int, seed: int) -> dict[str, Any]:
+    """What certifies a model instead of `labelcert.certify`, with its options."""
+    if certificate.engine != "auto":
+        raise InvalidInput(f"using = {spec.using!r} has no engines; leave out engine = {certificate.engine!r}")
+    if spec.verify or spec.search or study.variant == "published":
+        raise InvalidInput(f"using = {spec.using!r} goes without verify, search and variant; leave them out")
+    options = dict(spec.using_options)
+    if spec.parts is not None:
+        options["parts"] = _parts(spec, certificate, m, seed)["parts"]
+    return {"name": spec.using, "options": options, "seed": seed}
 
 
 def _verified(spec: ModelSpec, m: int) -> dict[str, Any]:

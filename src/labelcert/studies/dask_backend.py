@@ -77,6 +77,8 @@ def _as_they_arrive(client: Client, waiting: Mapping[Future[Any], Any]) -> Itera
 
 def labellings(cell: Cell) -> float:
     """The largest number of labellings that an enumeration for this cell visits."""
+    if cell.using is not None:
+        return 0.0
     parts = 1 if cell.parts is None else int(cell.parts["parts"])
     m = -(-int(cell.about["labels"]) // parts)
     flips = min(m, cell.max_flips)

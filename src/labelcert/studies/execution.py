@@ -27,6 +27,7 @@ from labelcert.rechecking import recheck
 from labelcert.studies import published_code
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.records import Record, Status
+from labelcert.studies.using import USING
 
 Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
@@ -83,7 +84,10 @@ def _certified(
         how = {"using": certify_partition, **cell.parts}
     if how["using"] in (certify, certify_partition):
         how["device"] = "cpu"  # of several attacks that are equally strong, a GPU may find another
-    if cell.loss != "hinge":
+        how["collective"] = cell.collective
+    if cell.using is not None:
+        how = {"using": USING[cell.using["name"]], "seed": cell.using["seed"], **cell.using["options"]}
+    if cell.using is not None or cell.loss != "hinge":
         how["loss"] = cell.loss
     if cell.verify is not None:
         how["threat"] = Threat(trusted=_verified(job, cell, certifier, C, cell.verify))

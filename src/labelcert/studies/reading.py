@@ -15,13 +15,15 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import replace
 
+from labelcert.baselines import BASELINES
 from labelcert.engines.registry import engine_names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import dataset_info
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.reading import read_bytes
-from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, ModelSpec, Study
+from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, Kind, ModelSpec, Study
+from labelcert.studies.using import CERTIFY, USING
 
 LARGEST = 1 << 20
 """Bytes of a study file at the most."""
@@ -33,7 +35,10 @@ MOST_MODELS = 10_000
 MOST_CERTIFICATES = 200_000
 """Larger studies are refused before anything is computed."""
 
-MODEL_KEYS = ("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose", "search", "width")
+MODEL_KEYS = (
+    *("name", "label", "C", "loss", "max_flips", "parts", "combine", "verify", "choose", "search"),
+    *("width", "using", "using_options"),
+)
 """Keys that every model has, beside its own options."""
 
 
@@ -128,6 +133,8 @@ def _completed(study: Study, folder: Path) -> Study:
         budgets=tuple(sorted(study.budgets)) or (() if study.flips else PAPER_BUDGETS),
         flips=tuple(sorted(study.flips)),
     )
+    if not study.collective and any(certificate.kind is Kind.COLLECTIVE for certificate in study.certificates):
+        raise _wrong("collective", "true, for certificates of the kind collective", "false")
     for k, certificate in enumerate(study.certificates):
         if certificate.engine not in engine_names():
             got = repr(certificate.engine) + _hint(certificate.engine, engine_names())
@@ -201,12 +208,30 @@ def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
         model_from_name(spec.name, **spec.options, **({"C": spec.C} if isinstance(spec.C, float) else {}))
     except InvalidInput as error:
         raise InvalidInput(f"{at}: {error}") from None
+    _check_using(spec, loss, at)
     given = {key: spec.options[key] for key in known if key in spec.options}
-    ensemble = [] if spec.parts is None else [f"{spec.parts} parts {spec.combine}"]
-    label = spec.label or " ".join([spec.name, *(f"{key}={value}" for key, value in given.items()), *ensemble])
+    combined = spec.combine if spec.using == CERTIFY else spec.using
+    ensemble = [] if spec.parts is None else [f"{spec.parts} parts {combined}"]
+    proved_by = [spec.using] if spec.using != CERTIFY and spec.parts is None else []
+    words = [spec.name, *(f"{key}={value}" for key, value in given.items()), *ensemble, *proved_by]
+    label = spec.label or " ".join(words)
     if loss != "hinge" or several:
         label = f"{label}{LOSS_MARK}{loss.replace('_', ' ')}"
     return replace(spec, options=given, label=label, loss=loss)
+
+
+def _check_using(spec: ModelSpec, loss: str, at: str) -> None:
+    known = (CERTIFY, *USING)
+    if spec.using not in known:
+        raise _wrong(f"{at}.using", f"one of {', '.join(known)}", repr(spec.using) + _hint(spec.using, known))
+    if spec.using == CERTIFY and spec.using_options:
+        raise _wrong(f"{at}.using_options", "this key only beside `using`", repr(spec.using_options))
+    if spec.using in BASELINES:
+        parts = () if spec.parts is None else ("parts",)
+        try:
+            BASELINES[spec.using].check(loss, (*parts, *spec.using_options))
+        except InvalidInput as error:
+            raise InvalidInput(f"{at}: {error}") from None
 
 
 def _explained(message: str, raw: Any) -> str:

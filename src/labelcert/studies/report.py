@@ -155,7 +155,25 @@ def _certified(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _
         rows = tuple((c.dataset, c.model, _with_paper(f"{c.ours_lower:g}", c, "{:g}")) for c in limits)
         title = "Smallest budget ε at which no prediction is certified on its own / paper"
         sheets.append(Sheet(title, ("dataset", "models", "ε"), rows))
+    if plan.study.times:
+        sheets.append(_seconds_sheet(plan, store))
     return _Parts(sheets, comparison + limits, _curves(plan, summary, draw))
+
+
+def _seconds_sheet(plan: Plan, store: Store) -> Sheet:
+    """Mean seconds of each model's certificates on each dataset, as they were recorded."""
+    datasets = tuple(dict.fromkeys(place.dataset for place in plan.places))
+    taken: dict[tuple[str, str], list[float]] = {}
+    for place in plan.places:
+        record = store.records.get(place.cell, {})
+        if record.get("result"):
+            taken.setdefault((place.model, place.dataset), []).append(record["run"]["seconds"])
+    rows = [
+        (model, *(f"{np.mean(taken[model, d]):.1f}" if (model, d) in taken else BLANK for d in datasets))
+        for model in dict.fromkeys(place.model for place in plan.places)
+    ]
+    title = "Seconds per certificate, with its share of the kernel and the choice of C, mean over seeds"
+    return Sheet(title, ("model", *datasets), tuple(rows))
 
 
 def _certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> list[Sheet]:
@@ -246,6 +264,28 @@ def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Par
     return _Parts(sheets + _certified_sheets(summary, []), comparison, figures)
 
 
+def _gaps(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
+    """Show what attacks change, beside the exact worst case."""
+    from labelcert.report.pictures import Curve, CurvePanel, curves_figure
+
+    sheets, panels = [], []
+    for (dataset, _), part in summary.groupby(["dataset", "certificate"], sort=False):
+        what = "one attack on all nodes" if part["kind"].iloc[0] == Kind.COLLECTIVE else "attacks on single nodes"
+        at = dict.fromkeys(_at(row) for row in each_row(part))
+        rows, curves = [], []
+        for model, own in part.groupby("model", sort=False):
+            flips, changed = own["flips"].to_numpy(dtype=float), 100.0 - own["mean_upper"].to_numpy(dtype=float)
+            rows.append((str(model), *(_interval(value, value) for value in changed)))
+            curves.append(Curve(str(model), flips, changed, changed, np.zeros_like(changed)))
+        sheets.append(Sheet(f"{dataset}: predictions in % that {what} change", ("attack", *at), tuple(rows)))
+        panels.append(CurvePanel(f"{dataset}: {what}", tuple(curves)))
+    figures: dict[str, Figure] = {}
+    if draw and summary["mean_upper"].notna().any():
+        how: dict[str, Any] = {"xlabel": "flips", "ylabel": "changed (%)", "columns": 2}
+        figures["picture"] = curves_figure(panels, title=plan.study.title, **how)
+    return _Parts(sheets, figures=figures)
+
+
 def _transfer(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
     """Show what networks of finite width do with certified predictions."""
     counts = transfer_counts(plan, store)
@@ -301,6 +341,7 @@ _REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {
     "plateau": _plateau,
     "attack": _attack,
     "transfer": _transfer,
+    "gaps": _gaps,
 }
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from labelcert.models.base import Variant
 from labelcert.models.partition import Combination
 from labelcert.models.selection import Rule
+from labelcert.studies.using import CERTIFY
 
 CROSS_VALIDATE: Literal["cross-validate"] = "cross-validate"
 PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
@@ -24,7 +25,7 @@ PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
 Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
 Test = Literal["auto", "all", "collective", "multi-class"]
-ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer"]
+ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer", "gaps"]
 
 Whole = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
 Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
@@ -34,6 +35,7 @@ Regularization = Annotated[float, Meta(description="a positive number")]
 LossName = Annotated[str, Meta(description="the name of a loss")]
 EngineName = Annotated[str, Meta(description="the name of an engine")]
 ModelName = Annotated[str, Meta(description="the name of a model (`labelcert models` lists them)")]
+UsingName = Annotated[str, Meta(description="the name of a certificate")]
 Overrides = Annotated[dict[str, dict[str, Any]], Meta(description="a table of options for each model")]
 Column = Annotated[str | int, Meta(description="the name of a column")]
 Published = Annotated[str, Meta(min_length=1, description="the name of a published table")]
@@ -110,6 +112,8 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     With ``verify``, so many labels are verified before, chosen by ``labelcert.recheck`` or at random.
     With ``width``, the certificate has the margin of networks of that width, and such networks are tried.
     With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
+    With ``using``, a baseline certifies it instead of ``labelcert.certify``: see `using`. ``parts`` and
+    ``using_options`` are then passed on to that.
     """
 
     name: ModelName
@@ -125,11 +129,13 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     choose: Literal["recheck", "random"] = "recheck"
     search: bool = False
     width: Positive | None = None
+    using: UsingName = CERTIFY
+    using_options: dict[str, Any] = {}
 
     def on(self, dataset: DatasetSpec) -> ModelSpec:
         """The model with the dataset's options for it."""
         own = {**dataset.models.get(self.name, {}), **dataset.models.get(self.label, {})}
-        fields = {key: own.pop(key) for key in ("C", "max_flips", "skip") if key in own}
+        fields = {key: own.pop(key) for key in ("C", "max_flips", "skip", "parts") if key in own}
         return replace(self, options={**self.options, **own}, **fields)
 
 
@@ -173,6 +179,10 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
         Whether test nodes join after training.
     time_limit : float or None
         Seconds for each certificate. Answers that are still open then are intervals.
+    collective : bool
+        Whether certificates are asked for collective curves. Without, those that do not show one are faster.
+    times : bool
+        Whether the report has the seconds of each certificate.
     compare, where : tuple of str, str
         Published tables to compare with, and the place in the paper.
     """
@@ -192,7 +202,9 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     variant: Variant = "exact"
     inductive: bool = False
     time_limit: Seconds | None = None
+    collective: bool = True
     report: ReportKind = "certified"
+    times: bool = False
     compare: Annotated[tuple[Published, ...], Meta(min_length=1)] = ()
     where: str = ""
     note: str = ""

@@ -157,6 +157,10 @@ def verify(
             "the certificate is about an ensemble on parts of the labels, which verify does not know; "
             "it checks certificates of single models"
         )
+    if cert.run.engine_asked.startswith("baseline:"):
+        raise InvalidInput(
+            "the certificate is that of a baseline, which verify does not know; it checks those of labelcert.certify"
+        )
     statement = Statement.of(cert, K_train, labels, K_test)
     out = Verification()
     out.require(

@@ -1,0 +1,105 @@
+"""All baselines by name. A further one is a module with a function, and an entry here."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from labelcert.baselines.proving import Proved
+from labelcert.baselines.sensitivity import sensitivity
+from labelcert.baselines.smoothing import smoothing
+from labelcert.baselines.votes import partition_votes
+from labelcert.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class BaselineInfo:
+    """One certificate from the literature.
+
+    Attributes
+    ----------
+    name, description, reference : str
+    losses : tuple of str
+        What its model may be trained with; the first is the default.
+    prove : callable
+        Takes what is asked, and the options as keywords.
+    """
+
+    name: str
+    description: str
+    reference: str
+    losses: tuple[str, ...]
+    prove: Callable[..., Proved]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options that it takes."""
+        parameters = inspect.signature(self.prove).parameters.values()
+        bound = self.prove.keywords if isinstance(self.prove, partial) else {}
+        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in bound)
+
+    def check(self, loss: str, options: Iterable[str]) -> None:
+        """Refuse a loss or an option that it does not have.
+
+        Examples
+        --------
+        >>> BASELINES["smoothing"].check("hinge", [])
+        Traceback (most recent call last):
+        ...
+        labelcert.errors.InvalidInput: the baseline 'smoothing' needs the loss 'square', got 'hinge'
+        """
+        if loss not in self.losses:
+            known = " or ".join(map(repr, self.losses))
+            raise InvalidInput(f"the baseline {self.name!r} needs the loss {known}, got {loss!r}")
+        for option in options:
+            if option not in self.options:
+                takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
+                raise InvalidInput(f"the baseline {self.name!r} {takes}, got {option!r}; leave it out")
+
+
+_ROSENFELD = "Rosenfeld, Winston, Ravikumar, Kolter: Certified robustness to label-flipping attacks (ICML 2020)"
+
+_LISTED = (
+    BaselineInfo(
+        "smoothing",
+        "kernel ridge regression under random labels: Chernoff bound, then Kullback-Leibler divergence",
+        _ROSENFELD,
+        ("square",),
+        partial(smoothing, tight=False),
+    ),
+    BaselineInfo(
+        "tighter-smoothing",
+        "the same classifier: Chernoff bound, then the Neyman-Pearson lemma, the best that one probability allows",
+        f"{_ROSENFELD}, with the bound of Lee, Yuan, Chang, Jaakkola (NeurIPS 2019) for discrete noise",
+        ("square",),
+        partial(smoothing, tight=True),
+    ),
+    BaselineInfo(
+        "partition-votes",
+        "an ensemble on parts of the labels: votes are counted, and a changed label may turn its part",
+        "Levine, Feizi: Deep partition aggregation (ICLR 2021)",
+        ("hinge", "square", "squared_hinge", "logistic"),
+        partition_votes,
+    ),
+    BaselineInfo(
+        "sensitivity",
+        "differential privacy of a noisy score: the score over the most that single labels can do to it",
+        "Ma, Zhu, Hsu: Data poisoning against differentially-private learners (IJCAI 2019)",
+        ("hinge", "square"),
+        sensitivity,
+    ),
+)
+BASELINES: dict[str, BaselineInfo] = {info.name: info for info in _LISTED}
+"""Every baseline by name."""
+
+
+def baseline_named(name: str) -> BaselineInfo:
+    """Look a baseline up."""
+    if name in BASELINES:
+        return BASELINES[name]
+    close = difflib.get_close_matches(str(name), BASELINES, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise InvalidInput(f"using must name a baseline ({', '.join(BASELINES)}), got {name!r}{hint}")
