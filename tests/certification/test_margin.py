@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.helpers.certificates import same
 from tests.helpers.problems import blobs, gaussian
 
 import labelcert
-from labelcert import InvalidInput, Threat, certify
+from labelcert import InvalidInput, Threat, certify, verify
 from labelcert.certification import Names
 from labelcert.problem import Problem
 from labelcert.problem.margin import lowered
@@ -133,10 +134,22 @@ def test_an_intercept_has_no_margin() -> None:
         certify(*gaussian(9, 2), 1.0, loss="logistic_intercept", margin=0.1)
 
 
-def test_verify_says_that_it_does_not_know_margins() -> None:
-    cert = certify(*gaussian(5, 2), 1.0, margin=0.1)
-    with pytest.raises(InvalidInput, match=r"margin of 0\.1"):
-        labelcert.verify(cert)
+@pytest.mark.parametrize("k", range(2, 90, 3))
+def test_verify_accepts_margins(k: int) -> None:
+    case = with_margin_in_turn(nasty_case(np.random.default_rng([29, k]), k, 6), k)
+    arrays = (case.K_train, case.labels, case.K_test)
+    options = {"threat": case.threat, "max_flips": case.max_flips, "loss": case.loss}
+    found = verify(certify(*arrays, case.C, margin=case.margin, **options), *arrays)
+    assert found.accepted, found
+
+
+@pytest.mark.parametrize("other", [0.0, 0.05, 0.6])
+def test_verify_rejects_another_margin(other: float) -> None:
+    arrays = gaussian(7, 12)
+    cert = certify(*arrays, 1.0, margin=0.3)
+    assert verify(cert, *arrays).accepted
+    forged = replace(cert, run=replace(cert.run, margin=other))
+    assert not verify(replace(forged, checksum=forged.computed_checksum()), *arrays).accepted
 
 
 @pytest.mark.parametrize("engine", ["enumerate", "milp"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,35 @@ class Statement:
             costs=costs,
             groups=groups,
             caps=caps,
+        )
+
+    def lowered(self, predicted: Int, margin: Float) -> Statement:
+        """The problem in which a prediction changes where its lead falls to its margin here.
+
+        There is one more label of each class. Nobody can change it, no other label sees it, and its dual variable is
+        the same in every training. What it adds to the row of a test node lowers the lead of the predicted class.
+
+        Parameters
+        ----------
+        predicted : (n,) array
+            Predicted classes, as positions.
+        margin : (n,) array
+        """
+        m, K = self.m, self.n_classes
+        own = 2.0 ** math.floor(math.log2(min(0.5 / self.C, float(np.diag(self.K_train).mean()) or 1.0)))
+        dual = self.C if self.loss == "hinge" else 1.0 / (own + 1.0 / (2.0 * self.C))
+        kernel, rows = np.zeros((m + K, m + K)), np.zeros((self.n, m + K))
+        kernel[:m, :m], rows[:, :m] = self.K_train, self.K_test
+        np.fill_diagonal(kernel[m:, m:], own)
+        rows[np.arange(self.n), m + predicted] = -margin / (dual if K == 2 else 2.0 * dual)
+        return replace(
+            self,
+            K_train=kernel,
+            K_test=rows,
+            codes=np.concatenate([self.codes, np.arange(K)]),
+            allowed=np.concatenate([self.allowed, np.zeros((K, K), dtype=bool)]),
+            costs=np.concatenate([self.costs, np.zeros(K, dtype=np.int64)]),
+            groups=np.concatenate([self.groups, np.full(K, -1, dtype=np.int64)]),
         )
 
     @property

@@ -147,11 +147,6 @@ def verify(
             f"verify knows the losses {' and '.join(KNOWN_LOSSES)}; this certificate is about loss={cert.run.loss!r}. "
             "`labelcert selfcheck` compares the engines behind it with brute force"
         )
-    if cert.run.margin:
-        raise InvalidInput(
-            f"the certificate counts predictions as changed from a margin of {cert.run.margin_text} on, which verify "
-            "does not know. `labelcert selfcheck` compares margins with brute force"
-        )
     if cert.run.engine_asked == "partition":
         raise InvalidInput(
             "the certificate is about an ensemble on parts of the labels, which verify does not know; "
@@ -177,16 +172,21 @@ def verify(
     )
     if not out.accepted:
         return out
+    given = statement
+    if cert.run.margin:
+        margins = np.broadcast_to(np.asarray(cert.run.margin, dtype=np.float64), statement.n)
+        statement = statement.lowered(np.searchsorted(statement.classes, cert.predictions), margins)
     linear = statement.loss == "square" or always_at_cap(statement)
     report("kernel")
-    machine: Machine = Linear(statement) if linear else Hinge(statement)
+    machine = _machine(statement, linear)
     how = "positive semidefinite" if linear else "positive semidefinite, and test rows in its range"
     out.require("kernel", not machine.problems, f"{how}, by exact elimination", "; ".join(machine.problems))
     for what in machine.unchecked:
         out.add("kernel", Status.NOT_CHECKED, what)
     if not out.accepted or machine.unchecked:
         return out
-    checker = _Checker(cert, statement, machine, out, report)
+    shown = (given, machine if given is statement else _machine(given, linear))
+    checker = _Checker(cert, statement, machine, shown, out, report)
     report("witnesses")
     checker.clean()
     checker.witnesses()
@@ -194,6 +194,10 @@ def verify(
     if out.accepted:
         checker.bounds(share, np.random.default_rng(seed), time_limit)
     return out
+
+
+def _machine(statement: Statement, linear: bool) -> Machine:
+    return Linear(statement) if linear else Hinge(statement)
 
 
 KNOWN_LOSSES = ("hinge", "square")
@@ -219,9 +223,11 @@ class _Checker:
         cert: Certificate,
         statement: Statement,
         machine: Machine,
+        shown: tuple[Statement, Machine],
         out: Verification,
         report: Callable[[str], None],
     ) -> None:
+        self._shown = shown
         self._cert, self._statement, self._machine, self._out, self._report = cert, statement, machine, out, report
         self._walk = Walk(statement, machine)
         self._predicted = np.searchsorted(statement.classes, cert.predictions)
@@ -244,6 +250,9 @@ class _Checker:
             ahead = [walk.compare(statement.codes, t, own, c) for c in range(statement.n_classes) if c != own]
             if None not in ahead and min(a for a in ahead if a is not None) == 0:
                 self._predicted[t] = TIED
+        plain, its_machine = self._shown
+        if plain is not statement:
+            models = Walk(plain, its_machine).trained(plain.codes[None, :])
         far = [t for t in range(statement.n) if not self._shown_rightly(t, models)]
         self._out.require(
             "decision values",
@@ -254,7 +263,7 @@ class _Checker:
 
     def _shown_rightly(self, t: int, models: list[Trained]) -> bool:
         """Whether the clean scores of one node are close to those that the certificate shows."""
-        cert, statement, machine = self._cert, self._statement, self._machine
+        cert, (statement, machine) = self._cert, self._shown
         shown = (
             cert.decision_values[t]
             if cert.decision_values.ndim == 2
