@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXTRAS = {"torch_geometric": "torch_geometric", "finite_margin": "torch", ".network(": "torch"}
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```(?:\s*```text\n(?P<output>.*?)```)?", re.DOTALL)
 FILE = re.compile(r"`(?P<name>\w+\.(?P<kind>csv|toml))`:\s*```(?P=kind)\n(?P<content>.*?)```", re.DOTALL)
 
@@ -36,10 +37,10 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (tmp_path / file["name"]).write_text(file["content"], encoding="utf-8")
     namespace: dict[str, object] = {}
     for block in BLOCK.finditer(text):
-        if "torch_geometric" in block["code"] and find_spec("torch_geometric") is None:
+        if any(mark in block["code"] and find_spec(package) is None for mark, package in EXTRAS.items()):
             if page.name == "README.md":
                 continue  # nothing else there builds on it
-            pytest.skip("PyTorch Geometric is not installed: `make test-torch` does that")
+            pytest.skip("PyTorch, or PyTorch Geometric, is not installed: `make test-torch` does that")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(block["code"], page.name, "exec"), namespace)
