@@ -123,7 +123,7 @@ def test_no_training_depends_on_the_added_labels() -> None:
     assert more[9:].tolist() == [-problem.C, problem.C]
 
 
-@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf"), "wide", None])
+@pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf"), "wide", None, True, "0.1", [[0.1]]])
 def test_margins_that_make_no_sense_are_refused(margin: Any) -> None:
     with pytest.raises(InvalidInput, match="margin must be a number of at least 0"):
         certify(*gaussian(5, 2), 1.0, margin=margin)
@@ -163,6 +163,17 @@ def test_each_node_may_have_its_own_margin(engine: str, tmp_path: Path) -> None:
     assert "margin=0 to 0.6" in repr(cert)
     cert.save(tmp_path / "own.cert")
     assert labelcert.load(tmp_path / "own.cert").run.margin == tuple(margins.tolist())
+
+
+@pytest.mark.parametrize("margin", [-100.0, (-1.0,) * 12, (0.1,), (0.1,) * 11, float("nan")])
+def test_a_certificate_with_a_forged_margin_is_refused(margin: Any) -> None:
+    cert = certify(*gaussian(7, 12), 1.0, margin=0.3)
+    with pytest.raises(InvalidInput, match="the margins"):
+        replace(cert, run=replace(cert.run, margin=margin))
+
+
+def test_what_a_certificate_says_in_short_names_the_margin() -> None:
+    assert "margin 0.3" in certify(*gaussian(7, 12), 1.0, margin=0.3).summary()
 
 
 def test_margins_need_one_number_for_each_node() -> None:

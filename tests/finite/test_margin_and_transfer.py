@@ -59,9 +59,15 @@ def test_more_classes_have_margins_of_their_lead() -> None:
     model = labelcert.MLP(C=1.0)
     found = finite_margin(model, graph, 64, np.arange(12), np.arange(12, 36), networks=4, device="cpu")
     plain = model.certify(graph, np.arange(12), np.arange(12, 36), max_flips=1)
-    cert = model.certify(graph, np.arange(12), np.arange(12, 36), max_flips=1, margin=found.margins)
+    cert = model.certify(graph, np.arange(12), np.arange(12, 36), max_flips=1, margin=found)
+    assert "cover 95 % of 24 nodes" in cert.run.margin_from
     assert (cert.radius_lower <= plain.radius_lower).all()
     assert cert.run.margin == tuple(found.margins.tolist())
+
+
+def test_scores_that_are_all_alike_have_no_correlation() -> None:
+    pair = Pair(Linear(C=0.5), karate(), LABELED, TEST[:1], device="cpu")
+    assert transfer(pair, 4, networks=1, margin_networks=2, practical=False).recipes["theory"].correlation == 0.0
 
 
 def test_what_networks_do_is_counted() -> None:
@@ -115,6 +121,12 @@ def test_a_study_of_networks(tmp_path: Path) -> None:
 def test_what_studies_and_margins_refuse() -> None:
     with pytest.raises(InvalidInput, match="single models with the hinge loss"):
         expand(parse_study(STUDY.replace("C = 0.5", 'C = 0.5\nloss = "square"'), name="nets"))
+    with pytest.raises(InvalidInput, match="leave out parts, verify, search, using"):
+        expand(parse_study(STUDY.replace("C = 0.5", 'C = 0.5\nusing = "attack:greedy"'), name="nets"))
+    with pytest.raises(InvalidInput, match="'ratio' or 'accuracy'"):
+        expand(parse_study(STUDY.replace('["ratio"]', '["collective"]'), name="nets"))
+    with pytest.raises(InvalidInput, match="belongs to no network"):
+        expand(parse_study(STUDY.replace('"gcn"', '"rbf"'), name="nets"))
     with pytest.raises(InvalidInput, match="networks must be"):
         finite_margin(MODEL, karate(), 8, LABELED, TEST, networks=1)
     with pytest.raises(InvalidInput, match="quantile must lie between 0 and 1"):

@@ -164,7 +164,8 @@ def test_practitioners_fit_the_labels_and_stop_early() -> None:
     network = GCN().network(32, recipe="practice", device="cpu")
     assert (network.train(graph, labeled, labeled).predictions == graph.labels[labeled]).all()
     stopped = network.train(graph, labeled, [8, 9], validation=[5, 29, 10, 28])
-    assert stopped.moved[0] < 199
+    assert stopped.epochs is not None
+    assert stopped.epochs[0] < 199
 
 
 def test_what_is_refused() -> None:

@@ -148,3 +148,48 @@ def test_the_study_that_comes_with_the_package() -> None:
         "sensitivity",
     }
     assert np.all(np.diff(study.flips) > 0)
+
+
+ATTACKED = """
+title = "Attacks"
+seeds = [0]
+flips = [1, 2]
+certificates = ["collective", "ratio"]
+report = "gaps"
+[[datasets]]
+name = "karate"
+[[models]]
+name = "gcn"
+label = "worst case"
+C = 0.1
+[[models]]
+name = "gcn"
+label = "lafak"
+C = 0.1
+using = "attack:lafak"
+using_options = { targeted = true }
+[[models]]
+name = "gcn"
+label = "nearest"
+C = 0.1
+using = "attack:nearest"
+"""
+
+
+def test_attacks_stand_beside_the_worst_case(tmp_path: Path) -> None:
+    plan = expand(parse_study(ATTACKED, name="attacked"))
+    with Store(tmp_path, write=True) as store:
+        assert run_plan(plan, store, workers=1).failed == 0
+        report = make_report(plan, store, tmp_path / "attacked")
+    for sheet in report.sheets:
+        worst, *others = (tuple(map(float, row[1:])) for row in sheet.rows)
+        assert max(worst) > 0
+        assert all(reached <= most for other in others for reached, most in zip(other, worst, strict=True))
+    assert "one attack on all nodes" in report.sheets[0].title
+    assert (tmp_path / "attacked" / "picture.png").is_file()
+
+
+@pytest.mark.parametrize("wrong", ["using_options = { noise = 0.1 }", "parts = 3", "using_options = { seed = 3 }"])
+def test_options_that_attacks_do_not_have_are_refused(wrong: str) -> None:
+    with pytest.raises(InvalidInput, match="using_options"):
+        parse_study(ATTACKED.replace("using_options = { targeted = true }", wrong), name="attacked")

@@ -59,7 +59,8 @@ def certify_baseline(
         What test nodes, labelled nodes and classes are called.
     **options
         ``noise`` (of the smoothing baselines): the probability that a label is replaced, 0.1 by default.
-        ``parts`` (of ``"partition-votes"``): the number of parts, 30 by default.
+        ``parts`` (of ``"partition-votes"``): the number of parts, 30 by default. ``per_label`` (of
+        ``"sensitivity"``): whether each label has a sensitivity of its own, True by default.
 
     Returns
     -------

@@ -646,6 +646,11 @@ class Certificate:
                 and self.curve_changed.dtype == np.bool_
             ),
             "the predictions": lambda: np.isin(self.predictions, self.classes).all(),
+            "the margins": lambda: (
+                np.shape(self.run.margin) in ((), n)
+                and np.isfinite(self.run.margin).all()
+                and np.all(np.asarray(self.run.margin) >= 0)
+            ),
             "the radii": lambda: (
                 _in_order(self.radius_lower, self.radius_claimed, self.radius_upper)
                 and np.all((self.radius_lower >= 0) & (self.radius_upper <= self.never))

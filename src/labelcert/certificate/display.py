@@ -57,7 +57,9 @@ def rows(cert: Certificate) -> list[tuple[str, str, str]]:
 
 def headline(cert: Certificate) -> str:
     """What the certificate is about, in one line."""
-    return f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {cert.run.loss} loss"
+    margin = f", margin {cert.run.margin_text}" if cert.run.margin else ""
+    about = f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {cert.run.loss} loss"
+    return about + margin
 
 
 def weakest(cert: Certificate) -> str:

@@ -73,6 +73,8 @@ class RunRecord:
         Where labellings were trained on: the CPU, or the name of a GPU.
     margin : float, or tuple of float
         Predictions count as changed once their lead falls to this; one number for each test node, where they differ.
+    margin_from : str
+        Where the margins come from, if somebody measured them.
     versions : dict
     """
 
@@ -96,6 +98,7 @@ class RunRecord:
     budget_note: str = ""
     device: str = "cpu"
     margin: float | tuple[float, ...] = 0.0
+    margin_from: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property

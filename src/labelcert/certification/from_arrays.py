@@ -24,7 +24,7 @@ from labelcert.engines.search.solvers import check_solver
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget
-from labelcert.problem.margin import check_margin, lowered
+from labelcert.problem.margin import Margins, check_margin, lowered
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -49,7 +49,7 @@ def certify(
     node_time_limit: float | None = None,
     scheduler: str | None = None,
     device: str = "auto",
-    margin: npt.ArrayLike = 0.0,
+    margin: npt.ArrayLike | Margins = 0.0,
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -105,10 +105,10 @@ def certify(
     device : {"auto", "cpu", "gpu"}
         Whether enumeration trains on the GPUs of this machine (``pip install 'labelcert[gpu]'``). By default it does
         where there is one and the work is large enough. The answers are the same.
-    margin : float or (n,) array
+    margin : float, (n,) array, or FiniteMargin
         Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
         zero: of two classes, the signed score; of more, the score of the predicted class minus the highest other one.
-        Scores are in units in which labels are trained to ±1.
+        Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -146,7 +146,8 @@ def certify(
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    margins = check_margin(margin, problem.n_test)
+    source = str(margin) if isinstance(margin, Margins) else ""
+    margins = check_margin(margin.margins if isinstance(margin, Margins) else margin, problem.n_test)
     with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers, device):
         control.report, control.note = show.report, show.note
         if not margins.any():
@@ -160,7 +161,7 @@ def certify(
             names=replace(own_names, labels=None, label_keys=None),
             predicted=clean.predicted,
         )
-        return restored(cert, problem, clean, margins, own_names)
+        return restored(cert, problem, clean, margins, own_names, source)
 
 
 def answer(

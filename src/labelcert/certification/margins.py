@@ -14,7 +14,9 @@ from labelcert.prediction import Predictor
 from labelcert.problem import Problem
 
 
-def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: Float, names: Names) -> Certificate:
+def restored(
+    cert: Certificate, problem: Problem, clean: Predictor, margin: Float, names: Names, source: str
+) -> Certificate:
     """The certificate of a lowered problem, in terms of the given one.
 
     Parameters
@@ -26,6 +28,8 @@ def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: Floa
         Its clean predictions.
     margin : (n,) array
     names : Names
+    source : str
+        Where the margins come from.
     """
     K_train, K_test = problem.kernels
     alike = bool(np.all(margin == margin[:1]))
@@ -38,7 +42,10 @@ def restored(cert: Certificate, problem: Problem, clean: Predictor, margin: Floa
         K_train=K_train,
         K_test=K_test,
         run=replace(
-            cert.run, margin=float(margin[0]) if alike else tuple(margin.tolist()), problem_sha256=problem.digest()
+            cert.run,
+            margin=float(margin[0]) if alike else tuple(margin.tolist()),
+            margin_from=source,
+            problem_sha256=problem.digest(),
         ),
         proofs=None,
     )

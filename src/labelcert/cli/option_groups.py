@@ -265,7 +265,7 @@ WORK_OPTIONS = options(
         "--width",
         type=int,
         metavar="UNITS",
-        help="Certify networks of this width instead of the limit: with the margins that such networks need (PyTorch).",
+        help="Certify with the margins that networks of this width need, measured with one random flip (PyTorch).",
     ),
     click.option("--workers", type=int, help="Threads. [default: all cores]"),
     click.option(

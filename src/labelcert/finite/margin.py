@@ -30,7 +30,7 @@ class FiniteMargin:
     quantile : float
         Share of the test nodes whose scores stray by less than their margin.
     confidence : float
-        Probability that this holds for another network of the same width, over its random initial weights.
+        About how probable it is that this holds for another network of the same width, trained on such labels.
     width, networks, flips, seed : int
         Of the networks that were trained.
     deviations : (networks, n) array

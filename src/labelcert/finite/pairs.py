@@ -32,7 +32,7 @@ class Pair:
     device : str
         Where networks are trained.
     validation : array or None
-        Nodes that tell practitioners when to stop.
+        Nodes whose labels decide when training stops, where practitioners train.
     """
 
     model: Model

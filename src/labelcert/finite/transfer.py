@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,16 +10,28 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import certify
-from labelcert.finite.margin import FiniteMargin, finite_margin
+from labelcert.finite.margin import LABELLINGS, FiniteMargin, finite_margin
 from labelcert.finite.pairs import Pair
 from labelcert.models.networks.network import Recipe
-from labelcert.models.networks.torch_extra import torch
+from labelcert.models.networks.torch_extra import check_device
 
 ATTACKS = 20
 """Attacks of two and three flips that networks are trained on."""
 
 PRACTICAL = 256
 """Widths up to which networks are trained as practitioners do, too: one of each."""
+
+NETWORKS, MARGIN_NETWORKS = 2, 19
+"""Networks that are tried, and others that margins come from."""
+
+SETTINGS = {
+    "networks": NETWORKS,
+    "margin_networks": MARGIN_NETWORKS,
+    "margin_labellings": LABELLINGS,
+    "attacks": ATTACKS,
+    "practical": PRACTICAL,
+}
+"""All that decides what comes out, beside the arguments."""
 
 
 @dataclass
@@ -41,9 +52,9 @@ class Counts:
         The same for the certificate with a margin.
     attacked, changed : int
         Predictions that attacks of two and three flips change in the kernel machine, and of these in the network.
-    correlation, deviation, deviation_95 : float
-        Of clean scores with those of the kernel machine; median and 95 % quantile of their distance. Summed, too.
-    seconds : float
+    correlation, deviation : float
+        Of clean scores with those of the kernel machine (0 where scores are all alike); median of their distance.
+        Summed, too.
     """
 
     networks: int = 0
@@ -58,8 +69,6 @@ class Counts:
     changed: int = 0
     correlation: float = 0.0
     deviation: float = 0.0
-    deviation_95: float = 0.0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +80,21 @@ class Transfer:
     certificate : Certificate
         With the margin, at one flip.
     margin : FiniteMargin
+    device : str
+        Where networks were trained.
     recipes : mapping from recipes to Counts
     """
 
     certificate: Certificate
     margin: FiniteMargin
+    device: str
     recipes: dict[str, Counts]
 
     def plain(self) -> dict[str, Any]:
         """In plain values."""
         return {
             "width": self.margin.width,
-            "margin_networks": self.margin.networks,
-            "margin_flips": self.margin.flips,
-            "margin_typical": float(np.median(self.margin.margins)),
+            "device": self.device,
             **{recipe: asdict(counts) for recipe, counts in self.recipes.items()},
         }
 
@@ -93,12 +103,13 @@ def transfer(
     pair: Pair,
     width: int,
     *,
-    networks: int = 2,
-    margin_networks: int = 19,
+    networks: int = NETWORKS,
+    margin_networks: int = MARGIN_NETWORKS,
     margin_flips: int = 1,
     seed: int = 0,
     max_flips: int = 1,
     practical: bool = True,
+    time_limit: float | None = None,
     workers: int | None = None,
 ) -> Transfer:
     """Train networks on clean labels, on every single flip and on certified attacks, and compare.
@@ -116,15 +127,15 @@ def transfer(
         Of the certificate with the margin.
     practical : bool
         Whether a network is trained as practitioners do, too, up to a width of 256.
+    time_limit : float, optional
+        Seconds for each certificate.
     workers : int, optional
         Threads; all cores by default.
     """
-    if workers is not None:
-        torch().set_num_threads(workers)
     rng = np.random.default_rng([seed, width])
     K, rows = pair.kernels
     C = float(pair.model.C)
-    how: dict[str, Any] = {"collective": False, "device": "cpu", "workers": workers}
+    how: dict[str, Any] = {"collective": False, "device": "cpu", "workers": workers, "time_limit": time_limit}
     plain = certify(K, pair.labels, rows, C, max_flips=min(3, pair.labels.size), **how)
     margin = finite_margin(
         pair.model,
@@ -138,7 +149,7 @@ def transfer(
         inductive=pair.inductive,
         device=pair.device,
     )
-    guarded = certify(K, pair.labels, rows, C, max_flips=max_flips, margin=margin.margins, **how)
+    guarded = certify(K, pair.labels, rows, C, max_flips=max_flips, margin=margin, **how)
     singles = np.concatenate([pair.labels[None], pair.single_flips(rng)])
     attacks = _attacks(plain, pair)
     machine = pair.machine(np.concatenate([singles, attacks]))
@@ -150,11 +161,8 @@ def transfer(
     for recipe, count in plans:
         counts = found[recipe] = Counts()
         for k in range(count):
-            started = time.perf_counter()
-            scores = pair.network(np.concatenate([singles, attacks]), width, seed * networks + k, recipe)
-            asked.count(scores, counts)
-            counts.seconds += time.perf_counter() - started
-    return Transfer(guarded, margin, found)
+            asked.count(pair.network(np.concatenate([singles, attacks]), width, seed * networks + k, recipe), counts)
+    return Transfer(guarded, margin, check_device(pair.device), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +193,9 @@ class _Asked:
         counts.violated_with_margin += int((self.guarded & ever).sum())
         counts.attacked += int(attacked.sum())
         counts.changed += int((attacked & changed[self.singles :]).sum())
-        counts.correlation += float(np.corrcoef(clean, own)[0, 1])
+        if np.ptp(clean) > 0 and np.ptp(own) > 0:
+            counts.correlation += float(np.corrcoef(clean, own)[0, 1])
         counts.deviation += float(np.median(distance))
-        counts.deviation_95 += float(np.quantile(distance, 0.95))
 
 
 def _attacks(cert: Certificate, pair: Pair) -> Int:

@@ -184,6 +184,11 @@ class Model(ABC):
         )
         return before, after
 
+    @property
+    def has_network(self) -> bool:
+        """Whether this is the limit of a network."""
+        return type(self)._architecture is not Model._architecture
+
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         """The network on a graph, at any width."""
         raise InvalidInput(f"{type(self).__name__} is a plain kernel, which belongs to no network; use another model")
@@ -201,7 +206,7 @@ class Model(ABC):
             Of the initial weights.
         recipe
             ``"theory"``: trained as the theory assumes, so that it becomes this model as the width grows.
-            ``"practice"``: with cross-entropy, Adam and early stopping.
+            ``"practice"``: with cross-entropy, AdamW and early stopping.
         device
             ``"cpu"``, ``"gpu"``, or ``"auto"``.
 

@@ -172,8 +172,9 @@ def certify_targets(
                 labeled,
                 wanted.nodes,
                 inductive=inductive,
+                device=str(options.get("device", "auto")),
                 progress=bool(options.get("progress")),
-            ).margins
+            )
         certificate = certifier.certify(wanted.nodes, using=using, threat=threat, **options)
         results.append(Certified(graph, choice, labeled, wanted, inductive, certificate))
         if certificate.run.stopped is Stop.INTERRUPTED:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +21,26 @@ from labelcert.errors import InvalidInput
 from labelcert.problem.problem import Problem
 
 
+@runtime_checkable
+class Margins(Protocol):
+    """Margins that somebody measured: `labelcert.FiniteMargin` is one."""
+
+    @property
+    def margins(self) -> Float:
+        """One for each test node, shape (n,)."""
+
+
 def check_margin(margin: npt.ArrayLike, n_test: int) -> Float:
     """(n,) margins that make sense."""
     try:
-        values = np.asarray(margin, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(margin)
+        values = given.astype(np.float64) if given.dtype.kind in "fiu" else np.array(np.nan)
+    except ValueError:
         values = np.array(np.nan)
     if values.ndim > 1 or not np.all((values >= 0.0) & np.isfinite(values)):
         raise InvalidInput(
             "margin must be a number of at least 0, or one for each test node, in units of the scores (labels are "
-            f"trained to ±1), got {margin!r}"
+            f"trained to ±1), got {str(margin)[:60]!r}"
         )
     if values.ndim == 1 and values.size != n_test:
         raise InvalidInput(f"margin must have one number for each of {n_test} test nodes, got {values.size}")

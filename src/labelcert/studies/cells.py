@@ -17,6 +17,7 @@ import numpy as np
 
 from labelcert.arrays import Int
 from labelcert.errors import DataUnavailable, InvalidInput
+from labelcert.finite.transfer import SETTINGS
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
 from labelcert.losses.cross_validation import C_GRID, FOLDS
@@ -333,7 +334,7 @@ class _Builder:
             decides["search"] = seed
         finite = None
         if spec.width is not None:
-            finite = _finite(spec, study, split, seed)
+            finite = _finite(spec, certificate, study, split, seed)
             decides["finite"] = {**finite, "validation": _digest(split.validation)}
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
@@ -435,14 +436,19 @@ def _verified(spec: ModelSpec, m: int) -> dict[str, Any]:
     return {"labels": spec.verify, "choose": spec.choose}
 
 
-def _finite(spec: ModelSpec, study: Study, split: Split, seed: int) -> dict[str, Any]:
+def _finite(spec: ModelSpec, certificate: CertificateSpec, study: Study, split: Split, seed: int) -> dict[str, Any]:
     """Which networks of finite width are tried."""
-    if spec.parts is not None or spec.verify or spec.search or spec.loss != "hinge" or study.variant == "published":
+    other = spec.parts is not None or spec.verify or spec.search or spec.loss != "hinge" or spec.using != CERTIFY
+    if other or study.variant == "published":
         raise InvalidInput(
             "networks of finite width belong to single models with the hinge loss; leave out parts, verify, search, "
-            "loss and variant"
+            "using, loss and variant"
         )
-    return {"width": spec.width, "seed": seed, "validation": split.validation.tolist()}
+    if certificate.engine != "auto" or certificate.kind is Kind.COLLECTIVE:
+        raise InvalidInput("certificates for networks of finite width are 'ratio' or 'accuracy', without an engine")
+    if not model_from_name(spec.name, **spec.options).has_network:
+        raise InvalidInput(f"the model {spec.name!r} is a plain kernel, which belongs to no network")
+    return {**SETTINGS, "width": spec.width, "seed": seed, "validation": split.validation.tolist()}
 
 
 def content_hash(value: Any) -> str:

@@ -21,6 +21,7 @@ from labelcert.finite.transfer import Transfer, transfer
 from labelcert.hardening import Contest
 from labelcert.hardening.candidates import Candidate
 from labelcert.models import model_from_name
+from labelcert.models.networks.torch_extra import threads
 from labelcert.pipeline import choose_model
 from labelcert.problem import Threat
 from labelcert.rechecking import recheck
@@ -102,7 +103,9 @@ def _transferred(job: Job, cell: Cell, workers: int | None) -> Transfer:
     assert cell.finite is not None
     model = replace(model_from_name(job.model, **job.options), C=_regularisation(job, cell))
     pair = Pair(model, job.graph, job.labeled, cell.test, job.inductive, validation=cell.finite["validation"])
-    return transfer(pair, cell.finite["width"], seed=job.seed, max_flips=max(1, cell.max_flips), workers=workers)
+    how: dict[str, Any] = {"max_flips": max(1, cell.max_flips), "time_limit": cell.time_limit, "workers": workers}
+    with threads(workers):
+        return transfer(pair, cell.finite["width"], seed=job.seed, **how)
 
 
 def _searched(job: Job, cell: Cell) -> Certificate:

@@ -23,7 +23,7 @@ from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.reading import read_bytes
 from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, Kind, ModelSpec, Study
-from labelcert.studies.using import CERTIFY, USING
+from labelcert.studies.using import ATTACK, CERTIFY, USING
 
 LARGEST = 1 << 20
 """Bytes of a study file at the most."""
@@ -226,6 +226,10 @@ def _check_using(spec: ModelSpec, loss: str, at: str) -> None:
         raise _wrong(f"{at}.using", f"one of {', '.join(known)}", repr(spec.using) + _hint(spec.using, known))
     if spec.using == CERTIFY and spec.using_options:
         raise _wrong(f"{at}.using_options", "this key only beside `using`", repr(spec.using_options))
+    if "seed" in spec.using_options:
+        raise _wrong(f"{at}.using_options", "no seed: it is that of the study", repr(spec.using_options))
+    if spec.using.startswith(ATTACK) and (spec.parts is not None or set(spec.using_options) - {"targeted"}):
+        raise _wrong(f"{at}.using_options", "no option of an attack but `targeted`, and no parts", "others")
     if spec.using in BASELINES:
         parts = () if spec.parts is None else ("parts",)
         try:

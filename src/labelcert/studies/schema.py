@@ -112,7 +112,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     With ``verify``, so many labels are verified before, chosen by ``labelcert.recheck`` or at random.
     With ``width``, the certificate has the margin of networks of that width, and such networks are tried.
     With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
-    With ``using``, a baseline certifies it instead of ``labelcert.certify``: see `using`. ``parts`` and
+    With ``using``, a baseline or an attack takes the place of ``labelcert.certify``: see `using`. ``parts`` and
     ``using_options`` are then passed on to that.
     """
 

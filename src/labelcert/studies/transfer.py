@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,19 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from labelcert.finite.transfer import Counts
+from labelcert.models.networks.network import RECIPES
 from labelcert.studies.cells import Plan
 from labelcert.studies.store import Store
 
 if TYPE_CHECKING:
     from labelcert.report.pictures import CurvePanel
 
-RECIPES = ("theory", "practice")
 TRANSFER_COLUMNS = (
     "correlation",
     "deviation",
     "same prediction %",
     "certified %",
     "broken %",
+    "by a flip, of all %",
     "certified with margin %",
     "broken with margin %",
     "attacks that work %",
@@ -45,7 +47,7 @@ def transfer_counts(plan: Plan, store: Store) -> dict[Spot, Counts]:
         for recipe in RECIPES:
             if recipe in told:
                 width = int(told["width"])
-                label = place.model.removesuffix(f"width={width}").strip()
+                label = re.sub(rf"\s*\bwidth={width}\b", "", place.model)
                 total = found[Spot(place.dataset, recipe, label, width)]
                 for field in fields(Counts):
                     setattr(total, field.name, getattr(total, field.name) + told[recipe][field.name])
@@ -73,7 +75,7 @@ def transfer_panels(counts: dict[Spot, Counts]) -> list[CurvePanel]:
     panels = []
     theory = {spot: c for spot, c in counts.items() if spot.recipe == "theory"}
     for dataset in dict.fromkeys(spot.dataset for spot in theory):
-        for title, which in zip(titles, (3, 2, 4, 5), strict=True):
+        for title, which in zip(titles, (4, 2, 5, 6), strict=True):
             curves = []
             for model in dict.fromkeys(spot.model for spot in theory if spot.dataset == dataset):
                 own = sorted((s.width, c) for s, c in theory.items() if (s.dataset, s.model) == (dataset, model))
@@ -90,6 +92,7 @@ def _shares(c: Counts) -> tuple[tuple[int, int], ...]:
         (c.agree, c.nodes),
         (c.certified, c.nodes),
         (c.violated, c.certified),
+        (c.broken, c.nodes),
         (c.certified_with_margin, c.nodes),
         (c.violated_with_margin, c.certified_with_margin),
         (c.changed, c.attacked),

@@ -17,7 +17,10 @@ from labelcert.certificate import Certificate
 CERTIFY = "certify"
 """What stands for `labelcert.certify` itself."""
 
+ATTACK = "attack:"
+"""What the names of attacks start with."""
+
 USING: dict[str, Callable[..., Certificate]] = {
     **{name: partial(certify_baseline, using=name) for name in BASELINES},
-    **{f"attack:{name}": partial(attack, using=name) for name in ATTACKS},
+    **{f"{ATTACK}{name}": partial(attack, using=name) for name in ATTACKS},
 }

@@ -37,14 +37,16 @@ class TrainedNetwork:
         Of two classes, the score of the second one; of more, one score per class. One training without the first axis.
     classes : (K,) array
         Class codes of the graph, as in `scores`.
-    moved : (B,) array
-        How much the scores of labelled nodes moved in the last step; with ``recipe="practice"``, the epoch that was
-        kept.
+    moved : (B,) array or None
+        With ``recipe="theory"``, how much the scores of labelled nodes moved in the last step.
+    epochs : (B,) array or None
+        With ``recipe="practice"``, the epoch that was kept.
     """
 
     scores: Float
     classes: Int
-    moved: Float
+    moved: Float | None = None
+    epochs: Float | None = None
 
     @property
     def predictions(self) -> Int:
@@ -148,7 +150,9 @@ class Network:
             checks = np.searchsorted(classes, truth).astype(np.int64)
         scores, moved = _Trainer(self, before, after, len(classes)).run(codes, checks)
         scores = scores[:, :, 0] if len(classes) == 2 else scores
-        return TrainedNetwork(scores if given.ndim == 2 else scores[0], classes.astype(np.int64), moved)
+        scores = scores if given.ndim == 2 else scores[0]
+        last = {"moved" if self.recipe == "theory" else "epochs": moved}
+        return TrainedNetwork(scores, classes.astype(np.int64), **last)
 
 
 class _Trainer:

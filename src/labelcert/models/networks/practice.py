@@ -11,7 +11,7 @@ from labelcert.models.networks.torch_extra import torch
 from labelcert.models.networks.wiring import Tensor
 
 EPOCHS, PATIENCE, EVERY = 200, 20, 5
-"""Training ends after so many epochs, or if so many bring nothing; every so manieth is looked at."""
+"""Training ends after so many epochs, or if so many bring nothing. It is looked at in steps of so many."""
 
 RATE, DECAY = 0.01, 5e-4
 
@@ -51,17 +51,17 @@ def train(
         losses = _cross_entropy(outputs(moves), targets)
         adam.zero_grad()
         losses[:, :m].mean(dim=1).sum().backward()
-        adam.step()
         if checks.size and epoch % EVERY == 0:
             with t.no_grad():
                 checked = losses[:, m:].mean(dim=1)
-                better = checked < best
+                better = (checked < best) & (epoch - best_epoch < PATIENCE)
                 for keep, move in zip(kept, moves, strict=True):
                     keep[better] = move[better]
             best_epoch[better] = epoch
-            best = t.minimum(best, checked)
+            best = t.where(better, checked, best)
             if bool((epoch - best_epoch >= PATIENCE).all()):
                 break
+        adam.step()
     if not checks.size:
         return [move.detach() for move in moves], np.full(B, float(EPOCHS - 1))
     return kept, best_epoch.cpu().numpy().astype(np.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -16,6 +18,17 @@ def torch() -> Any:
     except ImportError:
         raise MissingExtra("torch", "torch", "a network of finite width") from None
     return found
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """PyTorch on so many threads; None: as it is."""
+    before = torch().get_num_threads()
+    try:
+        torch().set_num_threads(before if count is None else count)
+        yield
+    finally:
+        torch().set_num_threads(before)
 
 
 def check_device(device: str) -> str:
