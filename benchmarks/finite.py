@@ -44,7 +44,7 @@ shared = [
 def pair_of(model: Model, folder: Path | None, seed: int = 0) -> Pair:
     graph = labelcert.load_dataset(DATASET, data_dir=folder)
     split = labelcert.published_split(graph, seed=seed)
-    return Pair(model, graph, split.labeled, split.pool, validation=split.validation)
+    return Pair(model, graph, split.labeled, split.pool)
 
 
 def paper_model(name: str) -> Model:

@@ -12,7 +12,7 @@ from tests.models.test_networks import ARCHITECTURES, every_architecture, forwar
 
 from labelcert import GCN, MLP, RBF, SGC, Graph, InvalidInput, Linear, MissingExtra
 from labelcert.graphs import karate
-from labelcert.models.networks import theory
+from labelcert.models.networks import practice, theory
 from labelcert.models.networks.torch_extra import torch as imported
 from labelcert.svm import train
 
@@ -159,13 +159,15 @@ def test_the_order_of_nodes_does_not_matter_and_seeds_do() -> None:
     )
 
 
-def test_practitioners_fit_the_labels_and_stop_early() -> None:
+def test_practitioners_fit_the_labels_and_stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, labeled = karate(), np.array([0, 1, 2, 3, 30, 31, 32, 33])
     network = GCN().network(32, recipe="practice", device="cpu")
     assert (network.train(graph, labeled, labeled).predictions == graph.labels[labeled]).all()
     stopped = network.train(graph, labeled, [8, 9], validation=[5, 29, 10, 28])
     assert stopped.epochs is not None
-    assert stopped.epochs[0] < 199
+    monkeypatch.setattr(practice, "EPOCHS", int(stopped.epochs[0]))
+    np.testing.assert_allclose(network.train(graph, labeled, [8, 9]).scores, stopped.scores, atol=1e-6)
+    assert 0 < stopped.epochs[0] < 190
 
 
 def test_what_is_refused() -> None:

@@ -19,7 +19,7 @@ ATTACKS = 20
 """Attacks of two and three flips that networks are trained on."""
 
 PRACTICAL = 256
-"""Widths up to which networks are trained as practitioners do, too: one of each."""
+"""Widths up to which networks are trained as practitioners do, too: one of each, without attacks."""
 
 NETWORKS, MARGIN_NETWORKS = 2, 19
 """Networks that are tried, and others that margins come from."""
@@ -161,7 +161,8 @@ def transfer(
     for recipe, count in plans:
         counts = found[recipe] = Counts()
         for k in range(count):
-            asked.count(pair.network(np.concatenate([singles, attacks]), width, seed * networks + k, recipe), counts)
+            labels = np.concatenate([singles, attacks]) if recipe == "theory" else singles
+            asked.count(pair.network(labels, width, seed * networks + k, recipe), counts)
     return Transfer(guarded, margin, check_device(pair.device), found)
 
 
@@ -182,7 +183,7 @@ class _Asked:
         agree, ever = ~changed[0], changed[: self.singles].any(axis=0)
         clean, own = scores[0].ravel(), self.machine[0].ravel()
         distance = np.abs(leads[0] - self.pair.leads(self.machine)[0])
-        attacked = self.pair.leads(self.machine)[self.singles :] <= 0.0
+        attacked = self.pair.leads(self.machine)[self.singles : len(scores)] <= 0.0
         counts.networks += 1
         counts.nodes += agree.size
         counts.agree += int(agree.sum())

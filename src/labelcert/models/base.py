@@ -206,7 +206,7 @@ class Model(ABC):
             Of the initial weights.
         recipe
             ``"theory"``: trained as the theory assumes, so that it becomes this model as the width grows.
-            ``"practice"``: with cross-entropy, AdamW and early stopping.
+            ``"practice"``: with cross-entropy, Adam and early stopping.
         device
             ``"cpu"``, ``"gpu"``, or ``"auto"``.
 

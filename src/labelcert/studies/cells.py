@@ -29,6 +29,9 @@ from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpe
 from labelcert.studies.store import canonical
 from labelcert.studies.using import CERTIFY
 
+VALIDATION = 20
+"""Nodes with true labels, beside the labelled ones, that tell practitioners when to stop."""
+
 Budgets = tuple[tuple[float | None, int], ...]
 """Pairs of a fraction ε (None where flips are given) and its number of flips."""
 
@@ -241,7 +244,7 @@ class _Builder:
             raise InvalidInput(f"{at}, seed {seed}: {error}") from None
         for spot in spots:
             try:
-                self._one(spot, graph, split, tests[spot.certificate])
+                self._one(spot, graph, split.labeled, tests[spot.certificate])
             except InvalidInput as error:
                 raise InvalidInput(f"{at}, model {spot.model.label!r}: {error}") from None
 
@@ -284,9 +287,9 @@ class _Builder:
             )
         return nodes
 
-    def _one(self, spot: _Spot, graph: Graph, split: Split, test: Int) -> None:
+    def _one(self, spot: _Spot, graph: Graph, labeled: Int, test: Int) -> None:
         _, seed, spec, certificate = spot
-        study, labeled = self._study, split.labeled
+        study = self._study
         options, C, source = self._resolve(spec, graph.name)
         rule = study.rule if study.rule is not None else paper_rule(graph.name)
         m = len(labeled)
@@ -334,8 +337,8 @@ class _Builder:
             decides["search"] = seed
         finite = None
         if spec.width is not None:
-            finite = _finite(spec, certificate, study, split, seed)
-            decides["finite"] = {**finite, "validation": _digest(split.validation)}
+            finite = _finite(spec, certificate, study, graph, labeled, seed)
+            decides["finite"] = {**finite, "validation": _digest(finite["validation"])}
         key = content_hash(decides)
         about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
         cell = Cell(
@@ -436,7 +439,9 @@ def _verified(spec: ModelSpec, m: int) -> dict[str, Any]:
     return {"labels": spec.verify, "choose": spec.choose}
 
 
-def _finite(spec: ModelSpec, certificate: CertificateSpec, study: Study, split: Split, seed: int) -> dict[str, Any]:
+def _finite(
+    spec: ModelSpec, certificate: CertificateSpec, study: Study, graph: Graph, labeled: Int, seed: int
+) -> dict[str, Any]:
     """Which networks of finite width are tried."""
     other = spec.parts is not None or spec.verify or spec.search or spec.loss != "hinge" or spec.using != CERTIFY
     if other or study.variant == "published":
@@ -448,7 +453,10 @@ def _finite(spec: ModelSpec, certificate: CertificateSpec, study: Study, split: 
         raise InvalidInput("certificates for networks of finite width are 'ratio' or 'accuracy', without an engine")
     if not model_from_name(spec.name, **spec.options).has_network:
         raise InvalidInput(f"the model {spec.name!r} is a plain kernel, which belongs to no network")
-    return {**SETTINGS, "width": spec.width, "seed": seed, "validation": split.validation.tolist()}
+    known = np.setdiff1d(np.flatnonzero(graph.labels != UNLABELED), labeled)
+    count = min(VALIDATION, known.size)
+    validation = np.sort(np.random.default_rng(seed).choice(known, count, replace=False))
+    return {**SETTINGS, "width": spec.width, "seed": seed, "validation": validation}
 
 
 def content_hash(value: Any) -> str:

@@ -71,7 +71,7 @@ class Network:
     recipe
         ``"theory"``: the hinge loss plus half the squared distance from the initial weights, the initial function
         subtracted, to convergence; this becomes the kernel machine as the width grows. ``"practice"``: cross-entropy,
-        the usual small initial weights, AdamW, and early stopping where there are validation nodes.
+        the usual small initial weights, biases, Adam, and early stopping where there are validation nodes.
     device
         ``"cpu"``, ``"gpu"``, or ``"auto"``: a GPU where PyTorch finds one.
 
@@ -162,7 +162,7 @@ class _Trainer:
         self._network, self._place = network, network._place
         self._standard = network.recipe == "practice"
         self._outputs = 1 if n_classes == 2 else n_classes
-        architecture = network.model._architecture(before.adjacency)
+        architecture = self._architecture(before)
         self._weights = Weights(
             architecture,
             int(before.features.shape[1]),
@@ -180,9 +180,14 @@ class _Trainer:
         rows = architecture.propagation_rows(wanted)
         self._rows = None if rows is None else self._place.put(rows)
         self._after = after
-        self._target = network.model._architecture(after.adjacency)
+        self._target = self._architecture(after)
         self._test = Wired(self._weights, self._target, after.features, np.unique(after.nodes), basis)
         self._shapes = self._weights.shapes(self._train.first_inputs)
+
+    def _architecture(self, view: View) -> Architecture:
+        """The network on a graph; practitioners have biases everywhere."""
+        own = self._network.model._architecture(view.adjacency)
+        return replace(own, bias=own.bias or self._standard)
 
     def run(self, codes: Int, checks: Int) -> tuple[Float, Float]:
         """(B, n, outputs) scores, and (B,) how much they moved in the last step, or the epoch that was kept."""
