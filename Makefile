@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs bench selfcheck clean
+.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -19,6 +19,11 @@ test-torch: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
 		tests/models/test_finite_networks.py tests/finite tests/test_docs.py
+
+# Reports in a real browser, which the system's package manager installs.
+test-browser: $(VENV)/.tested
+	tests/browser/install-chromium
+	$(BIN)/python -m pytest tests/browser
 
 # On a machine with a GPU.
 test-gpu: $(VENV)/.tested
