@@ -46,6 +46,7 @@ const graphView = {
         .nodeCanvasObject((node, context, scale) => paintNode(node, context, scale))
         .nodePointerAreaPaint((node, ink, context, scale) => { context.fillStyle = ink; context.beginPath(); context.arc(node.x, node.y, 7 / Math.min(scale, 1.5), 0, 7); context.fill(); })
         .linkColor((link) => (link.near ? colour("ink") : colour("edge"))).linkWidth((link) => (link.near ? 1.5 : 0.6))
+        .onRenderFramePost((context, scale) => this.nodes.filter((node) => node.shape === "cross" || node.ring).forEach((node) => paintNode(node, context, scale)))
         .onNodeClick((node) => { if (node.t >= 0) set({ node: node.t === state.node ? null : node.t }); })
         .onBackgroundClick(() => set({ node: null }))
         .onNodeHover((node) => { byId("graph-hover").textContent = node ? describe(current(), node) : ""; });
@@ -155,11 +156,14 @@ function paintNode(node, context, scale) {
   else if (node.shape === "square") context.rect(x - size, y - size, 2 * size, 2 * size);
   else if (node.shape === "triangle") { context.moveTo(x, y - 1.2 * size); context.lineTo(x + 1.1 * size, y + size); context.lineTo(x - 1.1 * size, y + size); context.closePath(); }
   else {
-    context.lineWidth = 0.7 * size;
-    context.strokeStyle = node.ink;
-    context.moveTo(x - size, y - size); context.lineTo(x + size, y + size);
-    context.moveTo(x + size, y - size); context.lineTo(x - size, y + size);
-    context.stroke();
+    const arm = 1.3 * size;
+    context.moveTo(x - arm, y - arm); context.lineTo(x + arm, y + arm);
+    context.moveTo(x + arm, y - arm); context.lineTo(x - arm, y + arm);
+    for (const [ink, width] of [[colour("paper"), 1.5], [node.ink, 0.8]]) {
+      context.strokeStyle = ink;
+      context.lineWidth = width * size;
+      context.stroke();
+    }
     context.globalAlpha = 1;
     return;
   }
