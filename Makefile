@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs bench selfcheck clean
 
 run: $(VENV)/.installed
-	$(BIN)/labelcert certify karate --model gcn --model sgc
+	$(BIN)/labelcert certify karate --model gcn --model sgc --report report.html
 
 test: $(VENV)/.tested check
 	$(BIN)/python -m pytest -n auto --dist loadfile
