@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs bench selfcheck clean
+.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs gallery bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -39,14 +39,18 @@ fuzz: $(VENV)/.tested
 	$(BIN)/python -m tests.faults.fuzzing --seconds 600
 
 check: $(VENV)/.tested
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff check src tests benchmarks docs/hooks.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
 docs: $(VENV)/.tested
 	$(BIN)/mkdocs build --strict
+
+# The pictures of docs/gallery.md, from the code on that page.
+gallery: $(VENV)/.tested
+	$(BIN)/python -m tests.test_docs
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks

@@ -49,6 +49,14 @@ class Comparison:
     Attributes
     ----------
     certificates : tuple of (name, Certificate)
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> K, rows = [[2, 0], [0, 2]], [[1, 0], [1, 2]]
+    >>> both = labelcert.compare({f"C = {C}": labelcert.certify(K, [0, 1], rows, C=C) for C in (0.1, 1.0)})
+    >>> both.last_flips, both.to_frame().loc[1, ("all at once", "C = 1.0")].item()
+    (2, 50.0)
     """
 
     certificates: tuple[tuple[str, Certificate], ...]
