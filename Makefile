@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Instead of news about mkdocs at every build.
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs gallery bench selfcheck clean
 
@@ -70,5 +72,5 @@ $(VENV)/.tested: $(VENV)/bin/python pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist site .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find . -name '*.nb[ic]' -delete

@@ -292,7 +292,7 @@ class Certificate:
         >>> import labelcert
         >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
         >>> cert.collective_witness(1), cert.collective_changed(1).tolist()
-        ({1: 'cat'}, [False, True])
+        ({0: 'dog'}, [True, False])
         """
         return self._in_labels(self.curve_attacks, self._attack_at(b), names)
 

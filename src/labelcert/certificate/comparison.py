@@ -124,14 +124,12 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None, *, collective: bool = True, **style: Any) -> Axes:
         """Draw all of them over the budget; returns the axes. As in :meth:`Certificate.plot`."""
-        for name, cert in self.certificates:
-            if ax is None:
-                ax = cert.plot(collective=collective, label=name, **style)
-            else:
-                draw_ratio(ax, cert, collective=collective, label=name, **style)
-        assert ax is not None
-        ax.legend(frameon=False)
-        return ax
+        (name, first), *others = self.certificates
+        axes = first.plot(ax, collective=collective, label=name, **style)
+        for name, cert in others:
+            draw_ratio(axes, cert, collective=collective, label=name, **style)
+        axes.legend(frameon=False)
+        return axes
 
     def __str__(self) -> str:
         names = [name for name, _ in self.certificates]

@@ -50,8 +50,8 @@ class Hardened:
     >>> graph = labelcert.load_dataset("karate")
     >>> found = labelcert.harden(graph, [0, 1, 2, 3, 30, 31, 32, 33], [8, 9, 13, 19, 27, 28], flips=1, workers=1,
     ...                          models={"sgc": {"depth": [1, 2]}}, losses=["hinge"], C=[0.01, 1.0])
-    >>> found.best, found.complete
-    (SGC(C=0.01, depth=1, normalization='row', edge_weight=1.0, variant='exact'), True)
+    >>> found.command, found.complete
+    ('--model sgc --C 0.001 --loss hinge --max-flips 1', True)
     """
 
     chosen: Candidate

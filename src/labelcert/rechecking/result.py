@@ -55,7 +55,7 @@ class Recheck:
     >>> advice = labelcert.recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, verify=2)
     >>> print(advice.summary())
     predictions that survive 2 flips, each alone: 50.0% now
-       1. verify 13: 58.3%
+       1. verify 13: 66.7%
        2. verify 3: 83.3%
     no other choice of labels at this price secures more
     """
