@@ -13,10 +13,11 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROLE = re.compile(r":(?P<role>\w+):<code>(?P<text>[^<]+)</code>")
+DIAGRAMS = re.compile(r'<script type="module">(?:(?!</script>).)*mermaid(?:(?!</script>).)*</script>', re.DOTALL)
 OUTSIDE = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\ssrc=["']?(?:https?:)?//[^\s"'>]+"""
     r"""|<link\b(?![^>]*\brel=["']?canonical)[^>]*?\shref=["']?(?:https?:)?//[^\s"'>]+"""
-    r"""|url\(["']?(?:https?:)?//[^)"']+|@import\s+["'](?:https?:)?//[^"']+""",
+    r"""|url\(["']?(?:https?:)?//[^)"']+|@import\s+["'](?:https?:)?//[^"']+|\bimport\(["']https?://[^"']+""",
     re.IGNORECASE,
 )
 
@@ -43,8 +44,8 @@ def karate_report() -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Formulas and references in docstrings, which are written as roles: ``:math:`` and ``:func:`` and so on."""
-    return ROLE.sub(_role, content)
+    """Show the roles of docstrings (``:math:``, ``:func:``), and drop what notebooks would load to draw diagrams."""
+    return ROLE.sub(_role, DIAGRAMS.sub("", content))
 
 
 def _role(found: re.Match[str]) -> str:

@@ -32,7 +32,7 @@ def compare(certificates: Mapping[str, Certificate]) -> Comparison:
     >>> import labelcert
     >>> K, rows = [[2, 0], [0, 2]], [[1, 0], [1, 2]]
     >>> certs = {f"C = {C}": labelcert.certify(K, ["cat", "dog"], rows, C=C) for C in (0.1, 1.0)}
-    >>> print(compare(certs))
+    >>> print(labelcert.compare(certs))
            each alone, %      all at once, %
     flips  C = 0.1 C = 1.0  C = 0.1 C = 1.0
         0    100.0   100.0    100.0   100.0
@@ -105,7 +105,7 @@ class Comparison:
         --------
         >>> import labelcert
         >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-        >>> print(compare({"a_b": cert}).to_latex([1]))
+        >>> print(labelcert.compare({"a_b": cert}).to_latex([1]))
         \begin{tabular}{rrr}
         \hline
          & each alone (\%) & all at once (\%) \\

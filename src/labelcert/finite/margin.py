@@ -39,6 +39,7 @@ class FiniteMargin:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import labelcert
     >>> found = labelcert.FiniteMargin(margins=np.array([0.1, 0.2]), quantile=0.95, confidence=0.95, width=1024,
     ...                                networks=19, flips=1, seed=0, deviations=np.full((19, 2), 0.05))
@@ -118,6 +119,7 @@ def finite_margin(
 
     Examples
     --------
+    >>> from labelcert import finite_margin
     >>> from labelcert.graphs import karate
     >>> from labelcert.models import SGC
     >>> found = finite_margin(SGC(C=0.5), karate(), 64, [0, 1, 2, 31, 32, 33], [5, 30], networks=2, device="cpu")
