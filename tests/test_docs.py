@@ -79,17 +79,18 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_gallery_shows_what_its_code_draws(tmp_path: Path) -> None:
-    from matplotlib.image import imread
+    from PIL import Image
 
     run(GALLERY, tmp_path)
     drawn = {path.name for path in tmp_path.glob("*.png")}
     shown = re.findall(r"!\[.+\]\(images/gallery/(.+)\)", GALLERY.read_text(encoding="utf-8"))
     assert drawn == set(shown) == {path.name for path in PICTURES.iterdir()}
     for name in shown:
-        now, then = (imread(folder / name)[..., :3] for folder in (tmp_path, PICTURES))
-        assert now.shape == then.shape, f"{name}: run `make gallery`"
-        # Other versions of matplotlib draw letters and edges a little differently.
-        assert np.abs(now - then).mean() < 0.02, f"{name}: run `make gallery`"
+        now, then = (Image.open(folder / name) for folder in (tmp_path, PICTURES))
+        assert now.size == then.size, f"{name}: run `make gallery`"
+        if now.info["Software"] == then.info["Software"]:  # other versions place letters and lines elsewhere
+            apart = np.abs(np.asarray(now, dtype=float) - np.asarray(then, dtype=float)).mean()
+            assert apart < 1.0, f"{name}: run `make gallery`"
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
