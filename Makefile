@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Instead of news about mkdocs at every build.
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs bench selfcheck clean
+.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs gallery bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc --report report.html
@@ -44,14 +46,18 @@ fuzz: $(VENV)/.tested
 	$(BIN)/python -m tests.faults.fuzzing --seconds 600
 
 check: $(VENV)/.tested
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py
+	$(BIN)/ruff check src tests benchmarks docs/hooks.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
 docs: $(VENV)/.tested
 	$(BIN)/mkdocs build --strict
+
+# The pictures of docs/gallery.md, from the code on that page.
+gallery: $(VENV)/.tested
+	$(BIN)/python -m tests.test_docs
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks
@@ -71,5 +77,5 @@ $(VENV)/.tested: $(VENV)/bin/python pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist site .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find . -name '*.nb[ic]' -delete

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="cpu",
         help="where the engines enumerate in their tests: emulated runs the kernels of GPUs on the CPU",
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without PyTorch, the one example in a docstring that needs it is skipped."""
+    if find_spec("torch") is None:
+        for item in items:
+            if item.name == "labelcert.finite.margin.finite_margin":
+                item.add_marker(pytest.mark.skip(reason="PyTorch is not installed"))
 
 
 @pytest.fixture(autouse=True)

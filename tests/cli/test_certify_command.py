@@ -455,6 +455,24 @@ def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pyte
     assert np.array_equal(scope["certificate"].radius_lower, saved.radius_lower)
 
 
+def test_start_page(call: Call, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    for name, text in re.findall(r"`(\w+\.csv)`:\n\n```csv\n(.*?)```", page, flags=re.DOTALL):
+        (tmp_path / name).write_text(text)
+    lines = [line.removeprefix("$ ") for block in page_blocks(page, "console") for line in block.splitlines()]
+    printed = ""
+    for program, *arguments in map(shlex.split, lines):
+        if program == "labelcert":
+            code, out, err = call(*arguments)
+            assert code == 0, err
+            printed += out.replace("┃", "│")
+    rows = [row for block in page_blocks(page, "text") for row in block.splitlines() if row.startswith("│")]
+    assert rows
+    for row in rows:
+        assert row in printed
+    assert (tmp_path / "first" / "graph-all.png").is_file()
+
+
 def test_own_graph_that_is_called_like_a_dataset(call: Call, tmp_path: Path) -> None:
     graph: Graph = karate()
     rows, columns = graph.adjacency.nonzero()

@@ -75,6 +75,7 @@ def attack(
 
     Examples
     --------
+    >>> from labelcert import attack
     >>> from labelcert.examples import two_clouds
     >>> data = two_clouds()
     >>> found = attack(data.K_train, data.labels, data.K_test, data.C, using="alfa", max_flips=3)

@@ -75,6 +75,7 @@ def certify_baseline(
     Examples
     --------
     >>> import numpy as np
+    >>> from labelcert import certify_baseline
     >>> points = np.array([-3.0, -2.5, -2.0, -1.5, -1.0, 1.0, 1.5, 2.0, 2.5, 3.0])
     >>> K = np.outer(points, points)
     >>> cert = certify_baseline(K, points > 0, np.outer([-3.0, 1.5], points), C=0.01, using="tighter-smoothing")

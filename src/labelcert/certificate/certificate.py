@@ -270,6 +270,13 @@ class Certificate:
             The test node: its index, or its name.
         names : bool
             Whether to name labels instead of counting them, where they have names.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.witness(0)
+        {0: 'dog'}
         """
         t = self.node(t)
         if self.radius_upper[t] >= self.never:
@@ -284,6 +291,13 @@ class Certificate:
         b : int
         names : bool
             As in :meth:`witness`.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.collective_witness(1), cert.collective_changed(1).tolist()
+        ({0: 'dog'}, [True, False])
         """
         return self._in_labels(self.curve_attacks, self._attack_at(b), names)
 
@@ -313,6 +327,13 @@ class Certificate:
         ----------
         budget : int or float
             A whole number of flips, or (as a float) a fraction of the labels; or give ``flips=`` or ``fraction=``.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.verdicts(flips=0).tolist(), cert.verdicts(flips=1).tolist()
+        (['robust', 'robust'], ['vulnerable', 'vulnerable'])
         """
         b = self._budget(budget, flips, fraction)
         out = np.where(self.radius_upper <= b, Verdict.VULNERABLE.value, Verdict.UNKNOWN.value)
@@ -473,6 +494,13 @@ class Certificate:
         """One row per node: prediction, score, runner-up, radius, witness and what it does, all in names.
 
         ``radius`` is in words. ``exact`` says whether nothing within ``max_flips`` is open.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.to_frame()[["prediction", "radius", "witness"]].iloc[0].tolist()
+        ['cat', '1', {0: 'dog'}]
         """
         import pandas as pd
 
@@ -499,7 +527,15 @@ class Certificate:
         )
 
     def curve_frame(self) -> pd.DataFrame:
-        """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
+        """One row per budget: certified ratios, sample-wise and collective, and the collective attack.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> cert.curve_frame()["collective_ratio_lower"].tolist()
+        [1.0, 0.5, 0.0]
+        """
         import pandas as pd
 
         budgets = range(self.max_flips + 1)
@@ -530,6 +566,16 @@ class Certificate:
         path : path
         problem : bool
             Store the kernels, too, so that the file alone can be verified.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cert.save(f"{folder}/pets.cert", problem=True)
+        ...     labelcert.verify(labelcert.load(f"{folder}/pets.cert")).accepted
+        True
         """
         from labelcert.certificate.storage import write
 
@@ -589,6 +635,14 @@ class Certificate:
             Against one attack on all nodes, or on each node alone.
         **style
             Of the line, as in ``Axes.plot``.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> from matplotlib.figure import Figure
+        >>> cert.plot(Figure().subplots()).get_xlabel()
+        'flips (of 2 labels)'
         """
         if ax is None:
             import matplotlib.pyplot as plt

@@ -32,7 +32,7 @@ def compare(certificates: Mapping[str, Certificate]) -> Comparison:
     >>> import labelcert
     >>> K, rows = [[2, 0], [0, 2]], [[1, 0], [1, 2]]
     >>> certs = {f"C = {C}": labelcert.certify(K, ["cat", "dog"], rows, C=C) for C in (0.1, 1.0)}
-    >>> print(compare(certs))
+    >>> print(labelcert.compare(certs))
            each alone, %      all at once, %
     flips  C = 0.1 C = 1.0  C = 0.1 C = 1.0
         0    100.0   100.0    100.0   100.0
@@ -49,6 +49,14 @@ class Comparison:
     Attributes
     ----------
     certificates : tuple of (name, Certificate)
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> K, rows = [[2, 0], [0, 2]], [[1, 0], [1, 2]]
+    >>> both = labelcert.compare({f"C = {C}": labelcert.certify(K, [0, 1], rows, C=C) for C in (0.1, 1.0)})
+    >>> both.last_flips, both.to_frame().loc[1, ("all at once", "C = 1.0")].item()
+    (2, 50.0)
     """
 
     certificates: tuple[tuple[str, Certificate], ...]
@@ -97,7 +105,7 @@ class Comparison:
         --------
         >>> import labelcert
         >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-        >>> print(compare({"a_b": cert}).to_latex([1]))
+        >>> print(labelcert.compare({"a_b": cert}).to_latex([1]))
         \begin{tabular}{rrr}
         \hline
          & each alone (\%) & all at once (\%) \\
@@ -116,14 +124,12 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None, *, collective: bool = True, **style: Any) -> Axes:
         """Draw all of them over the budget; returns the axes. As in :meth:`Certificate.plot`."""
-        for name, cert in self.certificates:
-            if ax is None:
-                ax = cert.plot(collective=collective, label=name, **style)
-            else:
-                draw_ratio(ax, cert, collective=collective, label=name, **style)
-        assert ax is not None
-        ax.legend(frameon=False)
-        return ax
+        (name, first), *others = self.certificates
+        axes = first.plot(ax, collective=collective, label=name, **style)
+        for name, cert in others:
+            draw_ratio(axes, cert, collective=collective, label=name, **style)
+        axes.legend(frameon=False)
+        return axes
 
     def __str__(self) -> str:
         names = [name for name, _ in self.certificates]

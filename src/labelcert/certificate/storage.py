@@ -87,6 +87,16 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     ------
     CertificateFileError
         The file is not a certificate, is damaged, or was written by another version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cert.save(f"{folder}/pets.cert")
+    ...     labelcert.load(f"{folder}/pets.cert")
+    Certificate(2 test nodes, 2 labels of 2 classes, budgets 0..2, exact, engine='enumerate')
     """
     name = os.fspath(path)
     try:

@@ -126,6 +126,7 @@ def certify(
     Examples
     --------
     >>> import numpy as np
+    >>> from labelcert import certify
     >>> points = np.array([-2.0, -1.0, 1.0, 2.0])
     >>> K = np.outer(points, points)
     >>> cert = certify(K, ["low", "low", "high", "high"], np.outer([-3.0, 1.5], points), C=0.01)

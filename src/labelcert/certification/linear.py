@@ -98,6 +98,7 @@ def certify_linear(
     --------
     Two nearest neighbours of two points on a line, among five labelled points:
 
+    >>> from labelcert import certify_linear
     >>> H = [[0.5, 0.5, 0, 0, 0], [0, 0, 0.5, 0, 0.5]]
     >>> cert = certify_linear(H, ["a", "a", "b", "b", "b"])
     >>> cert

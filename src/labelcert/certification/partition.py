@@ -100,6 +100,8 @@ def certify_partition(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from labelcert import certify_partition
     >>> points = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     >>> K = np.outer(points, points)
     >>> cert = certify_partition(K, points > 0, np.outer([-3.0, 1.5], points), C=1.0, parts=3, combine="votes")

@@ -84,6 +84,7 @@ def from_sklearn(estimator: Any) -> Certifiable:
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
+    >>> from labelcert import from_sklearn
     >>> model = from_sklearn(LogisticRegression(C=0.5))
     >>> cert = model.certify([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"], [[0.5], [2.6]], max_flips=1)
     >>> cert.predictions.tolist(), cert.radius_lower.tolist()

@@ -45,6 +45,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from labelcert import CertifiedClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = CertifiedClassifier(loss="logistic", C=10.0).fit(X[::10], y[::10])
     >>> cert = model.certify(X[5::30], max_flips=1)
@@ -158,6 +159,7 @@ def make_certified_scorer(*, flips: int, accuracy: bool = True, **options: Any) 
     --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.model_selection import GridSearchCV
+    >>> from labelcert import CertifiedClassifier, make_certified_scorer
     >>> X, y = load_iris(return_X_y=True)
     >>> search = GridSearchCV(
     ...     CertifiedClassifier(loss="square"), {"C": [0.01, 1.0]}, scoring=make_certified_scorer(flips=3), cv=3

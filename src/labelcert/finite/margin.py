@@ -36,6 +36,18 @@ class FiniteMargin:
     deviations : (networks, n) array
         How far the score of each node strayed in each network: of two classes, the signed score; of more, the lead of
         the predicted class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import labelcert
+    >>> found = labelcert.FiniteMargin(margins=np.array([0.1, 0.2]), quantile=0.95, confidence=0.95, width=1024,
+    ...                                networks=19, flips=1, seed=0, deviations=np.full((19, 2), 0.05))
+    >>> found
+    FiniteMargin(width 1024: a typical score strays by 0.05; margins 0.1 to 0.2 cover 95 % of 2 nodes with 95 % ...)
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0, margin=found)
+    >>> cert.radius_lower.tolist()
+    [1, 1]
     """
 
     margins: Float
@@ -103,7 +115,16 @@ def finite_margin(
     Returns
     -------
     FiniteMargin
-        Hand its ``margins`` to ``model.certify(graph, labeled, test, margin=...)``.
+        Hand it to ``model.certify(graph, labeled, test, margin=...)``.
+
+    Examples
+    --------
+    >>> from labelcert import finite_margin
+    >>> from labelcert.graphs import karate
+    >>> from labelcert.models import SGC
+    >>> found = finite_margin(SGC(C=0.5), karate(), 64, [0, 1, 2, 31, 32, 33], [5, 30], networks=2, device="cpu")
+    >>> found.margins.shape, bool((found.margins > 0).all())
+    ((2,), True)
     """
     whole_number("networks", networks, least=2)
     whole_number("seed", seed)

@@ -86,6 +86,8 @@ def graph_from_files(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from labelcert import graph_from_files
     >>> folder = tempfile.TemporaryDirectory()
     >>> edges, labels = Path(folder.name) / "friends.csv", Path(folder.name) / "labels.csv"
     >>> _ = edges.write_text("source,target\nann,bob\nbob,cleo\n")

@@ -110,6 +110,7 @@ def datasets() -> tuple[DatasetInfo, ...]:
 
     Examples
     --------
+    >>> from labelcert import datasets
     >>> [info.name for info in datasets()][:4]
     ['karate', 'csbm', 'cba', 'cora-ml']
     """
@@ -156,6 +157,7 @@ def load_dataset(
 
     Examples
     --------
+    >>> from labelcert import load_dataset
     >>> load_dataset("karate")
     Graph('karate', 34 nodes, 78 edges, 34 features, 2 classes)
     >>> load_dataset("csbm", seed=1, density=2.0).n_edges
@@ -190,8 +192,10 @@ def published_split(graph: Graph, *, seed: int = 0, per_class: int | None = None
 
     Examples
     --------
-    >>> len(published_split(load_dataset("karate")).labeled), len(published_split(csbm(seed=3), seed=3).pool)
-    (8, 180)
+    >>> from labelcert import load_dataset, published_split
+    >>> split = published_split(load_dataset("karate"), seed=0)
+    >>> len(split.labeled), len(split.pool)
+    (8, 26)
     """
     info = DATASETS[graph.name][0] if graph.name in DATASETS else None
     count = per_class if per_class is not None else (info.per_class if info else 5)

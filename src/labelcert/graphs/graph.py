@@ -72,6 +72,8 @@ class Graph:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from labelcert import Graph
     >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, -1], class_names=("cat", "dog"))
     >>> graph
     Graph('graph', 3 nodes, 2 edges, 3 features, 2 classes, 1 unlabelled)
@@ -166,6 +168,8 @@ class Graph:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from labelcert import Graph
         >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).names([1, 0])
         ['bob', 'ann']
         >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).names([1])
@@ -179,6 +183,8 @@ class Graph:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from labelcert import Graph
         >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).positions()
         {'ann': 0, 'bob': 1}
         """
@@ -199,6 +205,8 @@ class Graph:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from labelcert import Graph
         >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, 1])
         >>> graph.subgraph([1, 2])
         Graph('graph', 2 nodes, 1 edges, 3 features, 2 classes)
@@ -219,6 +227,8 @@ class Graph:
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from labelcert import Graph
         >>> dense = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
         >>> import scipy.sparse as sp
         >>> sparse = Graph(np.zeros((2, 2)), sp.eye_array(2), [0, 1], name="another name")
@@ -244,6 +254,9 @@ class Graph:
         Examples
         --------
         >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from labelcert import Graph
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).to_npz(Path(folder.name) / "pair.npz")
         >>> Graph.from_npz(path)
@@ -291,6 +304,7 @@ class Graph:
 
         Examples
         --------
+        >>> from labelcert import Graph
         >>> Graph.from_features([[0.0], [1.0]], ["no", "yes"], [[0.4], [0.9]])
         Graph('table', 4 nodes, 0 edges, 1 features, 2 classes, 2 unlabelled)
         """
@@ -323,6 +337,9 @@ class Graph:
         Examples
         --------
         >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from labelcert import Graph
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = Path(folder.name) / "edge.npz"
         >>> np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])

@@ -39,6 +39,7 @@ class Split:
 
     Examples
     --------
+    >>> from labelcert import Split
     >>> split = Split(train=[3, 1], validation=[0], test=[2], unlabeled=[4])
     >>> split.labeled, split.pool
     (array([3, 1, 0]), array([4, 2]))
@@ -139,6 +140,7 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
 
     Examples
     --------
+    >>> from labelcert import own_split
     >>> from labelcert.graphs import karate
     >>> split = own_split(karate(), train=[0, 33], test=[8, 30])
     >>> split.test, len(split.unlabeled)

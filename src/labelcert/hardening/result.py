@@ -43,6 +43,15 @@ class Hardened:
         Whether the search ran to its end. If it was interrupted, other models may certify more.
     certificate : Certificate
         Of the chosen model.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> graph = labelcert.load_dataset("karate")
+    >>> found = labelcert.harden(graph, [0, 1, 2, 3, 30, 31, 32, 33], [8, 9, 13, 19, 27, 28], flips=1, workers=1,
+    ...                          models={"sgc": {"depth": [1, 2]}}, losses=["hinge"], C=[0.01, 1.0])
+    >>> found.command, found.complete
+    ('--model sgc --C 0.001 --loss hinge --max-flips 1', True)
     """
 
     chosen: Candidate

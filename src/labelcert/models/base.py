@@ -118,6 +118,7 @@ class Model(ABC):
 
         Examples
         --------
+        >>> import numpy as np
         >>> from labelcert import Graph, Linear
         >>> graph = Graph(np.zeros((2, 2)), [[1.0], [2.0]], [0, 1])
         >>> Linear().kernel(graph).tolist()
@@ -152,6 +153,7 @@ class Model(ABC):
 
         Examples
         --------
+        >>> import numpy as np
         >>> from labelcert import SGC, Graph
         >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, -1])
         >>> K_train, K_test = SGC(depth=1).kernel_blocks(graph, [0, 1], [2])

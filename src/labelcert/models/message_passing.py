@@ -91,7 +91,8 @@ class GCN(MessagePassing):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import GCN, Graph
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GCN(depth=1, normalization="row").kernel(graph).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -128,7 +129,8 @@ class SGC(MessagePassing):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import Graph, SGC
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> SGC(depth=1).kernel(graph).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -157,7 +159,8 @@ class GraphSAGE(MessagePassing):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import Graph, GraphSAGE
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GraphSAGE(depth=1).kernel(graph).round(12).tolist()
     [[16.0, 16.0], [16.0, 16.0]]
@@ -192,7 +195,8 @@ class GIN(MessagePassing):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import GIN, Graph
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GIN().kernel(graph).round(12).tolist()
     [[4.0, 4.0], [4.0, 4.0]]
@@ -228,7 +232,8 @@ class GCNSkipPC(GCN):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import GCNSkipPC, Graph
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GCNSkipPC().kernel(graph).round(12).tolist()
     [[1.5, 1.5], [1.5, 1.5]]
@@ -265,7 +270,8 @@ class GCNSkipAlpha(GCN):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import GCNSkipAlpha, Graph
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> GCNSkipAlpha(skip_alpha=0.0).kernel(graph).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]

@@ -136,7 +136,8 @@ class APPNP(PropagatedMLP):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import APPNP, Graph
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> APPNP(alpha=1.0).kernel(graph).diagonal().tolist()
     [5.0, 5.0]
@@ -172,7 +173,8 @@ class PPNP(PropagatedMLP):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import APPNP, Graph, PPNP
     >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
     >>> bool(np.allclose(PPNP().kernel(graph), APPNP(iterations=400).kernel(graph)))
     True

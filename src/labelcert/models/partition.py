@@ -35,6 +35,7 @@ class Partition:
 
     Examples
     --------
+    >>> from labelcert import Partition
     >>> from labelcert.graphs import karate
     >>> from labelcert.models import SGC
     >>> ensemble = Partition(SGC(C=1.0), parts=3, combine="votes")

@@ -119,7 +119,8 @@ class MLP(PairwiseModel):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import Graph, MLP
     >>> graph = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
     >>> MLP().kernel(graph).diagonal().tolist()
     [5.0, 5.0]
@@ -152,7 +153,7 @@ class Linear(PairwiseModel):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> from labelcert import Graph, Linear
     >>> graph = Graph([[0]], [[3.0]], [0])
     >>> Linear(bias=True).kernel(graph).tolist()
     [[10.0]]
@@ -186,7 +187,8 @@ class RBF(PairwiseModel):
 
     Examples
     --------
-    >>> from labelcert.graphs import Graph
+    >>> import numpy as np
+    >>> from labelcert import Graph, RBF
     >>> graph = Graph(np.zeros((2, 2)), [[0.0], [1.0]], [0, 1])
     >>> RBF(gamma=0.5).kernel(graph).round(4).tolist()
     [[1.0, 0.6065], [0.6065, 1.0]]

@@ -95,6 +95,7 @@ def model_from_name(name: str, **options: Any) -> Model:
 
     Examples
     --------
+    >>> from labelcert import model_from_name
     >>> model_from_name("appnp", alpha=0.2, C=0.5).alpha
     0.2
     """

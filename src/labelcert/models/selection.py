@@ -132,7 +132,8 @@ def select(
 
     Examples
     --------
-    >>> from labelcert import Graph, Linear
+    >>> import numpy as np
+    >>> from labelcert import Graph, Linear, select
     >>> x = [[1.0], [2.0], [3.0], [4.0], [-1.0], [-2.0], [-3.0], [-4.0]]
     >>> graph = Graph(np.zeros((8, 8)), x, [1, 1, 1, 1, 0, 0, 0, 0])
     >>> select(Linear(), graph, np.arange(8), seed=0, C=(0.1, 1.0), rule="smallest").model

@@ -49,6 +49,7 @@ class Threat:
 
     Examples
     --------
+    >>> from labelcert import Threat
     >>> Threat(trusted=[True, False, False], costs=[1, 2, 2])
     Threat(trusted=1 of 3, costs=1..2)
     """
@@ -83,6 +84,7 @@ class Threat:
 
         Examples
         --------
+        >>> from labelcert import Threat
         >>> Threat(trusted=[True, False, False]).in_words()
         ['1 of 3 labels is trusted: it cannot be changed.']
         >>> Threat().in_words()

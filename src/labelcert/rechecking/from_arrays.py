@@ -90,6 +90,7 @@ def recheck(
 
     Examples
     --------
+    >>> from labelcert import recheck
     >>> from labelcert.examples import two_clouds
     >>> data = two_clouds()
     >>> advice = recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, verify=2)

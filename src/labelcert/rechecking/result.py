@@ -46,6 +46,18 @@ class Recheck:
         Of the problem in which all of ``labels`` are trusted.
     complete : bool
         Whether all attacks were known when labels were chosen. If not, other labels may be better.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> from labelcert.examples import two_clouds
+    >>> data = two_clouds()
+    >>> advice = labelcert.recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, verify=2)
+    >>> print(advice.summary())
+    predictions that survive 2 flips, each alone: 50.0% now
+       1. verify 13: 66.7%
+       2. verify 3: 83.3%
+    no other choice of labels at this price secures more
     """
 
     labels: list[int]

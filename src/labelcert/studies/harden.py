@@ -83,6 +83,7 @@ def harden(
 
     Examples
     --------
+    >>> from labelcert import harden
     >>> from labelcert.graphs import karate
     >>> found = harden(karate(), [0, 1, 2, 3, 30, 31, 32, 33], [8, 9, 13, 19, 27, 28], flips=1, workers=1,
     ...                models={"gcn": {}, "sgc": {"depth": [1, 2]}}, losses=["hinge"], C=[0.01, 1.0])

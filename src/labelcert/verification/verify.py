@@ -49,6 +49,14 @@ class Verification:
     Attributes
     ----------
     checks : list of Check
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+    >>> found = labelcert.verify(cert)
+    >>> found.accepted, found.complete, found.checks[0].what
+    (True, True, 'contents')
     """
 
     checks: list[Check] = field(default_factory=list)
