@@ -39,7 +39,7 @@ def karate_report() -> str:
     certificates = {name: model.certify(graph, split.labeled, split.pool) for name, model in models.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "karate.html"
-        labelcert.write_report(certificates, path)
+        labelcert.write_report(certificates, path, title="Zachary's karate club", budget=1)
         return path.read_text(encoding="utf-8")
 
 

@@ -48,7 +48,7 @@ def write_report(
     >>> data = two_clouds()
     >>> certs = {f"C = {C}": labelcert.certify(data.K_train, data.labels, data.K_test, C=C) for C in (0.1, 1.0)}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(certs, f"{folder}/report.html")
+    ...     labelcert.write_report(certs, f"{folder}/report.html")
     ...     (pathlib.Path(folder) / "report.html").stat().st_size < 3e6
     True
     """
