@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs bench selfcheck clean
+.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs notebooks bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc
@@ -18,7 +18,8 @@ test-long: $(VENV)/.tested
 test-torch: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
-		tests/models/test_finite_networks.py tests/finite tests/test_docs.py
+		tests/models/test_finite_networks.py tests/finite tests/test_docs.py \
+		"tests/test_notebooks.py::test_prints_what_is_stored[pytorch-geometric]"
 
 # On a machine with a GPU.
 test-gpu: $(VENV)/.tested
@@ -47,6 +48,10 @@ check: $(VENV)/.tested
 
 docs: $(VENV)/.tested
 	$(BIN)/mkdocs build --strict
+
+# Executes the notebooks and stores what they show. One of them needs PyTorch: `make test-torch` installs it.
+notebooks: $(VENV)/.tested
+	$(BIN)/python -m tests.helpers.notebooks
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks
