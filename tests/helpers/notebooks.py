@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -25,7 +26,10 @@ def executed(path: Path, folder: Path) -> Any:
     """The notebook with the outputs of an execution in an empty folder, without times or versions."""
     notebook = read(path)
     resources = {"metadata": {"path": str(folder)}}
-    nbclient.NotebookClient(notebook, timeout=200, record_timing=False, resources=resources).execute()
+    client = nbclient.NotebookClient(
+        notebook, timeout=200, record_timing=False, coalesce_streams=True, resources=resources
+    )
+    client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore:IProgress not found"})  # tqdm asks for widgets
     notebook.metadata.language_info = {"name": "python"}
     return notebook
 
