@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-long test-torch test-gpu test-oldest fuzz check docs notebooks bench selfcheck clean
+.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs notebooks bench selfcheck clean
 
 run: $(VENV)/.installed
-	$(BIN)/labelcert certify karate --model gcn --model sgc
+	$(BIN)/labelcert certify karate --model gcn --model sgc --report report.html
 
 test: $(VENV)/.tested check
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -20,6 +20,11 @@ test-torch: $(VENV)/.tested
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
 		tests/models/test_finite_networks.py tests/finite tests/test_docs.py \
 		"tests/test_notebooks.py::test_prints_what_is_stored[pytorch-geometric]"
+
+# Reports in a real browser, which the system's package manager installs.
+test-browser: $(VENV)/.tested
+	tests/browser/install-chromium
+	$(BIN)/python -m pytest tests/browser
 
 # On a machine with a GPU.
 test-gpu: $(VENV)/.tested

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
         model_from_name,
         select,
     )
+    from labelcert.pages import write_report
     from labelcert.problem import Threat
     from labelcert.rechecking import Recheck, recheck
     from labelcert.studies.harden import harden
-    from labelcert.verification import Verification, verify
+    from labelcert.verification.verify import Verification, verify
 
 _HOMES = {
     "attacks": ("attack",),
@@ -71,6 +72,7 @@ _HOMES = {
         *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
         *("Partition", "model_from_name", "select"),
     ),
+    "pages": ("write_report",),
     "problem": ("Threat",),
     "rechecking": ("Recheck", "recheck"),
     "studies.harden": ("harden",),
@@ -128,6 +130,7 @@ __all__ = [
     "recheck",
     "select",
     "verify",
+    "write_report",
 ]
 
 

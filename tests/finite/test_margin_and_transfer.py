@@ -111,7 +111,9 @@ def test_a_study_of_networks(tmp_path: Path) -> None:
     with Store(tmp_path, write=True) as store:
         assert run_plan(plan, store, workers=1).failed == 0
         report = make_report(plan, store, tmp_path / "nets")
+    with Store(tmp_path, write=True) as store:
         assert run_plan(plan, store, workers=1).computed == 0
+        assert make_report(plan, store).sheets == report.sheets
     theory, practice = report.sheets
     assert [row[:2] for row in theory.rows] == [("GCN", "16"), ("GCN", "64")]
     assert "as practitioners do" in practice.title

@@ -10,6 +10,7 @@ from labelcert.examples import several_clouds, two_clouds
 from labelcert.graphs import Graph, karate
 from labelcert.pipeline import Certified, certify_targets, choose_model, choose_split, choose_targets
 from labelcert.report import pictures
+from labelcert.report.layout import layout
 from labelcert.report.pictures import Curve, CurvePanel, GraphPanel
 
 PNG = b"\x89PNG"
@@ -110,7 +111,7 @@ def test_graphs_with_loose_parts_are_laid_out(count: int) -> None:
     adjacency = np.zeros((count + 6, count + 6))
     adjacency[0, 1] = adjacency[1, 0] = adjacency[1, 2] = adjacency[2, 1] = 1
     graph = Graph(adjacency, np.eye(count + 6), np.arange(count + 6) % 2)
-    positions = pictures._layout(graph, 0)
+    positions = layout(graph.n_nodes, graph.edges)
     assert np.isfinite(positions).all()
     assert len(np.unique(positions.round(6), axis=0)) == count + 6
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from labelcert.certificate import display
 from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
+from labelcert.certificate.surroundings import Surroundings
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.budget import flips_for_fraction
@@ -135,6 +137,8 @@ class Certificate:
         What test nodes and labelled nodes are called.
     class_list : array of str, or None
         All class names of the graph, in the order of its class codes.
+    around : Surroundings or None
+        The graph, for pictures of it.
     K_train, K_test : arrays or None
         The kernels that were certified; None after loading a file that does not hold them.
     proofs : Proofs or None
@@ -175,6 +179,7 @@ class Certificate:
     test_names: Text | None = None
     label_names: Text | None = None
     class_list: Text | None = None
+    around: Surroundings | None = None
     K_train: Float | None = None
     K_test: Float | None = None
     proofs: Proofs | None = None
@@ -530,6 +535,31 @@ class Certificate:
 
         write(self, os.fspath(path), problem=problem)
 
+    def report(self, path: str | os.PathLike[str], *, name: str = "model", **options: Any) -> None:
+        """Write one HTML page to click through: curves, nodes, labels, the graph, classes and where it comes from.
+
+        The page needs no network, and no other file.
+
+        Parameters
+        ----------
+        path : path
+        name : str
+            What to call the model there.
+        **options
+            Of :func:`labelcert.write_report`.
+
+        Examples
+        --------
+        >>> import labelcert, pathlib, tempfile
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cert.report(f"{folder}/report.html")
+        ...     pathlib.Path(f"{folder}/report.html").read_text(encoding="utf-8")[:15]
+        '<!DOCTYPE html>'
+        """
+        # Pages know certificates, not the other way round.
+        import_module("labelcert.pages").write_report({name: self}, path, **options)
+
     def computed_checksum(self) -> str:
         """SHA-256 over all numbers and texts of the certificate: ``checksum`` as it should be."""
         from labelcert.certificate.storage import checksum
@@ -669,6 +699,7 @@ class Certificate:
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
                 and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
             ),
+            "the graph": lambda: self.around is None or self.around.fits(m[0], n[0]),
             "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,
         }
         for what, holds in checks.items():

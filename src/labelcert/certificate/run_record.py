@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+command_line: ContextVar[str] = ContextVar("command_line", default="")
+"""The command line that is being carried out; certificates record it."""
 
 
 class Stop(StrEnum):
@@ -76,6 +80,10 @@ class RunRecord:
     margin_from : str
         Where the margins come from, if somebody measured them.
     versions : dict
+    model : str
+        What was certified, as Python writes it; empty where arrays were given.
+    command : str
+        The command line that was given, if there was one.
     """
 
     engine_asked: str
@@ -100,6 +108,8 @@ class RunRecord:
     margin: float | tuple[float, ...] = 0.0
     margin_from: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    model: str = ""
+    command: str = field(default_factory=lambda: command_line.get())
 
     @property
     def engine(self) -> str:
@@ -130,6 +140,6 @@ class RunRecord:
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:
         """From what :meth:`plain` returned; raises ``ValueError`` where a value is missing or of the wrong kind."""
         try:
-            return msgspec.convert({k: v for k, v in values.items() if k != "engine"}, cls)
+            return msgspec.convert({"command": "", **{k: v for k, v in values.items() if k != "engine"}}, cls)
         except msgspec.MsgspecError as error:
             raise ValueError(str(error)) from None

@@ -15,6 +15,7 @@ from labelcert.arrays import Values
 from labelcert.certificate.certificate import Certificate, RelabellingList, frozen
 from labelcert.certificate.proofs import KINDS, Proofs
 from labelcert.certificate.run_record import RunRecord
+from labelcert.certificate.surroundings import Surroundings
 from labelcert.checking import whole_number
 from labelcert.errors import CertificateFileError, InvalidInput
 from labelcert.files import write_archive
@@ -32,6 +33,7 @@ OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
 PROBLEM_ARRAYS = ("K_train", "K_test")
 ATTACKS = ("node_attacks", "curve_attacks")
 ATTACK_PARTS = ("starts", "labels", "targets")
+AROUND = ("names", "edges", "labeled", "tested", "truth")
 
 
 def write(certificate: Certificate, target: str, *, problem: bool) -> None:
@@ -73,6 +75,8 @@ def _arrays(certificate: Certificate) -> dict[str, Values]:
     arrays = {name: getattr(certificate, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
     for name in ATTACKS:
         arrays.update({f"{name}_{part}": getattr(getattr(certificate, name), part) for part in ATTACK_PARTS})
+    if certificate.around is not None:
+        arrays.update({f"graph_{part}": getattr(certificate.around, part) for part in AROUND})
     return {name: array for name, array in arrays.items() if array is not None}
 
 
@@ -125,6 +129,7 @@ class _Reader:
                 run=RunRecord.from_plain(metadata["run"]),
                 checksum=str(metadata["checksum"]),
                 proofs=self._proofs(),
+                around=self._around(),
                 **arrays,
                 **attacks,
             )
@@ -132,6 +137,11 @@ class _Reader:
             raise self._damaged(str(error)) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise self._damaged(f"metadata.json lacks or garbles {error}") from None
+
+    def _around(self) -> Surroundings | None:
+        if f"graph_{AROUND[0]}.npy" not in self._archive:
+            return None
+        return Surroundings(*(self._array(f"graph_{part}") for part in AROUND))
 
     def _proofs(self) -> Proofs | None:
         if "proofs.json" not in self._archive:

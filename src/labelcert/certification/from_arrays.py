@@ -158,7 +158,7 @@ def certify(
             lowered(problem, clean.shown, margins),
             engine,
             control,
-            names=replace(own_names, labels=None, label_keys=None),
+            names=replace(own_names, labels=None, label_keys=None, around=None),
             predicted=clean.predicted,
         )
         return restored(cert, problem, clean, margins, own_names, source)

@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values
+from labelcert.certificate import Surroundings
 from labelcert.certification.from_arrays import certify
 from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.graphs.validation import as_indices
+
+LARGEST_KEPT_GRAPH = 200_000
+"""Certificates keep graphs with no more edges than this, for pictures."""
 
 
 class KernelModel(Protocol):
@@ -111,9 +115,23 @@ class GraphCertifier:
 
     def _names(self, nodes: Int) -> Names:
         if not isinstance(self._graph, Graph):
-            return Names(label_keys=self.labeled.astype(np.str_))
+            return Names(label_keys=self.labeled.astype(np.str_), model=repr(self._model))
         return Names(
+            model=repr(self._model),
+            around=self._around(nodes),
             test=np.array(self._graph.names(nodes)),
             labels=np.array(self._graph.names(self.labeled)),
             class_list=np.array(self._graph.class_names),
+        )
+
+    def _around(self, nodes: Int) -> Surroundings | None:
+        graph = self._graph
+        if graph.n_edges > LARGEST_KEPT_GRAPH:
+            return None
+        return Surroundings(
+            names=np.array(graph.names(np.arange(graph.n_nodes))),
+            edges=graph.edges.astype(np.int32),
+            labeled=self.labeled,
+            tested=nodes,
+            truth=np.array(graph.named_labels(nodes), dtype=np.str_),
         )

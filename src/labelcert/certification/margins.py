@@ -39,6 +39,7 @@ def restored(
         decision_values=frozen(clean.decision),
         labels=problem.labels,
         label_names=names.labels,
+        around=names.around,
         K_train=K_train,
         K_test=K_test,
         run=replace(

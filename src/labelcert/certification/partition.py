@@ -167,7 +167,8 @@ def _answer(
     }
     stage = StageRecord(name, problem.max_flips, about)
     run = record(problem, control, "partition", [stage], time.perf_counter() - started)
-    return freeze(question, checked, replace(run, problem_sha256=_digest(problem, part_of, combine)), names)
+    named = replace(names, model=f"{len(parts)} parts, {combine}: {names.model or 'kernel'}")
+    return freeze(question, checked, replace(run, problem_sha256=_digest(problem, part_of, combine)), named)
 
 
 def _shifted(problem: Problem, parts: list[Part]) -> Problem:

@@ -7,18 +7,21 @@ Exit codes: 0 done, 1 a check failed, 2 the request is wrong, 3 the work is too 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from typing import Any
 
 import click
 
 from labelcert._version import __version__
+from labelcert.certificate.run_record import command_line
 from labelcert.cli.certify import certify_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.harden import harden_command
 from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.recheck import recheck_command
+from labelcert.cli.reporting import report_files
 from labelcert.cli.studies import reproduce_command, study_group
 from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
@@ -29,6 +32,7 @@ Examples:
   labelcert certify karate --model gcn
   labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
+  labelcert certify karate --model gcn --report report.html
   labelcert recheck karate --flips 1 --verify 2
   labelcert harden karate --flips 1
   labelcert reproduce cora-ml-b --out results
@@ -69,7 +73,7 @@ def cli(ctx: click.Context) -> None:
 
 for command in (
     *(certify_command, recheck_command, harden_command, study_group, reproduce_command),
-    *(datasets_command, models_command, demo, show_file, verify_file, selfcheck),
+    *(datasets_command, models_command, demo, show_file, report_files, verify_file, selfcheck),
 ):
     cli.add_command(command)
 
@@ -77,6 +81,7 @@ for command in (
 def main() -> None:
     """Entry point: errors in one line, without a traceback."""
     prepare_streams()
+    command_line.set(shlex.join(["labelcert", *sys.argv[1:]]))
     with ending_in_order():
         code = _run()
         for name in ("stdout", "stderr"):

@@ -27,6 +27,7 @@ from labelcert.cli.option_groups import (
     GroupedCommand,
 )
 from labelcert.cli.printing import say
+from labelcert.cli.reporting import check_report
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import Partition, models
@@ -70,6 +71,7 @@ def certify_command(**given: Any) -> None:
     if given["max_flips"] is not None and given["max_fraction"] is not None:
         raise InvalidInput("give the largest budget as --max-flips or as --max-fraction, not both")
     _check_parts(given)
+    check_report(given["report"])
     if given["limit"] < 0 or given["attack"] < 0:
         raise InvalidInput("--nodes and --attack must not be negative")
     quiet = given["quiet"]

@@ -10,6 +10,7 @@ from typing import Any
 from labelcert._version import __version__
 from labelcert.cli.option_groups import DEFAULT_FOLDER
 from labelcert.cli.printing import few, print_json, print_table, say
+from labelcert.cli.reporting import deliver_report
 from labelcert.pipeline import COLLECTIVE, Certified, Choice, Targets, save_results
 from labelcert.report import tables
 
@@ -27,6 +28,12 @@ def deliver(results: list[Certified], given: dict[str, Any]) -> None:
         _print(results, given["limit"])
     if written and not given["quiet"]:
         say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
+    sets = len(_by_targets(results))
+    named = {
+        result.choice.label if sets == 1 else f"{result.choice.label}, {result.targets.title}": result.certificate
+        for result in results
+    }
+    deliver_report(named, given["report"], title=results[0].graph.name, quiet=given["quiet"])
 
 
 def _print(results: list[Certified], limit: int) -> None:

@@ -12,6 +12,7 @@ from labelcert.cli import inputs
 from labelcert.cli.exits import EXIT_INTERRUPTED
 from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, NODE_OPTIONS, GroupedCommand, options
 from labelcert.cli.printing import print_json, print_table, say
+from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
 from labelcert.hardening import Hardened
@@ -60,6 +61,7 @@ _OPTIONS = options(
     ),
     click.option("--rows", default=12, show_default=True, help="Show that many models at the most."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
+    REPORT_OPTION,
     click.option("--pictures/--no-pictures", default=True, show_default=True),
     click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
 )
@@ -75,6 +77,7 @@ def harden_command(**given: Any) -> None:
     Accuracy is cross-validated over the labelled nodes. Labels of test nodes are never looked at.
     """
     untouched = dict.fromkeys(("trusted", "costs", "groups", "group_column"))
+    check_report(given["report"])
     asked = inputs.read_request({**given, **untouched, "allow": (), "group_budgets": ()})
     out: Path | None = given["out"]
     if out is not None and out.exists() and not out.is_dir():
@@ -107,6 +110,18 @@ def harden_command(**given: Any) -> None:
         say(CAVEAT)
     if written and not given["quiet"]:
         say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
+    if given["report"] is not None:
+        default = found.default.trained(found.seed).certify(
+            asked.graph,
+            asked.split.labeled,
+            asked.targets[0].nodes,
+            inductive=given["inductive"],
+            max_flips=given["flips"],
+            loss=found.default.loss,
+            time_limit=given["time_limit"],
+        )
+        both = {f"train: {found.chosen.label}": found.certificate, f"default: {found.default.label}": default}
+        deliver_report(both, given["report"], title=f"{asked.graph.name}: model to train", quiet=given["quiet"])
     if not found.complete:
         sys.exit(EXIT_INTERRUPTED)
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from labelcert.certification.places import DEVICES
+from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
 from labelcert.errors import LabelcertError
@@ -288,6 +289,7 @@ OUTPUT_OPTIONS = options(
     click.option(
         "--out", type=_FILE, metavar="FOLDER", help="Write certificates, tables and pictures into this folder."
     ),
+    REPORT_OPTION,
     click.option(
         "--pictures/--no-pictures",
         default=True,

@@ -20,6 +20,7 @@ from labelcert.cli.option_groups import (
     options,
 )
 from labelcert.cli.printing import print_json, print_table, say
+from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
 from labelcert.pipeline import model_options
@@ -58,6 +59,7 @@ _OPTIONS = options(
     click.option("--workers", type=int, help="Threads. [default: all cores]"),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
     click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the table into a file."),
+    REPORT_OPTION,
     click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
 )
 
@@ -76,6 +78,7 @@ def recheck_command(**given: Any) -> None:
     """
     if given["out"] is not None and given["out"].suffix != ".csv":
         raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")
+    check_report(given["report"])
     asked = inputs.read_request(given)
     graph, labeled = asked.graph, asked.split.labeled
     name = given["name_of_model"].lower()
@@ -102,6 +105,18 @@ def recheck_command(**given: Any) -> None:
     )
     if given["out"] is not None:
         write_csv(advice.to_frame(), given["out"], index=True)
+    if given["report"] is not None:
+        now = certifier.certify(
+            targets.nodes,
+            threat=asked.threat,
+            max_flips=given["flips"],
+            loss=given["loss"],
+            time_limit=given["time_limit"],
+            workers=given["workers"],
+        )
+        then = f"{choice.label} with {', '.join(map(str, advice.names))} verified"
+        both = {choice.label: now, **({then: advice.certificate} if advice.labels else {})}
+        deliver_report(both, given["report"], title=f"{graph.name}: labels to verify", quiet=given["quiet"])
     if given["as_json"]:
         print_json(_plain(advice))
         return

@@ -71,6 +71,7 @@ _run_options = options(
     click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
     click.option("--retry-failed", is_flag=True, help="Try failed cells again."),
     click.option("--pictures/--no-pictures", default=True, show_default=True),
+    click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through."),
     click.option("--quiet", "-q", is_flag=True, help="Show results only, no progress."),
 )
 
@@ -146,7 +147,8 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 @_out_option
 @_study_options
 @click.option("--pictures/--no-pictures", default=True, show_default=True)
-def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
+@click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through.")
+def export_command(file: str, out: Path, pictures: bool, page: bool, **given: Any) -> None:
     """Write tables, tidy data (CSV and Parquet) and a picture of the results so far."""
     plan = _plan(find_study(file), given)
     store = Store(out, keep_old=given["keep_old"])
@@ -155,7 +157,7 @@ def export_command(file: str, out: Path, pictures: bool, **given: Any) -> None:
         raise InvalidInput(
             f"{out} holds no result of this engine; run the study, or export old results with --keep-old"
         )
-    report = make_report(plan, store, out / plan.study.name, pictures=pictures)
+    report = make_report(plan, store, out / plan.study.name, pictures=pictures, page=page)
     _print_report(plan, report)
 
 
@@ -235,7 +237,7 @@ def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
                 error=True,
             )
             sys.exit(EXIT_INTERRUPTED)
-        report = make_report(plan, store, out / plan.study.name, pictures=given["pictures"])
+        report = make_report(plan, store, out / plan.study.name, pictures=given["pictures"], page=given["page"])
     return _Ran(plan, outcome, report)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Text
-from labelcert.certificate import Certificate, RelabellingList, RunRecord
+from labelcert.certificate import Certificate, RelabellingList, RunRecord, Surroundings
 from labelcert.certificate.certificate import frozen
 from labelcert.engines.base import Question
 from labelcert.engines.checking import Checked
@@ -19,7 +19,7 @@ from labelcert.problem import NOTHING, Problem, Relabelling
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """What the rows and columns of a problem are called.
+    """What the rows and columns of a problem are called, and where they come from.
 
     Attributes
     ----------
@@ -28,12 +28,18 @@ class Names:
         All class names of the graph, in the order of its class codes.
     label_keys : (m,) array of str, or None
         What tells labelled points apart where they have no names.
+    model : str
+        What makes the kernel.
+    around : Surroundings or None
+        The graph.
     """
 
     test: Text | None = None
     labels: Text | None = None
     class_list: Text | None = None
     label_keys: Text | None = None
+    model: str = ""
+    around: Surroundings | None = None
 
     def keys(self, m: int) -> list[str]:
         """One string for each of m labelled points: its name, its key, or its index."""
@@ -89,12 +95,13 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         **parts,
         max_flips=question.budget,
         never=problem.adversary.never,
-        run=run,
+        run=replace(run, model=names.model),
         node_attacks=_packed(problem, node_changes),
         curve_attacks=_packed(problem, distinct),
         test_names=names.test,
         label_names=names.labels,
         class_list=names.class_list,
+        around=names.around,
         K_train=K_train,
         K_test=K_test,
         proofs=found.proofs,

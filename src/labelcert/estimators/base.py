@@ -79,7 +79,7 @@ class KernelMachine(Certifiable):
             self.kernel(tested, features),
             self.C,
             loss=self.loss(np.unique(labels).size),
-            names=Names(test=row_names(X_test), labels=row_names(X_train)),
+            names=Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation),
             **options,
         )
 

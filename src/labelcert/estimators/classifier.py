@@ -113,7 +113,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
         """
         check_is_fitted(self)
-        names = Names(test=row_names(X_test), labels=self.names_)
+        names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
         rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
         return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss, names=names, **options)
 

@@ -59,7 +59,7 @@ class LinearMap(Certifiable):
         return certify_linear(
             self.rows(features, tested, known),
             labels[known],
-            names=Names(test=row_names(X_test), labels=None if names is None else names[known]),
+            names=Names(test=row_names(X_test), labels=None if names is None else names[known], model=self.explanation),
             **options,
         )
 

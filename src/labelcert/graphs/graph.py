@@ -118,6 +118,12 @@ class Graph:
         return (int(self.adjacency.nnz) + loops) // 2
 
     @property
+    def edges(self) -> Int:
+        """(E, 2) pairs of different nodes, each pair once; directions are left out."""
+        pairs = np.sort(np.column_stack(self.adjacency.nonzero()).astype(np.int64), axis=1)
+        return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).reshape(-1, 2)
+
+    @property
     def n_features(self) -> int:
         """Number of features d."""
         return int(self.features.shape[1])

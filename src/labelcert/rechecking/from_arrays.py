@@ -26,6 +26,7 @@ from labelcert.progress import progress_report
 from labelcert.rechecking.attacks import AttackList, list_attacks
 from labelcert.rechecking.choosing import AllAtOnce, Chosen, EachAlone, Goal, Search, choose, choose_until
 from labelcert.rechecking.gains import applies, choose_by_gains
+from labelcert.rechecking.listing import problem_of
 from labelcert.rechecking.result import COLLECTIVE, EACH, OBJECTIVES, Recheck
 
 LISTED_SECONDS = 120.0
@@ -240,24 +241,18 @@ class _Advice:
 
 def _again(cert: Certificate, **options: Any) -> Recheck:
     """The same question about the problem of a certificate."""
-    if cert.K_train is None or cert.K_test is None:
-        raise InvalidInput(
-            "the certificate does not hold its kernels; save it with save(path, problem=True), or give the arrays"
-        )
-    names = Names(test=cert.test_names, labels=cert.label_names, class_list=cert.class_list)
-    try:
-        threat = Threat.from_plain(cert.run.threat, cert.labels, cert.classes)
-        asked: dict[str, Any] = {"threat": threat, "max_flips": cert.max_flips, "loss": cert.run.loss}
-        same = Problem.build(cert.K_train, cert.labels, cert.K_test, cert.run.C, **asked).digest()
-    except (KeyError, InvalidInput):
-        same = ""
-    if same != cert.run.problem_sha256:
-        raise InvalidInput(
-            "the certificate is not one of certify alone (but of an ensemble, or of given predictions), or its threat "
-            "cannot be read back; give the arrays and the threat"
-        )
+    problem = problem_of(cert)
+    names = Names(
+        test=cert.test_names,
+        labels=cert.label_names,
+        class_list=cert.class_list,
+        model=cert.run.model,
+        around=cert.around,
+    )
+    K_train, K_test = problem.kernels
+    assert K_train is not None
     return recheck(
-        cert.K_train, cert.labels, cert.K_test, cert.run.C, loss=cert.run.loss, threat=threat, names=names, **options
+        K_train, problem.labels, K_test, problem.C, loss=problem.loss, threat=problem.threat, names=names, **options
     )
 
 

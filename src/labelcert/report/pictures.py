@@ -20,6 +20,7 @@ from labelcert.certificate import Certificate
 from labelcert.certificate.drawing import draw_ratio
 from labelcert.errors import InvalidInput
 from labelcert.files import replacing
+from labelcert.report.layout import layout
 from labelcert.text import drawable
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ NODE_STYLE: dict[str, dict[str, Any]] = {
 LARGEST_DRAWN_GRAPH = 400
 """A drawing of more nodes than this shows nothing, and takes long to lay out."""
 
-LARGEST_STRESS_LAYOUT = 100
 LARGEST_NAMED_GRAPH = 40
 """Up to here there is room for the nodes' names."""
 
@@ -318,7 +318,7 @@ def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
         raise InvalidInput(
             f"a picture of {graph.n_nodes} nodes would show nothing; graphs of up to {LARGEST_DRAWN_GRAPH} are drawn"
         )
-    positions = _layout(graph, seed)
+    positions = layout(graph.n_nodes, graph.edges, seed)
     figure = new_figure(4.1 * (len(attacks) + 1), 4.6)
     panels: Sequence[Axes] = figure.subplots(1, len(attacks) + 1)
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
@@ -388,47 +388,10 @@ def _need(drawn: Sequence[object]) -> None:
         raise InvalidInput("there is nothing to draw: give at least one result")
 
 
-def _layout(graph: Graph, seed: int) -> Float:
-    """(n, 2) positions in the square of side 2: the largest component, and the others in rows below it."""
-    import networkx as nx
-
-    rows, columns = graph.adjacency.nonzero()
-    drawn = nx.Graph()
-    drawn.add_nodes_from(range(graph.n_nodes))
-    drawn.add_edges_from((int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i != j)
-    components = sorted(nx.connected_components(drawn), key=lambda c: (-len(c), min(c)))
-    positions = np.empty((graph.n_nodes, 2))
-    for k, component in enumerate(components):
-        part = drawn.subgraph(component)
-        # Stress minimisation looks best but needs all distances; springs are good enough beyond.
-        if len(component) <= LARGEST_STRESS_LAYOUT:
-            placed = nx.kamada_kawai_layout(part)
-        else:
-            placed = nx.spring_layout(part, seed=seed, iterations=150)
-        members = sorted(component)
-        positions[members] = _fill_square(np.array([placed[v] for v in members]))
-        if k > 0:
-            positions[members] *= 0.03 if len(component) > 1 else 0.0
-            positions[members] += (-0.95 + 0.1 * ((k - 1) % 20), -1.15 - 0.1 * ((k - 1) // 20))
-    return positions
-
-
-def _fill_square(points: Float) -> Float:
-    """Turn the longest direction of a drawing to the horizontal and stretch it to [-1, 1] both ways."""
-    centred = points - points.mean(axis=0)
-    if len(points) < 3:
-        return np.array([[-1.0, 0.0], [1.0, 0.0]])[: len(points)]
-    turned = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
-    low, high = turned.min(axis=0), turned.max(axis=0)
-    return np.asarray(2.0 * (turned - low) / np.where(high > low, high - low, 1.0) - 1.0)
-
-
 def _draw(axes: Axes, graph: Graph, positions: Float, kinds: Values) -> None:
     from matplotlib.collections import LineCollection
 
-    rows, columns = graph.adjacency.nonzero()
-    once = rows < columns if not graph.directed else rows != columns
-    segments = np.stack([positions[rows[once]], positions[columns[once]]], axis=1)
+    segments = positions[graph.edges]
     # Marks shrink as graphs grow, so that nodes do not cover each other.
     scale = min(1.0, 60.0 / graph.n_nodes) ** 0.8
     axes.add_collection(LineCollection(list(segments), colors="#BBBBBB", linewidths=0.8 * scale**0.5, zorder=1))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from labelcert._version import NUMERICS
+from labelcert.finite.transfer import Counts
 
 Record = dict[str, Any]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
@@ -27,7 +28,16 @@ class Attack(msgspec.Struct, forbid_unknown_fields=True):
     changed: list[Count]
 
 
-class Result(msgspec.Struct, forbid_unknown_fields=True):
+class Transferred(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What networks of one width did, by how they were trained."""
+
+    width: Count
+    device: str
+    theory: Counts | None = None
+    practice: Counts | None = None
+
+
+class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """All that studies read off a certificate: counts of nodes for every budget 0..``max_flips``.
 
     Attributes
@@ -39,6 +49,8 @@ class Result(msgspec.Struct, forbid_unknown_fields=True):
         Nodes that one attack changes at the most.
     correct : int
         Nodes that are predicted correctly without an attack; ``correct_after`` the strongest known one.
+    transfer : Transferred or None
+        What networks of finite width did, where the study trains some.
     """
 
     n_test: Count
@@ -59,6 +71,7 @@ class Result(msgspec.Struct, forbid_unknown_fields=True):
     changed_upper: list[Count]
     correct_after: list[Count]
     attack: Attack | None
+    transfer: Transferred | None = None
 
     def __post_init__(self) -> None:
         pairs = (

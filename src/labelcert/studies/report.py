@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelcert.files import write_text
+from labelcert.report.page import render, study_page
 from labelcert.studies import published
 from labelcert.studies.cells import Cell, Job, Place, Plan
 from labelcert.studies.compare import (
@@ -108,11 +109,13 @@ class _Parts:
     notes: Sequence[str] = ()
 
 
-def make_report(plan: Plan, store: Store, folder: Path | None = None, *, pictures: bool = True) -> StudyReport:
+def make_report(
+    plan: Plan, store: Store, folder: Path | None = None, *, pictures: bool = True, page: bool = False
+) -> StudyReport:
     """Make tables and the comparison from what is in the store, and write them to a folder if one is given.
 
     Files: ``results`` (one row per seed and budget) and ``means`` as CSV and Parquet, ``table.md``, ``comparison.csv``
-    if the paper prints numbers, and ``picture`` as PNG and SVG.
+    if the paper prints numbers, ``picture`` as PNG and SVG and, with ``page``, ``report.html``.
     """
     study, frame = plan.study, tidy(plan, store)
     summary = means(frame)
@@ -125,6 +128,7 @@ def make_report(plan: Plan, store: Store, folder: Path | None = None, *, picture
     if folder is not None:
         files += [*write_frame(frame, folder / "results"), *write_frame(summary, folder / "means")]
         files += _write(plan, parts, counts, notes, folder)
+        files += [_write_page(plan, parts, summary, notes, folder)] if page else []
     return StudyReport(tuple(parts.sheets), tuple(parts.comparison), counts, tuple(notes), tuple(files))
 
 
@@ -145,6 +149,37 @@ def _write(plan: Plan, parts: _Parts, counts: str, notes: Sequence[str], folder:
     for stem, figure in parts.figures.items():
         written += save_figure(figure, folder / stem)
     return written
+
+
+def _write_page(plan: Plan, parts: _Parts, summary: pd.DataFrame, notes: Sequence[str], folder: Path) -> Path:
+    """The study as one page to click through."""
+    study, panels = plan.study, []
+    fractions = not summary["epsilon"].isna().all()
+    for (dataset, certificate), part in summary[summary["mean_lower"].notna()].groupby(
+        ["dataset", "certificate"], sort=False
+    ):
+        curves = [
+            {
+                "name": printable(str(model)),
+                "x": [100 * row.epsilon if fractions else row.flips for row in each_row(own)],
+                "low": [row.mean_lower for row in each_row(own)],
+                "high": [row.mean_upper for row in each_row(own)],
+            }
+            for model, own in part.groupby("model", sort=False)
+        ]
+        panels.append({"heading": printable(f"{dataset}: {certificate}"), "curves": curves})
+    data = study_page(
+        title=study.title,
+        where=study.where,
+        x_label="wrong labels (% of all)" if fractions else "wrong labels",
+        panels=panels,
+        sheets=[asdict(sheet) for sheet in parts.sheets],
+        notes=notes,
+    )
+    path = folder / "report.html"
+    text = "\n".join(sheet.markdown() for sheet in parts.sheets)
+    write_text(path, render(data, title=study.title, summary=text))
+    return path
 
 
 def _certified(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:

@@ -1,0 +1,75 @@
+"""Reports to click through: ``labelcert report``, and ``--report`` of other commands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from labelcert.certificate import Certificate, load
+from labelcert.cli.printing import say
+from labelcert.errors import InvalidInput
+from labelcert.pages import write_report
+
+REPORT_OPTION = click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Write one page to click through, which needs no network.",
+)
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse what cannot become a page, before any work starts."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"a report is a page, so its name must end in .html, got {path}")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InvalidInput(f"a report is written as a file into a folder that exists, got {path}")
+
+
+def deliver_report(certificates: Mapping[str, Certificate], path: Path | None, *, title: str, quiet: bool) -> None:
+    """Write a page if one was asked for, and say so."""
+    if path is None:
+        return
+    write_report(certificates, path, title=title)
+    if not quiet:
+        say(f"wrote {path}: open it in a browser", error=True)
+
+
+@click.command("report")
+@click.argument("paths", metavar="FILE.cert...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE.html", default="report.html", show_default=True,
+    help="The page.",
+)  # fmt: skip
+@click.option("--title", help="Above the page. [default: the names of the certificates]")
+@click.option("--name", "names", multiple=True, help="What to call each certificate; repeatable. [default: its file]")
+@click.option("--budget", type=click.IntRange(min=0), help="Where the slider stands first.")
+@click.option("--verify", is_flag=True, help="Check certificates in exact arithmetic first, and show what that found.")
+def report_files(
+    paths: tuple[Path, ...], out: Path, title: str | None, names: tuple[str, ...], budget: int | None, verify: bool
+) -> None:
+    """Write saved certificates as one page to click through; several models stand side by side.
+
+    The page holds all that it needs: it loads nothing, sends nothing, and opens from the disk.
+    """
+    check_report(out)
+    called = _called(paths, names)
+    certificates = {name: load(path) for name, path in zip(called, paths, strict=True)}
+    files = dict(zip(called, paths, strict=True))
+    write_report(certificates, out, title=title, budget=budget, verify=verify, files=files)
+    say(f"wrote {out}: open it in a browser")
+
+
+def _called(paths: tuple[Path, ...], names: tuple[str, ...]) -> list[str]:
+    if names and len(names) != len(paths):
+        raise InvalidInput(f"give --name once for each certificate: {len(paths)} files, {len(names)} names")
+    stems = Counter(path.stem for path in paths)
+    called = list(names) or [path.stem if stems[path.stem] == 1 else str(path.with_suffix("")) for path in paths]
+    if len(set(called)) < len(called):
+        raise InvalidInput("certificates must have different names: give each one a name of its own with --name")
+    return called

@@ -1,0 +1,91 @@
+"""Reports: certificates, and what is worth knowing beside them, as one HTML page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from labelcert.certificate import Certificate
+from labelcert.checking import whole_number
+from labelcert.errors import InvalidInput
+from labelcert.files import write_text
+from labelcert.rechecking.listing import listed_attacks
+from labelcert.report.page import Shown, certificates_page, render
+from labelcert.verification.verify import verify as verified
+
+
+def write_report(
+    certificates: Mapping[str, Certificate],
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    budget: int | None = None,
+    verify: bool = False,
+    files: Mapping[str, str | os.PathLike[str]] | None = None,
+) -> None:
+    """Write certificates as one HTML page to click through; several models stand side by side.
+
+    The page holds everything that it needs. It loads nothing and sends nothing.
+
+    Parameters
+    ----------
+    certificates : mapping from names to certificates
+    path : path
+        Where to write the page.
+    title : str, optional
+    budget : int, optional
+        Where the slider stands first; by default at the smallest budget that changes a prediction.
+    verify : bool
+        Check each certificate with :func:`labelcert.verify`, and say on the page what that found.
+    files : mapping from names to paths, optional
+        Where certificates are stored, for the command that verifies them.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, labelcert
+    >>> from labelcert.examples import two_clouds
+    >>> data = two_clouds()
+    >>> certs = {f"C = {C}": labelcert.certify(data.K_train, data.labels, data.K_test, C=C) for C in (0.1, 1.0)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(certs, f"{folder}/report.html")
+    ...     (pathlib.Path(folder) / "report.html").stat().st_size < 3e6
+    True
+    """
+    if not isinstance(certificates, Mapping):
+        raise InvalidInput(
+            f"certificates must map names to certificates, as in {{'GCN': cert}}, got {type(certificates).__name__}"
+        )
+    for name, cert in certificates.items():
+        if not isinstance(cert, Certificate):
+            raise InvalidInput(f"{name!r} must be a certificate, got {type(cert).__name__}")
+    if budget is not None:
+        whole_number("budget", budget)
+    target = Path(path)
+    if target.is_dir():
+        raise InvalidInput(f"the report must be a file such as report.html, but {target} is a folder")
+    shown = [
+        Shown(
+            name=str(name),
+            certificate=cert,
+            attacks=listed_attacks(cert),
+            verification=_verification(cert) if verify else "",
+            file="" if files is None or name not in files else os.fspath(files[name]),
+        )
+        for name, cert in certificates.items()
+    ]
+    data = certificates_page(shown, budget=budget)
+    summary = "\n\n".join(f"{one.name}\n{one.certificate.summary()}" for one in shown)
+    write_text(target, render(data, title=title or _title(shown), summary=summary))
+
+
+def _title(shown: list[Shown]) -> str:
+    names = [one.name for one in shown]
+    return "Which predictions survive wrong labels?" if names == ["model"] else ", ".join(names[:4])
+
+
+def _verification(cert: Certificate) -> str:
+    try:
+        return f"labelcert verify: {verified(cert).summary}."
+    except InvalidInput as error:
+        return f"labelcert verify cannot check this certificate: {error}"

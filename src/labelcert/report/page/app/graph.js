@@ -1,0 +1,210 @@
+// The graph, drawn by force-graph on a canvas: positions come with the data, so nothing moves by itself.
+
+const SPREAD = 1000;
+const graphView = {
+  on: ["model", "budget", "node", "trust"],
+  view: null,
+  hops: 0,
+  shownModel: null,
+  start() {
+    const place = byId("graph");
+    byId("graph-section").hidden = !MODELS.some((model) => model.around);
+    for (const id of ["graph-colour", "graph-hops"]) byId(id).addEventListener("input", () => this.rebuild());
+    const zoom = (factor) => this.view && this.view.zoom(this.view.zoom() * factor, 150);
+    byId("graph-in").addEventListener("click", () => zoom(1.4));
+    byId("graph-out").addEventListener("click", () => zoom(1 / 1.4));
+    byId("graph-fit").addEventListener("click", () => this.fit());
+    place.addEventListener("keydown", (event) => {
+      if (!this.view) return;
+      const step = 80 / this.view.zoom(), { x, y } = this.view.centerAt();
+      const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
+      if (moves[event.key]) this.view.centerAt(x + moves[event.key][0], y + moves[event.key][1]);
+      else if (event.key === "+" || event.key === "=") zoom(1.4);
+      else if (event.key === "-") zoom(1 / 1.4);
+      else if (event.key === "0") this.fit();
+      else if (event.key === "Escape") set({ node: null });
+      else return;
+      event.preventDefault();
+    });
+    new ResizeObserver(() => this.view && this.view.width(place.clientWidth)).observe(place);
+  },
+  fit() { if (this.view) this.view.zoomToFit(0, 20); },
+  draw(changed) {
+    const model = current();
+    byId("graph-section").hidden = !model.around;
+    if (!model.around) return;
+    if (changed.has("model") || (changed.has("node") && this.isLocal())) this.rebuild(changed.has("model"));
+    else this.paint();
+  },
+  isLocal() { return DATA.graphs[current().around.graph].x === null || byId("graph-hops").value !== "0"; },
+  rebuild(fit = true) {
+    const model = current(), graph = DATA.graphs[model.around.graph];
+    if (!this.view) {
+      this.view = new ForceGraph(byId("graph"))
+        .width(byId("graph").clientWidth).height(460).autoPauseRedraw(true).enableNodeDrag(false).cooldownTicks(0).warmupTicks(0)
+        .nodeLabel(null).linkLabel(null).minZoom(0.01).maxZoom(40).nodeId("id")
+        .nodeCanvasObject((node, context, scale) => paintNode(node, context, scale))
+        .nodePointerAreaPaint((node, ink, context, scale) => { context.fillStyle = ink; context.beginPath(); context.arc(node.x, node.y, 7 / Math.min(scale, 1.5), 0, 7); context.fill(); })
+        .linkColor((link) => (link.near ? colour("ink") : colour("edge"))).linkWidth((link) => (link.near ? 1.5 : 0.6))
+        .onRenderFramePost((context, scale) => this.nodes.filter((node) => node.shape === "cross" || node.ring).forEach((node) => paintNode(node, context, scale)))
+        .onNodeClick((node) => { if (node.t >= 0) set({ node: node.t === state.node ? null : node.t }); })
+        .onBackgroundClick(() => set({ node: null }))
+        .onNodeHover((node) => { byId("graph-hover").textContent = node ? describe(current(), node) : ""; });
+      this.view.d3Force("charge", null); this.view.d3Force("link", null); this.view.d3Force("center", null);
+    }
+    if (!graph.neighbours) graph.neighbours = neighbours(graph);
+    const wanted = this.members(model, graph);
+    const role = roles(model, graph);
+    const shown = wanted ?? graph.names.map((_, v) => v);
+    const at = graph.x === null ? circleLayout(graph, shown) : null;
+    const data = shown.map((v) => ({ id: v, name: graph.names[v], ...role[v], fx: at ? at.get(v)[0] : (graph.x[v] / 5000 - 1) * SPREAD, fy: at ? at.get(v)[1] : (graph.y[v] / 5000 - 1) * SPREAD * 0.7 }));
+    const inside = wanted === null ? null : new Set(wanted);
+    const links = [];
+    for (let e = 0; e < graph.edges.length; e += 2) {
+      const [source, target] = [graph.edges[e], graph.edges[e + 1]];
+      if (inside === null || (inside.has(source) && inside.has(target))) links.push({ source, target });
+    }
+    this.view.graphData({ nodes: data, links });
+    this.nodes = data;
+    this.paint();
+    if (fit) requestAnimationFrame(() => requestAnimationFrame(() => this.fit()));
+  },
+  // Nodes within some steps of the chosen one and of the labels that change it; null: all.
+  members(model, graph) {
+    const hops = graph.x === null ? Math.max(1, Number(byId("graph-hops").value)) : Number(byId("graph-hops").value);
+    if (hops === 0) return null;
+    if (state.node === null) return graph.x === null ? [] : null;
+    const inside = new Set([model.around.tested[state.node], ...(witness(model, state.node) || []).map(([i]) => model.around.labeled[i])]);
+    let front = [model.around.tested[state.node]];
+    for (let step = 0; step < hops; step++) {
+      front = front.flatMap((v) => graph.neighbours[v]).filter((v) => !inside.has(v) && inside.add(v));
+    }
+    return [...inside];
+  },
+  // Everything that a frame needs is put into the nodes first.
+  paint() {
+    const model = current(), b = state.budget, mode = byId("graph-colour").value;
+    const flipped = new Set((state.node === null ? (model.finds ? curveAttack(model, b) : []) : witness(model, state.node) || []).map(([i]) => i));
+    const chosen = state.node === null ? -1 : model.around.tested[state.node];
+    const near = new Set(chosen < 0 ? [] : DATA.graphs[model.around.graph].neighbours[chosen]);
+    const largest = largestRadius(model);
+    for (const node of this.nodes) {
+      const { t, i } = node;
+      node.shape = i >= 0 ? "square" : "circle";
+      node.ink = colour(i >= 0 ? "sky" : "node");
+      if (mode === "class") node.ink = t >= 0 ? paletteColour(model.predicted[t]) : i >= 0 ? paletteColour(model.labels[i]) : colour("node");
+      else if (mode === "radius") node.ink = t >= 0 ? radiusColour(model.lower[t] / largest) : colour("node");
+      else if (t >= 0 && (state.node === null ? curveChanges(model, b, t) : t === state.node && model.upper[t] <= b)) { node.ink = colour("orange"); node.shape = "triangle"; }
+      if (i >= 0 && (model.trusted.has(i) || model.fixed[i])) node.ink = colour("green");
+      if (i >= 0 && flipped.has(i)) { node.shape = "cross"; node.ink = colour("ink"); }
+      node.ring = node.id === chosen ? colour("accent") : null;
+      node.dim = chosen >= 0 && node.id !== chosen && !near.has(node.id) && node.shape !== "cross";
+      node.edge = colour("ink");
+      node.big = node.shape === "cross" || node.id === chosen || (i >= 0) || node.shape === "triangle";
+    }
+    const { links } = this.view.graphData();
+    for (const link of links) {
+      const [a, z] = [link.source.id ?? link.source, link.target.id ?? link.target];
+      link.near = chosen >= 0 && (a === chosen || z === chosen);
+    }
+    this.small = this.nodes.length > 400;
+    this.named = this.nodes.length <= 60;
+    this.view.linkColor(this.view.linkColor()).nodeCanvasObject(this.view.nodeCanvasObject());
+    byId("graph").setAttribute("aria-label", `The graph: ${number(this.nodes.length)} nodes, ${number(links.length)} edges. ` +
+      "Arrow keys move it, plus and minus zoom, zero shows all of it. The table of nodes says the same in words.");
+    fill(byId("legend"), legend(model, mode));
+  },
+};
+
+
+function neighbours(graph) {
+  const lists = graph.names.map(() => []);
+  for (let e = 0; e < graph.edges.length; e += 2) {
+    lists[graph.edges[e]].push(graph.edges[e + 1]);
+    lists[graph.edges[e + 1]].push(graph.edges[e]);
+  }
+  return lists;
+}
+
+// Which prediction and which label each node of the graph has.
+function roles(model, graph) {
+  const all = graph.names.map(() => ({ t: -1, i: -1 }));
+  model.around.tested.forEach((v, t) => { all[v].t = t; });
+  model.around.labeled.forEach((v, i) => { all[v].i = i; });
+  return all;
+}
+
+// Graphs that are too large to be drawn as a whole: the chosen node in the middle, the others around it.
+function circleLayout(graph, shown) {
+  const places = new Map();
+  shown.forEach((v, k) => {
+    const ring = k === 0 ? 0 : 1 + Math.floor(Math.log2(1 + k / 24));
+    places.set(v, [ring * 160 * Math.cos(2.4 * k), ring * 160 * Math.sin(2.4 * k)]);
+  });
+  return places;
+}
+
+function paintNode(node, context, scale) {
+  const size = (graphView.small ? (node.big ? 5 : 3) : 6) / Math.min(Math.max(scale, 0.35), 2.5);
+  context.globalAlpha = node.dim ? 0.25 : 1;
+  context.fillStyle = node.ink;
+  context.strokeStyle = node.edge;
+  context.lineWidth = 0.8 / Math.max(scale, 0.5);
+  context.beginPath();
+  const { x, y } = node;
+  if (node.shape === "circle") context.arc(x, y, size, 0, 6.2832);
+  else if (node.shape === "square") context.rect(x - size, y - size, 2 * size, 2 * size);
+  else if (node.shape === "triangle") { context.moveTo(x, y - 1.2 * size); context.lineTo(x + 1.1 * size, y + size); context.lineTo(x - 1.1 * size, y + size); context.closePath(); }
+  else {
+    const arm = 1.3 * size;
+    context.moveTo(x - arm, y - arm); context.lineTo(x + arm, y + arm);
+    context.moveTo(x + arm, y - arm); context.lineTo(x - arm, y + arm);
+    for (const [ink, width] of [[colour("paper"), 1.5], [node.ink, 0.8]]) {
+      context.strokeStyle = ink;
+      context.lineWidth = width * size;
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+    return;
+  }
+  context.fill();
+  if (!graphView.small || node.big) context.stroke();
+  if (graphView.named) {
+    context.fillStyle = node.edge;
+    context.font = `${11 / Math.max(scale, 0.5)}px system-ui, sans-serif`;
+    context.fillText(node.name, x + 1.4 * size, y - 0.9 * size);
+  }
+  if (node.ring) {
+    context.strokeStyle = node.ring;
+    context.lineWidth = 3 / Math.max(scale, 0.5);
+    context.beginPath(); context.arc(x, y, 1.9 * size, 0, 6.2832); context.stroke();
+  }
+  context.globalAlpha = 1;
+}
+
+// From fragile to firm, with growing lightness so that it survives grey print.
+const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+function radiusColour(share) {
+  const at = Math.min(0.9999, Math.max(0, share)) * (RAMP.length - 1), k = Math.floor(at), rest = at - k;
+  return `rgb(${RAMP[k].map((value, c) => Math.round(value + rest * (RAMP[k + 1][c] - value))).join(",")})`;
+}
+
+const largestRadius = (model) => Math.max(1, ...model.lower);
+
+function describe(model, node) {
+  const name = DATA.graphs[model.around.graph].names[node.id];
+  if (node.i >= 0) return `${name}: labelled ${model.classes[model.labels[node.i]]}`;
+  if (node.t >= 0) return `${name}: predicted ${model.classes[model.predicted[node.t]]}, radius ${radiusText(model, node.t)}`;
+  return `${name}: neither labelled nor tested`;
+}
+
+function legend(model, mode) {
+  const item = (ink, sign, text) => make("li", {}, make("span", { className: "sign", style: `color:${ink}`, "aria-hidden": "true" }, sign), ` ${text}`);
+  const common = [item(colour("ink"), "✕", "label that the attack changes")];
+  if (mode === "class") return [...model.classes.map((name, c) => item(paletteColour(c), "●", name)), ...common];
+  if (mode === "radius") return [...[0, 0.25, 0.5, 0.75, 1].map((share) => item(radiusColour(share), "●", `radius ${Math.round(10 * share * largestRadius(model)) / 10}`)), ...common];
+  return [item(colour("sky"), "■", "label"), item(colour("green"), "■", "verified label"), item(colour("orange"), "▲", "prediction that changes"),
+    item(colour("node"), "●", "prediction that stays"), ...common];
+}
+
+sections.push(graphView);

@@ -1,0 +1,78 @@
+// The table of predictions, and one of them in detail.
+
+const nodes = {
+  on: ["model", "budget", "node"],
+  table: null,
+  start() {
+    for (const id of ["search", "show-verdict", "show-class"]) {
+      byId(id).addEventListener("input", () => { this.table.page = 0; this.table.draw(); });
+    }
+  },
+  build(model) {
+    const columns = [
+      { title: "node", cell: (t) => named(testName(model, t)), key: (t) => testName(model, t) },
+      { title: "prediction", cell: (t) => named(model.classes[model.predicted[t]]), key: (t) => model.classes[model.predicted[t]] },
+      { title: "score", numeric: true, cell: (t) => `${model.scores[t]}`, key: (t) => model.scores[t], hint: model.classes.length > 2 ? "of the predicted class" : `positive for ${model.classes[1]}` },
+      { title: "radius", numeric: true, cell: (t) => radiusText(model, t), key: (t) => model.lower[t] + model.upper[t] / (2 * model.never),
+        hint: "fewest wrong labels that change the prediction" },
+      { title: "verdict", cell: (t) => verdictMark(verdict(model, t, state.budget)), key: (t) => verdict(model, t, state.budget),
+        hint: "at the chosen budget" },
+      { title: "changed by", cell: (t) => { const pairs = witness(model, t); return pairs === null ? "–" : pairs.length ? changeText(model, pairs) : "a tie"; },
+        key: (t) => (witness(model, t) || []).map(([i]) => labelName(model, i)).join(", ") },
+    ];
+    if (model.around) columns.splice(2, 0, { title: "true class", key: (t) => trueClass(model, t), cell: (t) => named(trueClass(model, t)) });
+    if (model.votes) columns.splice(columns.length - 2, 0, { title: "by votes", numeric: true, cell: (t) => `${model.votes[t]}`, key: (t) => model.votes[t],
+      hint: "radius that follows from counting votes alone" });
+    fill(byId("show-class"), make("option", { value: "" }, "all classes"), model.classes.map((name, c) => make("option", { value: c }, name)));
+    this.table = new PagedTable(byId("node-table"), {
+      caption: "Predictions", columns, rows: () => this.rows(), sort: [columns.findIndex((c) => c.title === "radius"), 1],
+      pick: (t) => set({ node: t === state.node ? null : t }), chosen: () => state.node,
+    });
+  },
+  rows() {
+    const model = current(), wanted = byId("search").value.trim().toLocaleLowerCase();
+    const word = byId("show-verdict").value, of = byId("show-class").value;
+    return Array.from({ length: model.n }, (_, t) => t).filter((t) =>
+      (of === "" || model.predicted[t] === Number(of)) &&
+      (word === "" || (word === "attacked" ? curveChanges(model, state.budget, t) : verdict(model, t, state.budget) === word)) &&
+      (wanted === "" || this.text(model, t).includes(wanted)));
+  },
+  text(model, t) {
+    const labels = (witness(model, t) || []).map(([i]) => labelName(model, i));
+    return [testName(model, t), model.classes[model.predicted[t]], ...labels].join(" ").toLocaleLowerCase();
+  },
+  draw(changed) {
+    if (changed.has("model")) this.build(current());
+    if (changed.has("node") && state.node !== null) this.table.show(state.node);
+    else this.table.draw();
+    fill(byId("detail"), detail(current(), state.node));
+  },
+};
+
+const trueClass = (model, t) => (model.around.truth[t] < 0 ? "–" : model.allClasses[model.around.truth[t]]);
+
+function detail(model, t) {
+  if (t === null) return [make("p", { className: "muted" }, "Choose a node in the table or in the graph to see what changes it.")];
+  const pairs = witness(model, t), b = state.budget;
+  const facts = [
+    ["prediction", named(model.classes[model.predicted[t]])],
+    ...(model.around && model.around.truth[t] >= 0 ? [["true class", named(trueClass(model, t))]] : []),
+    ["score", `${model.scores[t]}`],
+    ["radius", radiusText(model, t)],
+    [`with ${amount(model, b)}`, verdictMark(verdict(model, t, b))],
+    ["under the strongest known attack", curveChanges(model, b, t) ? "changes" : "stays"],
+    ...(model.provedBy[t] ? [["proved by", model.provedBy[t]]] : []),
+  ];
+  const change = pairs === null ? ["No attack on it is known."]
+    : pairs.length === 0 ? ["Its highest score is shared (or within the margin): it counts as changed at every budget."]
+      : ["It changes", model.newClass[t] >= 0 ? [" to ", named(model.classes[model.newClass[t]])] : "", " if"];
+  return [
+    make("h3", {}, named(testName(model, t))),
+    make("dl", {}, facts.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
+    make("p", {}, change.flat()),
+    pairs && pairs.length ? make("ul", {}, pairs.map(([i, c]) =>
+      make("li", {}, named(labelName(model, i)), " becomes ", named(model.classes[c]), " instead of ", named(model.classes[model.labels[i]])))) : "",
+  ];
+}
+
+sections.push(nodes);

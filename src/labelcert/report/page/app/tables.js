@@ -1,0 +1,80 @@
+// A table that is sorted by its headings, searched by its section, and shown a page at a time.
+
+class PagedTable {
+  // columns: [{ title, cell(k), key(k), numeric, hint }]; rows(): which k to show; pick(k): what a click does.
+  constructor(place, { caption, columns, rows, pick = null, chosen = () => null, sort = [0, 1], size = 15 }) {
+    Object.assign(this, { columns, rows, pick, chosen, size, page: 0, sorted: sort });
+    this.body = make("tbody");
+    this.heads = columns.map((column, c) => {
+      const button = make("button", { type: "button", title: column.hint, onclick: () => this.sortBy(c) }, column.title);
+      return make("th", { scope: "col", className: column.numeric ? "numeric" : null }, button);
+    });
+    this.note = make("span", { role: "status" });
+    const turn = (text, label, step) =>
+      make("button", { type: "button", "aria-label": label, onclick: () => this.turn(step) }, text);
+    this.pager = make("div", { className: "pager" }, turn("‹ previous", "previous page", -1), this.note,
+      turn("next ›", "next page", 1));
+    const table = make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, this.heads)), this.body);
+    fill(place, make("div", { className: "scrolled", tabindex: 0, role: "region", "aria-label": caption }, table), this.pager);
+  }
+  sortBy(c) {
+    const [before, direction] = this.sorted;
+    this.sorted = [c, before === c ? -direction : this.columns[c].numeric ? -1 : 1];
+    this.page = 0;
+    this.draw();
+  }
+  turn(step) {
+    this.page += step;
+    this.draw();
+  }
+  order() {
+    const [c, direction] = this.sorted;
+    const { key } = this.columns[c];
+    const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
+    return this.rows().map((k) => [key(k), k]).sort((a, b) => direction * compare(a[0], b[0]) || a[1] - b[1]).map(([, k]) => k);
+  }
+  show(k) {
+    const at = this.order().indexOf(k);
+    if (at >= 0) this.page = Math.floor(at / this.size);
+    this.draw();
+  }
+  draw() {
+    const order = this.order();
+    const pages = Math.max(1, Math.ceil(order.length / this.size));
+    this.page = Math.min(Math.max(this.page, 0), pages - 1);
+    const shown = order.slice(this.page * this.size, (this.page + 1) * this.size);
+    this.heads.forEach((head, c) =>
+      head.setAttribute("aria-sort", this.sorted[0] !== c ? "none" : this.sorted[1] > 0 ? "ascending" : "descending"));
+    const chosen = this.chosen();
+    fill(this.body, shown.map((k) =>
+      make("tr", { className: k === chosen ? "chosen" : null, "data-row": k,
+        onclick: this.pick && ((event) => { if (!event.target.closest("input")) this.pick(k); }) },
+        this.columns.map((column, c) => {
+          const content = column.cell(k);
+          if (c === 0) {
+            const name = this.pick
+              ? make("button", { type: "button", className: "link", "aria-pressed": k === chosen ? "true" : "false" }, content)
+              : content;
+            return make("th", { scope: "row" }, name);
+          }
+          return make("td", { className: column.numeric ? "numeric" : null }, content);
+        }))));
+    const [first, last] = this.pager.querySelectorAll("button");
+    first.disabled = this.page === 0;
+    last.disabled = this.page === pages - 1;
+    this.pager.classList.toggle("single", pages === 1);
+    const from = this.page * this.size;
+    this.note.textContent = order.length ? `${number(from + 1)} to ${number(from + shown.length)} of ${number(order.length)}` : "no rows";
+  }
+}
+
+// A small table of fixed rows.
+function plainTable(caption, heads, rows, numericFrom = 1) {
+  const numeric = (c) => (c >= numericFrom ? "numeric" : null);
+  return make("div", { className: "scrolled", tabindex: 0, role: "region", "aria-label": caption },
+    make("table", {}, make("caption", {}, caption),
+      make("thead", {}, make("tr", {}, heads.map((head, c) => make("th", { scope: "col", className: numeric(c) }, head)))),
+      make("tbody", {}, rows.map((row) =>
+        make("tr", {}, row.map((cell, c) =>
+          c === 0 ? make("th", { scope: "row" }, cell) : make("td", { className: numeric(c) }, cell)))))));
+}

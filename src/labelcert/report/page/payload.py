@@ -1,0 +1,272 @@
+"""Certificates and studies in plain values, as the page's scripts read them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Bool, Text, Values
+from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
+from labelcert.certificate.display import headline
+from labelcert.errors import InvalidInput
+from labelcert.problem.threat import Threat
+from labelcert.report.layout import layout
+from labelcert.text import printable
+
+LARGEST_LAYOUT = 6000
+"""Larger graphs are shown around one node at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One certificate in a report.
+
+    Attributes
+    ----------
+    name : str
+        What the model is called.
+    certificate : Certificate
+    attacks : ListedAttacks or None
+        For switches that verify labels; without them, what these show is approximate.
+    verification : str
+        What ``labelcert verify`` said; empty where nobody asked it.
+    file : str
+        Where the certificate is stored, if it is.
+    """
+
+    name: str
+    certificate: Certificate
+    attacks: ListedAttacks | None = None
+    verification: str = ""
+    file: str = ""
+
+
+def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> dict[str, Any]:
+    """A page about certificates.
+
+    Parameters
+    ----------
+    shown : sequence of Shown
+    budget : int, optional
+        Where the slider stands first; by default at the smallest budget that changes anything.
+    """
+    if not shown:
+        raise InvalidInput("there is nothing to report: give at least one certificate")
+    graphs: list[Surroundings] = []
+    models = [_model(one, graphs) for one in shown]
+    first = shown[0].certificate
+    if budget is None:
+        changed = np.flatnonzero(first.collective_lower > first.collective_lower[0])
+        budget = int(changed[0]) if changed.size else min(1, first.last_flips)
+    return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": min(budget, first.last_flips)}
+
+
+def study_page(
+    *,
+    title: str,
+    where: str,
+    x_label: str,
+    panels: Sequence[Mapping[str, Any]],
+    sheets: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """A page about a study: curves under headings, tables and notes."""
+    study = {"title": title, "where": where, "xLabel": x_label}
+    return {"models": [], "study": {**study, "panels": list(panels), "sheets": list(sheets), "notes": list(notes)}}
+
+
+def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
+    cert, run = shown.certificate, shown.certificate.run
+    m, names = int(cert.labels.size), [printable(str(value)) for value in cert.classes.tolist()]
+    around, every = _around(cert, graphs, names)
+    return {
+        "name": printable(shown.name),
+        "headline": headline(cert),
+        "state": cert.state,
+        "unit": run.unit,
+        "n": cert.n_test,
+        "m": m,
+        "classes": names,
+        "allClasses": every,
+        "labels": _codes(cert.labels, cert.classes),
+        "labelNames": _names(cert.label_names),
+        "testNames": _names(cert.test_names),
+        "predicted": _codes(cert.predictions, cert.classes),
+        "scores": [float(f"{score:.4g}") for score in cert.top_scores.tolist()],
+        "lower": cert.radius_lower.tolist(),
+        "upper": cert.radius_upper.tolist(),
+        "never": cert.never,
+        "lastFlips": cert.last_flips,
+        "newClass": cert.new_classes.tolist(),
+        "provedBy": cert.radius_proved_by.tolist(),
+        "votes": None if cert.black_box_radius is None else cert.black_box_radius.tolist(),
+        "margin": bool(run.margin),
+        "collective": run.collective,
+        "finds": run.finds_attacks,
+        "seconds": run.seconds,
+        "witness": _relabellings(cert.node_attacks),
+        "curve": {
+            "lower": cert.collective_lower.tolist(),
+            "upper": cert.collective_upper.tolist(),
+            "attackOf": cert.curve_attack_of.tolist(),
+            "attacks": _relabellings(cert.curve_attacks),
+            "changed": [_bits(row) for row in cert.curve_changed],
+        },
+        "listed": None if shown.attacks is None else _listed(shown.attacks),
+        "threat": _threat(cert),
+        "fixed": _fixed(cert),
+        "exactness": exactness(cert),
+        "around": around,
+        "provenance": [[key, printable(value)] for key, value in provenance(cert).items()],
+        "command": printable(run.command),
+        "verifyCommand": f"labelcert verify {printable(shown.file)}" if shown.file else "",
+        "verification": printable(shown.verification)
+        or "Not verified for this page. `labelcert verify` checks a certificate without the code that made it.",
+    }
+
+
+def exactness(cert: Certificate) -> list[str]:
+    """What is open, and why, a sentence for each."""
+    run, last = cert.run, cert.run.amount(cert.max_flips)
+    reason = {
+        Stop.FINISHED: "nothing more was proved",
+        Stop.TIME_LIMIT: "the time limit was reached",
+        Stop.INTERRUPTED: "the run was interrupted",
+        Stop.MEMORY: "the memory limit was reached",
+    }[run.stopped]
+    words = []
+    if cert.exact:
+        words.append(f"Everything up to {last} is exact. Nothing is open.")
+    else:
+        open_radii = int(np.sum(~cert.settled))
+        open_points = int(np.sum(cert.collective_lower != cert.collective_upper))
+        if open_radii:
+            words.append(f"{open_radii} of {cert.n_test} radii are intervals: {reason}.")
+        if run.collective and open_points:
+            words.append(
+                f"{open_points} of {cert.max_flips + 1} points of the collective curve are intervals: {reason}."
+            )
+    if not run.collective:
+        words.append("Nobody asked what one attack changes at once.")
+    if not run.finds_attacks:
+        words.append("Only lower ends of radii were asked for, so no attacks are shown.")
+    if cert.trusts_solver:
+        words.append("Some verdicts rest on a solver's word, which proves nothing.")
+    if run.budget_note:
+        words.append(f"{run.budget_note[0].upper()}{run.budget_note[1:].rstrip('.')}.")
+    if run.margin:
+        source = f" ({run.margin_from})" if run.margin_from else ""
+        words.append(f"A prediction counts as changed once its lead falls to {run.margin_text}{source}.")
+    return [printable(line) for line in words]
+
+
+def provenance(cert: Certificate) -> dict[str, str]:
+    """How the certificate came about: what is worth writing down to get it again."""
+    run = cert.run
+    facts = {
+        "model": run.model,
+        "loss": run.loss,
+        "C": f"{run.C:g}",
+        "engine": f"{cert.engine} (asked for: {run.engine_asked})",
+        "budgets": f"0 to {cert.max_flips}",
+        "ended": run.stopped.value,
+        "seconds": f"{run.seconds:.2f}",
+        "device": run.device,
+        "workers": str(run.workers),
+        "time limit": "" if run.time_limit is None else f"{run.time_limit:g} s",
+        "added to the kernel's diagonal": f"{run.kernel_shift:g}" if run.kernel_shift else "",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "problem (SHA-256)": run.problem_sha256,
+        "certificate (SHA-256)": cert.checksum,
+        "checksum": "matches" if cert.checksum == cert.computed_checksum() else "DOES NOT MATCH: something was changed",
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _around(
+    cert: Certificate, graphs: list[Surroundings], classes: list[str]
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Where labels and test nodes are in the graph, which is kept once, and all classes that the truth speaks of."""
+    around = cert.around
+    if around is None:
+        return None, classes
+    same = [
+        k
+        for k, g in enumerate(graphs)
+        if np.array_equal(g.edges, around.edges) and np.array_equal(g.names, around.names)
+    ]
+    if not same:
+        graphs.append(around)
+    truth = [printable(name) for name in around.truth.tolist()]
+    every = [*classes, *sorted(set(truth) - {*classes, ""})]
+    code = {**{name: k for k, name in enumerate(every)}, "": -1}
+    place = {
+        "graph": same[0] if same else len(graphs) - 1,
+        "labeled": around.labeled.tolist(),
+        "tested": around.tested.tolist(),
+        "truth": [code[name] for name in truth],
+    }
+    return place, every
+
+
+def _graph(around: Surroundings) -> dict[str, Any]:
+    n = int(around.names.size)
+    places = None if n > LARGEST_LAYOUT else np.rint(5000 * (layout(n, around.edges) + 1)).astype(int)
+    return {
+        "names": _names(around.names),
+        "edges": around.edges.ravel().tolist(),
+        "x": None if places is None else places[:, 0].tolist(),
+        "y": None if places is None else places[:, 1].tolist(),
+    }
+
+
+def _threat(cert: Certificate) -> dict[str, Any]:
+    plain = cert.run.threat
+    try:
+        words = Threat.from_plain(plain, cert.labels, cert.classes).in_words()
+    except (KeyError, InvalidInput):
+        words = ["What the adversary may do cannot be read back from the certificate."]
+    groups = plain.get("groups")
+    return {
+        "words": [printable(line) for line in words],
+        "costs": plain.get("costs"),
+        "groups": None if groups is None else [None if g is None else printable(str(g)) for g in groups],
+    }
+
+
+def _fixed(cert: Certificate) -> list[int]:
+    """(m,) 1 where a label is trusted already."""
+    trusted = np.zeros(cert.labels.size, dtype=np.int64)
+    trusted[cert.run.threat.get("trusted") or []] = 1
+    return trusted.tolist()
+
+
+def _listed(attacks: ListedAttacks) -> dict[str, Any]:
+    return {
+        "flips": attacks.flips,
+        "starts": attacks.starts.tolist(),
+        "labels": attacks.labels.tolist(),
+        "costs": attacks.costs.tolist(),
+        "strongest": attacks.strongest.tolist(),
+        "rows": [_bits(row) if row.any() else "" for row in attacks.overturned],
+    }
+
+
+def _relabellings(attacks: RelabellingList) -> dict[str, list[int]]:
+    return {part: getattr(attacks, part).tolist() for part in ("starts", "labels", "targets")}
+
+
+def _bits(row: Bool) -> str:
+    return base64.b64encode(np.packbits(row, bitorder="little").tobytes()).decode()
+
+
+def _codes(values: Values, classes: Values) -> list[int]:
+    return [int(code) for code in np.searchsorted(classes, values)]
+
+
+def _names(names: Text | None) -> list[str] | None:
+    return None if names is None else [printable(name) for name in names.tolist()]

@@ -1,0 +1,361 @@
+"""The report in a real browser: what it says is what the certificate says, and everything in it works."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labelcert
+from labelcert.certificate import Certificate
+from labelcert.graphs import Graph
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "ليلى",
+    "😀 {{data}}",
+    "a & b's \\ <!--",
+    "\u202eturned",
+    "x\u2028y",
+    "normal",
+]
+
+
+def karate(name: str = "gcn", **options: Any) -> Certificate:
+    graph = labelcert.load_dataset("karate")
+    split = labelcert.published_split(graph, seed=0)
+    model = labelcert.model_from_name(name, normalization="row", C=0.1)
+    cert: Certificate = model.certify(graph, split.labeled, split.pool, **options)
+    return cert
+
+
+@pytest.fixture(scope="module")
+def club(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Certificate]]:
+    certs = {"GCN": karate(), "SGC": karate("sgc")}
+    path = tmp_path_factory.mktemp("pages") / "karate.html"
+    labelcert.write_report(certs, path, title="Zachary's karate club", budget=1)
+    return path, certs
+
+
+def dataset(name: str) -> Graph:
+    folder = Path(os.environ.get("LABELCERT_DATA_DIR") or ROOT.parent / "shared" / "datasets")
+    if not folder.is_dir():
+        pytest.skip("the dataset is not here; set LABELCERT_DATA_DIR")
+    return labelcert.load_dataset(name, data_dir=folder)
+
+
+def slide(page: Any, budget: int) -> None:
+    page.locator("#budget").evaluate(
+        "(slider, b) => { slider.value = b; slider.dispatchEvent(new Event('input')); }", budget
+    )
+
+
+def share_in(page: Any, place: str) -> float:
+    """The first number in bold, in per cent."""
+    return float(page.locator(f"{place} strong").first.inner_text().removesuffix(" %"))
+
+
+def rows(page: Any, place: str = "#node-table") -> list[str]:
+    return page.locator(f"{place} tbody tr th").all_inner_texts()
+
+
+def test_what_it_says_is_what_the_certificate_says(opened: Callable[..., Any], club: Any) -> None:
+    path, certs = club
+    page = opened(path)
+    for k, cert in enumerate(certs.values()):
+        page.select_option("#model", str(k))
+        for b in range(cert.last_flips + 1):
+            slide(page, b)
+            alone, changed = page.locator("#sentence strong").all_inner_texts()
+            assert float(alone.removesuffix(" %")) == pytest.approx(100 * cert.certified_ratio(flips=b), abs=0.1)
+            assert float(changed.removesuffix(" %")) == pytest.approx(
+                100 * (1 - cert.certified_ratio(flips=b, collective=True)), abs=0.1
+            )
+            for word in ("robust", "vulnerable", "open"):
+                page.select_option("#show-verdict", word)
+                named = {"open": "unknown"}.get(word, word)
+                count = int((cert.verdicts(flips=b) == named).sum())
+                text = page.locator("#node-table .pager span").inner_text()
+                assert text == "no rows" if count == 0 else text.endswith(f"of {count}")
+            takeovers = cert.takeovers(flips=b)
+            shown = [int(cell) for cell in page.locator("#takeovers .heat").all_inner_texts()]
+            assert shown == [int(takeovers.iloc[0, 1]), int(takeovers.iloc[1, 0])]
+
+
+def test_tables_sort_search_and_turn_pages(opened: Callable[..., Any], club: Any) -> None:
+    page = opened(club[0])
+    radius = page.locator("#node-table thead button", has_text="radius")
+    for direction in ("descending", "ascending"):
+        radius.click()
+        heading = page.locator("#node-table thead th", has_text="radius")
+        assert heading.get_attribute("aria-sort") == direction
+        column = page.locator("#node-table thead th").all_inner_texts().index(heading.inner_text())
+        shown = [int(text) for text in page.locator(f"#node-table tbody td:nth-child({column + 1})").all_inner_texts()]
+        assert shown == sorted(shown, reverse=direction == "descending")
+    first = rows(page)
+    page.get_by_role("button", name="next page").first.click()
+    assert len(rows(page)) == 26 - 15
+    assert not set(first) & set(rows(page))
+    page.fill("#search", "officer")
+    everywhere = page.locator("#node-table tbody tr").all_inner_texts()
+    assert everywhere
+    assert all("Officer" in text for text in everywhere)
+    page.fill("#search", "nobody is called so")
+    assert rows(page) == []
+
+
+def test_a_click_shows_the_witness(opened: Callable[..., Any], club: Any) -> None:
+    path, certs = club
+    cert = certs["GCN"]
+    page = opened(path)
+    name = rows(page)[0]
+    page.locator("#node-table tbody tr").first.click()
+    assert page.locator("#detail h3").inner_text() == name
+    flips = cert.witness(name, names=True)
+    assert flips is not None
+    told = page.locator("#detail ul li").all_inner_texts()
+    assert told == [
+        f"{label} becomes {new} instead of {cert.labels[cert.label_names.tolist().index(label)]}"
+        for label, new in flips.items()
+    ]
+    page.select_option("#graph-hops", "1")
+    assert "nodes" in page.locator("#graph").get_attribute("aria-label")
+    around = int(re.search(r"(\d+) nodes", page.locator("#graph").get_attribute("aria-label"))[1])
+    assert 1 < around < 34
+    page.locator("#graph").press("Escape")
+    assert page.locator("#detail h3").count() == 0
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_trust_switches_tell_what_a_certificate_would(opened: Callable[..., Any], club: Any, k: int) -> None:
+    path, certs = club
+    name, cert = list(certs.items())[k]
+    page = opened(path)
+    page.select_option("#model", str(k))
+    slide(page, 2)
+    trusted = np.zeros(cert.labels.size, dtype=bool)
+    for i in (4, 0, 6):
+        page.locator(f'#label-table [data-label="{i}"]').click()
+        trusted[i] = True
+        again = karate(name.lower(), threat=labelcert.Threat(trusted=trusted), max_flips=2)
+        assert "exact" in page.locator("#trust-result").inner_text()
+        assert share_in(page, "#trust-result") == pytest.approx(100 * again.certified_ratio(flips=2), abs=0.1)
+        together = float(re.search(r"alone, ([\d.]+) % all at once", page.locator("#trust-result").inner_text())[1])
+        assert together == pytest.approx(100 * again.certified_ratio(flips=2, collective=True), abs=0.1)
+    page.locator("#trust-none").click()
+    assert page.locator("#label-table [data-label]:checked").count() == 0
+
+
+def test_the_label_to_verify_next_is_the_best_one(opened: Callable[..., Any], club: Any) -> None:
+    path, certs = club
+    page = opened(path)
+    page.select_option("#model", "1")
+    slide(page, 1)
+    page.locator("#trust-next").click()
+    cert = certs["SGC"]
+    best = labelcert.recheck(cert, flips=1, verify=1)
+    assert share_in(page, "#trust-result") == pytest.approx(100 * best.after[-1], abs=0.1)
+
+
+def test_what_is_not_all_listed_is_an_interval(opened: Callable[..., Any], tmp_path: Path) -> None:
+    """Without kernels, only witnesses are known: then the truth lies between the ends that are shown."""
+    cert = karate("sgc")
+    cert.save(tmp_path / "bare.cert")
+    labelcert.load(tmp_path / "bare.cert").report(tmp_path / "bare.html", budget=2)
+    page = opened(tmp_path / "bare.html")
+    trusted = np.zeros(cert.labels.size, dtype=bool)
+    for i in (1, 4):
+        page.locator(f'#label-table [data-label="{i}"]').click()
+        trusted[i] = True
+    assert "Approximate" in page.locator("#trust-result").inner_text()
+    text = page.locator("#trust-result strong").first.inner_text()
+    low, high = [float(part.removesuffix(" %")) for part in (text.split(" to ") * 2)[:2]]
+    truth = 100 * karate("sgc", threat=labelcert.Threat(trusted=trusted), max_flips=2).certified_ratio(flips=2)
+    assert low - 0.1 <= truth <= high + 0.1
+
+
+def test_keyboard_alone(opened: Callable[..., Any], club: Any) -> None:
+    page = opened(club[0])
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.locator("#budget").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#budget-text").inner_text() == "2 wrong labels"
+    assert page.locator("#budget").get_attribute("aria-valuetext") == "2 wrong labels"
+    page.locator("#node-table tbody button").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#detail h3").count() == 1
+    page.locator('#label-table [data-label="0"]').focus()
+    page.keyboard.press("Space")
+    assert "1 label verified" in page.locator("#trust-result").inner_text()
+    assert page.evaluate("document.activeElement.dataset.label") == "0"
+    page.locator("#graph").focus()
+    for key in ("ArrowLeft", "+", "-", "0"):
+        page.keyboard.press(key)
+
+
+def test_everything_has_a_name(opened: Callable[..., Any], club: Any) -> None:
+    """No control without a name, no image without a text, one heading of the first order, and no jump among others."""
+    page = opened(club[0])
+    assert (
+        page.evaluate(
+            """[...document.querySelectorAll("button, input, select, [role=img], [role=region]")].filter((element) =>
+            element.offsetParent && !element.getAttribute("aria-label") && !element.closest("label")
+            && !element.textContent.trim()
+        ).map((element) => element.outerHTML)"""
+        )
+        == []
+    )
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map((heading) => Number(heading.tagName[1]))")
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_have_enough_contrast(opened: Callable[..., Any], club: Any, scheme: str) -> None:
+    page = opened(club[0], color_scheme=scheme)
+    style = "(place) => getComputedStyle(document.querySelector(place))"
+    paper = luminance(page.evaluate(f"({style})('body').backgroundColor"))
+    assert (paper > 0.5) == (scheme == "light")
+    for place in ("body", "a", ".muted", ".verdict.vulnerable", "caption", "footer"):
+        ink = luminance(page.evaluate(f"({style})('{place}').color"))
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5, place
+    # The button goes through all themes, whatever the system says.
+    seen = set()
+    for _ in range(3):
+        page.locator("#theme").click()
+        seen.add((page.locator("#theme").inner_text(), page.evaluate(f"({style})('body').backgroundColor")))
+    assert len({text for text, _ in seen}) == 3
+    assert len({background for _, background in seen}) == 2
+
+
+def test_it_prints(opened: Callable[..., Any], club: Any) -> None:
+    page = opened(club[0], color_scheme="dark")
+    assert len(page.pdf()) > 20_000
+    page.emulate_media(media="print")
+    assert not page.locator("#toolbar").is_visible()
+    assert page.locator("#sentence").is_visible()
+
+
+def test_names_never_become_markup(opened: Callable[..., Any], tmp_path: Path) -> None:
+    n = len(HOSTILE)
+    ring = np.roll(np.eye(n), 1, axis=0) + np.roll(np.eye(n), -1, axis=0)
+    graph = Graph(
+        ring, np.eye(n), np.arange(n) % 2, class_names=(HOSTILE[0], HOSTILE[4]), node_names=tuple(HOSTILE), name="<b>"
+    )
+    cert = labelcert.GCN(C=1.0).certify(graph, [0, 1, 2, 3], [4, 5, 6, 7])
+    threat = labelcert.Threat(groups=[HOSTILE[0]] * 4, group_budgets={HOSTILE[0]: 1})
+    limited = labelcert.GCN(C=1.0).certify(graph, [0, 1, 2, 3], [4, 5, 6, 7], threat=threat)
+    path = tmp_path / "hostile.html"
+    labelcert.write_report(
+        {HOSTILE[1]: cert, HOSTILE[0]: limited}, path, title=HOSTILE[0], files={HOSTILE[1]: HOSTILE[0]}
+    )
+    page = opened(path)
+    page.on("dialog", lambda dialog: pytest.fail("a name ran as a script"))
+    for k in range(2):
+        page.select_option("#model", str(k))
+        page.locator("#node-table tbody tr").first.click()
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 4
+    shown = set(rows(page))
+    assert {HOSTILE[4], "normal"} <= shown
+    assert "\\u202eturned" in shown
+    assert page.locator("h1").inner_text() == HOSTILE[0]
+    assert page.evaluate("[...document.querySelectorAll('#node-table th[scope=row] bdi')].length") == 4
+
+
+def test_two_models_on_a_real_graph(opened: Callable[..., Any], tmp_path: Path) -> None:
+    graph = dataset("cora-ml-b")
+    split = labelcert.published_split(graph, seed=0)
+    certs = {
+        "GCN": labelcert.GCN(normalization="row", C=0.075).certify(graph, split.labeled, split.pool),
+        "APPNP": labelcert.APPNP(C=0.0075).certify(graph, split.labeled, split.pool),
+    }
+    path = tmp_path / "cora.html"
+    labelcert.write_report(certs, path, budget=2)
+    assert path.stat().st_size < 3e6
+    page = opened(path)
+    assert f"of {certs['GCN'].n_test:,} predictions" in page.locator("#sentence").inner_text()
+    assert page.locator("#compare-table tbody tr").count() == 2
+    assert "1,235 nodes, 2,500 edges" in page.locator("#graph").get_attribute("aria-label")
+    page.select_option("#graph-colour", "radius")
+    page.mouse.move(1000, 700)
+    page.mouse.wheel(0, -300)
+    names = [name for name, _ in zip(page.locator("#compare-table tbody th").all_inner_texts(), certs, strict=True)]
+    assert names == list(certs)
+
+
+def test_many_classes_on_a_real_graph(opened: Callable[..., Any], tmp_path: Path) -> None:
+    graph = dataset("cora-ml")
+    split = labelcert.published_split(graph, seed=0)
+    cert = labelcert.GCN(C=0.05).certify(graph, split.labeled, split.pool, max_flips=1)
+    path = tmp_path / "many.html"
+    cert.report(path)
+    assert path.stat().st_size < 3e6
+    page = opened(path)
+    page.select_option("#graph-colour", "class")
+    assert page.locator("#takeovers tbody tr").count() == 7
+    counts = cert.takeovers(flips=1).to_numpy()
+    shown = [int(text.replace(",", "")) for text in page.locator("#takeovers .heat").all_inner_texts()]
+    assert shown == counts[~np.eye(7, dtype=bool)].tolist()
+
+
+def test_an_ensemble_on_600_labels(opened: Callable[..., Any], tmp_path: Path) -> None:
+    graph = dataset("cora-ml-b")
+    rng = np.random.default_rng(0)
+    labeled, test = np.split(rng.permutation(graph.n_nodes)[:700], [600])
+    ensemble = labelcert.Partition(labelcert.GCN(C=0.075), parts=30, combine="votes")
+    cert = ensemble.certify(graph, labeled, test, max_flips=10)
+    path = tmp_path / "parts.html"
+    cert.report(path, name="30 parts", budget=5)
+    page = opened(path)
+    assert "by votes" in " ".join(page.locator("#node-table thead th").all_inner_texts())
+    assert page.locator("#label-table .pager span").inner_text().endswith("of 600")
+    assert page.locator("#trust-note").is_visible()
+
+
+def test_a_study(opened: Callable[..., Any], tmp_path: Path) -> None:
+    from labelcert.studies import Store, expand, run_plan
+    from labelcert.studies.reading import parse_study
+    from labelcert.studies.report import make_report
+
+    text = """
+    title = "Karate <b>"
+    budgets = [0.1, 0.3]
+    seeds = [0, 1]
+    certificates = ["ratio", "collective"]
+    [[datasets]]
+    name = "karate"
+    [[models]]
+    name = "gcn"
+    C = 0.1
+    [[models]]
+    name = "sgc"
+    C = 0.1
+    """
+    plan = expand(parse_study(text, name="club"))
+    with Store(tmp_path, write=True) as store:
+        run_plan(plan, store, workers=1)
+        report = make_report(plan, store, tmp_path / "club", pictures=False, page=True)
+    assert report.files[-1].name == "report.html"
+    page = opened(report.files[-1])
+    assert page.locator("#study-title").inner_text() == "Karate <b>"
+    assert page.locator("#sheets table").count() == len(report.sheets) == 2
+    assert page.locator("#panel option").count() == 2
+    page.select_option("#panel", "1")
+    assert not page.locator("#toolbar").count()
