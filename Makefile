@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Instead of news about mkdocs at every build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs gallery bench selfcheck clean
+.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs gallery notebooks bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc --report report.html
@@ -20,7 +20,8 @@ test-long: $(VENV)/.tested
 test-torch: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet torch==2.13.0 "torch_geometric>=2.4"
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
-		tests/models/test_finite_networks.py tests/finite tests/test_docs.py
+		tests/models/test_finite_networks.py tests/finite tests/test_docs.py \
+		"tests/test_notebooks.py::test_prints_what_is_stored[pytorch-geometric]"
 
 # Reports in a real browser, which the system's package manager installs.
 test-browser: $(VENV)/.tested
@@ -58,6 +59,10 @@ docs: $(VENV)/.tested
 # The pictures of docs/gallery.md, from the code on that page.
 gallery: $(VENV)/.tested
 	$(BIN)/python -m tests.test_docs
+
+# Executes the notebooks and stores what they show. One of them needs PyTorch: `make test-torch` installs it.
+notebooks: $(VENV)/.tested
+	$(BIN)/python -m tests.helpers.notebooks
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks

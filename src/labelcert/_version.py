@@ -1,6 +1,6 @@
 """The version, in one place."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 NUMERICS = 1
 """The version of everything that decides numbers: kernels, training, engines.

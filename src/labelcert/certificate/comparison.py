@@ -42,7 +42,7 @@ def compare(certificates: Mapping[str, Certificate]) -> Comparison:
     return Comparison(tuple(certificates.items()))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Several models side by side: what provably survives each budget that all of them cover.
 
@@ -131,7 +131,7 @@ class Comparison:
         axes.legend(frameon=False)
         return axes
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         names = [name for name, _ in self.certificates]
         width = [max(len(name), 5, *(len(row[1 + i]) for row in self.rows())) for i, name in enumerate(names)]
         block = sum(width) + len(width) - 1

@@ -24,6 +24,9 @@ def draw_ratio(axes: Axes, cert: Certificate, *, collective: bool, **style: Any)
     **style
         Of the line, as in ``Axes.plot``.
     """
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     budgets = np.arange(cert.max_flips + 1)
     lower, upper = (
         100.0 * np.array([cert.certified_ratio(flips=int(b), collective=collective, bound=bound) for b in budgets])

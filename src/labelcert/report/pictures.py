@@ -83,7 +83,6 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
         axes.set_xlabel(_budget_label(certificates))
         axes.set_ylim(-3, 103)
         _tidy(axes)
-        _whole(axes.xaxis)
     panels[0].set_ylabel("predictions that survive (%)")
     panels[-1].legend(frameon=False)
     if title:
