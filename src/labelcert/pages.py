@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from labelcert.certificate import Certificate
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.files import write_text
 from labelcert.rechecking.listing import listed_attacks
-from labelcert.report.page import Shown, certificates_page, render
+from labelcert.report.page import Shown, certificates_page, render, warning
 from labelcert.verification.verify import verify as verified
 
 
@@ -23,7 +24,7 @@ def write_report(
     budget: int | None = None,
     verify: bool = False,
     files: Mapping[str, str | os.PathLike[str]] | None = None,
-) -> None:
+) -> bool:
     """Write certificates as one HTML page to click through; several models stand side by side.
 
     The page holds everything that it needs. It loads nothing and sends nothing.
@@ -41,6 +42,12 @@ def write_report(
     files : mapping from names to paths, optional
         Where certificates are stored, for the command that verifies them.
 
+    Returns
+    -------
+    bool
+        False if a certificate is wrong, as far as that was checked: its checksum, and what ``verify`` found. The page
+        says so.
+
     Examples
     --------
     >>> import pathlib, tempfile, labelcert
@@ -48,7 +55,7 @@ def write_report(
     >>> data = two_clouds()
     >>> certs = {f"C = {C}": labelcert.certify(data.K_train, data.labels, data.K_test, C=C) for C in (0.1, 1.0)}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     labelcert.write_report(certs, f"{folder}/report.html")
+    ...     _ = labelcert.write_report(certs, f"{folder}/report.html")
     ...     (pathlib.Path(folder) / "report.html").stat().st_size < 3e6
     True
     """
@@ -68,8 +75,9 @@ def write_report(
         Shown(
             name=str(name),
             certificate=cert,
-            attacks=listed_attacks(cert),
-            verification=_verification(cert) if verify else "",
+            # What a list proves beyond a certificate would contradict the rest of the page.
+            attacks=listed_attacks(cert) if cert.exact else None,
+            **(_verification(cert) if verify else {}),
             file="" if files is None or name not in files else os.fspath(files[name]),
         )
         for name, cert in certificates.items()
@@ -77,6 +85,7 @@ def write_report(
     data = certificates_page(shown, budget=budget)
     summary = "\n\n".join(f"{one.name}\n{one.certificate.summary()}" for one in shown)
     write_text(target, render(data, title=title or _title(shown), summary=summary))
+    return not any(map(warning, shown))
 
 
 def _title(shown: list[Shown]) -> str:
@@ -84,8 +93,9 @@ def _title(shown: list[Shown]) -> str:
     return "Which predictions survive wrong labels?" if names == ["model"] else ", ".join(names[:4])
 
 
-def _verification(cert: Certificate) -> str:
+def _verification(cert: Certificate) -> dict[str, Any]:
     try:
-        return f"labelcert verify: {verified(cert).summary}."
+        found = verified(cert)
     except InvalidInput as error:
-        return f"labelcert verify cannot check this certificate: {error}"
+        return {"verification": f"labelcert verify cannot check this certificate: {error}"}
+    return {"verification": f"labelcert verify: {found.summary}.", "rejected": not found.accepted}

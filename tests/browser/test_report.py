@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import labelcert
 from labelcert.certificate import Certificate
@@ -146,7 +147,7 @@ def test_trust_switches_tell_what_a_certificate_would(opened: Callable[..., Any]
         page.locator(f'#label-table [data-label="{i}"]').click()
         trusted[i] = True
         again = karate(name.lower(), threat=labelcert.Threat(trusted=trusted), max_flips=2)
-        assert "exact" in page.locator("#trust-result").inner_text()
+        assert "This is exact" in page.locator("#trust-result").inner_text()
         assert share_in(page, "#trust-result") == pytest.approx(100 * again.certified_ratio(flips=2), abs=0.1)
         together = float(re.search(r"alone, ([\d.]+) % all at once", page.locator("#trust-result").inner_text())[1])
         assert together == pytest.approx(100 * again.certified_ratio(flips=2, collective=True), abs=0.1)
@@ -182,6 +183,114 @@ def test_what_is_not_all_listed_is_an_interval(opened: Callable[..., Any], tmp_p
     assert low - 0.1 <= truth <= high + 0.1
 
 
+def test_an_undecided_prediction_is_never_called_exact(opened: Callable[..., Any], tmp_path: Path) -> None:
+    """A tie of logistic scores cannot be decided: it stays open, whichever labels are verified."""
+    K = np.eye(4) + 1.0
+    rows = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 2.0]])
+    cert = labelcert.certify(K, ["a", "a", "b", "b"], rows, C=1.0, loss="logistic", max_flips=1)
+    assert cert.radius_upper[0] == cert.never
+    assert cert.radius_lower[0] == 0
+    cert.report(tmp_path / "open.html")
+    page = opened(tmp_path / "open.html")
+    page.locator('#label-table [data-label="0"]').click()
+    assert "This is exact" not in page.locator("#trust-result").inner_text()
+    page.locator("#node-table tbody tr", has_text="open").first.click()
+    assert "not known" in page.locator("#detail").inner_text()
+
+
+def test_an_ensemble_promises_nothing_about_single_labels(opened: Callable[..., Any], tmp_path: Path) -> None:
+    graph = labelcert.load_dataset("karate")
+    split = labelcert.published_split(graph, seed=0)
+    cert = labelcert.Partition(labelcert.GCN(C=0.1), parts=3).certify(graph, split.labeled, split.pool)
+    cert.report(tmp_path / "parts.html", budget=2)
+    page = opened(tmp_path / "parts.html")
+    heads = " ".join(page.locator("#label-table thead th").all_inner_texts())
+    assert "in open witnesses" in heads
+    assert "secures" not in heads
+    assert "had they voted" in " ".join(page.locator("#node-table thead th").all_inner_texts())
+
+
+def test_a_margin_is_not_called_a_change(opened: Callable[..., Any], tmp_path: Path) -> None:
+    karate(margin=0.005).report(tmp_path / "margin.html", budget=1)
+    page = opened(tmp_path / "margin.html")
+    assert "takes the margin of at most" in page.locator("#sentence").inner_text()
+    page.locator("#node-table tbody tr").last.click()
+    assert "It changes" not in page.locator("#detail").inner_text()
+    assert "prediction that loses its margin" in page.locator("#legend").inner_text()
+
+
+def test_models_with_other_nodes_and_budgets(opened: Callable[..., Any], tmp_path: Path) -> None:
+    graph = labelcert.load_dataset("karate")
+    split = labelcert.published_split(graph, seed=0)
+    half = len(split.pool) // 2
+    model = labelcert.GCN(normalization="row", C=0.1)
+    trusted = labelcert.Threat(trusted=np.arange(8) < 6)
+    certs = {
+        "first": model.certify(graph, split.labeled, split.pool[: half + 3]),
+        "second": model.certify(graph, split.labeled, split.pool[half:]),
+        "trusting": model.certify(graph, split.labeled, split.pool[half:], threat=trusted),
+    }
+    assert certs["trusting"].last_flips == 2 < certs["trusting"].max_flips
+    labelcert.write_report(certs, tmp_path / "three.html", budget=5)
+    page = opened(tmp_path / "three.html")
+    assert "not asked for" not in page.locator("#compare-table").inner_text()
+    assert page.locator("#compare-notes li").count() == 2
+    shared, alone = certs["first"].test_names[-1], certs["first"].test_names[0]
+    for name, stays in ((shared, True), (alone, False)):
+        page.select_option("#model", "0")
+        page.fill("#search", name)
+        page.locator("#node-table tbody tr", has=page.get_by_role("button", name=name, exact=True)).click()
+        page.fill("#search", "")
+        page.select_option("#model", "1")
+        assert page.locator("#detail h3").all_inner_texts() == ([name] if stays else [])
+
+
+def test_no_share_is_negative_and_ties_are_named(opened: Callable[..., Any], tmp_path: Path) -> None:
+    cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 1], [1, 2]], C=1.0)
+    cert.report(tmp_path / "tie.html", budget=0)
+    page = opened(tmp_path / "tie.html")
+    for b in range(3):
+        slide(page, b)
+        assert "-0" not in page.locator("main").inner_text()
+        assert "1 prediction is a tie" in page.locator("#sentence").inner_text()
+
+
+def test_a_large_graph_is_shown_around_a_node(opened: Callable[..., Any], tmp_path: Path) -> None:
+    n = 6100
+    ring = scipy.sparse.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[-1, 1]).tocsr()
+    graph = Graph(ring, np.eye(n, 3), np.arange(n) % 2)
+    cert = labelcert.GCN(C=1.0).certify(graph, [0, 1, 2, 3], [4, 5, 6, 7], max_flips=1)
+    cert.report(tmp_path / "large.html")
+    page = opened(tmp_path / "large.html")
+    assert page.locator("#graph-large").is_visible()
+    page.locator("#node-table tbody tr").first.click()
+    assert not page.locator("#graph-large").is_visible()
+    assert painted(page) > 0
+
+
+def painted(page: Any) -> int:
+    """Pixels of the graph that are not blank."""
+    page.wait_for_timeout(300)
+    return int(
+        page.evaluate(
+            """() => { const canvas = document.querySelector("#graph canvas"), copy = document.createElement("canvas");
+            [copy.width, copy.height] = [canvas.width, canvas.height];
+            const context = copy.getContext("2d", { willReadFrequently: true });
+            context.drawImage(canvas, 0, 0);
+            const { data } = context.getImageData(0, 0, copy.width, copy.height);
+            return data.filter((value, k) => k % 4 === 3 && value > 0).length; }"""
+        )
+    )
+
+
+def test_the_graph_follows_the_chosen_node(opened: Callable[..., Any], club: Any) -> None:
+    page = opened(club[0])
+    page.select_option("#graph-hops", "1")
+    for k in range(4):
+        page.locator("#node-table tbody tr").nth(k).click()
+        assert painted(page) > 100
+
+
 def test_keyboard_alone(opened: Callable[..., Any], club: Any) -> None:
     page = opened(club[0])
     page.keyboard.press("Tab")
@@ -193,6 +302,7 @@ def test_keyboard_alone(opened: Callable[..., Any], club: Any) -> None:
     page.locator("#node-table tbody button").first.focus()
     page.keyboard.press("Enter")
     assert page.locator("#detail h3").count() == 1
+    assert page.evaluate("document.activeElement.closest('tr') !== null")
     page.locator('#label-table [data-label="0"]').focus()
     page.keyboard.press("Space")
     assert "1 label verified" in page.locator("#trust-result").inner_text()
@@ -244,9 +354,27 @@ def test_light_and_dark_have_enough_contrast(opened: Callable[..., Any], club: A
     assert len({background for _, background in seen}) == 2
 
 
+def test_long_names_and_narrow_screens(opened: Callable[..., Any], tmp_path: Path) -> None:
+    n = 8
+    ring = np.roll(np.eye(n), 1, axis=0) + np.roll(np.eye(n), -1, axis=0)
+    names = tuple(f"{i}{'x' * 400}" for i in range(n))
+    graph = Graph(ring, np.eye(n), np.arange(n) % 2, class_names=("a" * 200, "b" * 200), node_names=names)
+    labelcert.GCN(C=1.0).certify(graph, [0, 1, 2, 3], [4, 5, 6, 7]).report(tmp_path / "long.html")
+    for width in (1400, 400):
+        page = opened(tmp_path / "long.html")
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_it_prints(opened: Callable[..., Any], club: Any) -> None:
     page = opened(club[0], color_scheme="dark")
     assert len(page.pdf()) > 20_000
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert len(rows(page)) == 26
+    assert page.locator("#overview details").get_attribute("open") is not None
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert len(rows(page)) == 15
     page.emulate_media(media="print")
     assert not page.locator("#toolbar").is_visible()
     assert page.locator("#sentence").is_visible()

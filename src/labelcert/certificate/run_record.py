@@ -133,8 +133,9 @@ class RunRecord:
         return f"{budget} {self.unit.removesuffix('s') if budget == 1 else self.unit}"
 
     def plain(self) -> dict[str, Any]:
-        """In plain JSON values."""
-        return {"engine": self.engine, **msgspec.to_builtins(self)}
+        """In plain JSON values; empty texts that older versions did not know are left out, as their files do."""
+        plain = {"engine": self.engine, **msgspec.to_builtins(self)}
+        return {key: value for key, value in plain.items() if value != "" or key not in ("model", "command")}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:

@@ -119,6 +119,7 @@ def certify_partition(
     if part_flips is not None:
         whole_number("part_flips", part_flips)
     known = names or Names()
+    known = replace(known, model=f"{parts} parts (seed {seed}), {combine}: {known.model or 'kernel'}")
     part_of = check_parts(problem, parts, seed, known)
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
@@ -169,8 +170,7 @@ def _answer(
     }
     stage = StageRecord(name, problem.max_flips, about)
     run = record(problem, control, "partition", [stage], time.perf_counter() - started)
-    named = replace(names, model=f"{len(parts)} parts, {combine}: {names.model or 'kernel'}")
-    return freeze(question, checked, replace(run, problem_sha256=_digest(problem, part_of, combine)), named)
+    return freeze(question, checked, replace(run, problem_sha256=_digest(problem, part_of, combine)), names)
 
 
 def _shifted(problem: Problem, parts: list[Part]) -> Problem:

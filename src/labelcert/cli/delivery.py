@@ -11,7 +11,7 @@ from labelcert._version import __version__
 from labelcert.cli.option_groups import DEFAULT_FOLDER
 from labelcert.cli.printing import few, print_json, print_table, say
 from labelcert.cli.reporting import deliver_report
-from labelcert.pipeline import COLLECTIVE, Certified, Choice, Targets, save_results
+from labelcert.pipeline import COLLECTIVE, Certified, Choice, Targets, certificate_file, save_results
 from labelcert.report import tables
 
 
@@ -22,18 +22,22 @@ def deliver(results: list[Certified], given: dict[str, Any]) -> None:
     written = [] if out is None else save_results(results, out)
     if given["pictures"] and not (given["as_json"] and out is None):
         written += draw(results, out or DEFAULT_FOLDER, attack=given["attack"])
+    sets = len(_by_targets(results))
+    named = [r.choice.label if sets == 1 else f"{r.choice.label}, {r.targets.title}" for r in results]
+    files = {} if out is None else {n: certificate_file(r, out) for n, r in zip(named, results, strict=True)}
+    deliver_report(
+        {name: result.certificate for name, result in zip(named, results, strict=True)},
+        given["report"],
+        title=results[0].graph.name,
+        quiet=given["quiet"],
+        files=files,
+    )
     if given["as_json"]:
         print_json(_as_json(results, given))
     else:
         _print(results, given["limit"])
     if written and not given["quiet"]:
         say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
-    sets = len(_by_targets(results))
-    named = {
-        result.choice.label if sets == 1 else f"{result.choice.label}, {result.targets.title}": result.certificate
-        for result in results
-    }
-    deliver_report(named, given["report"], title=results[0].graph.name, quiet=given["quiet"])
 
 
 def _print(results: list[Certified], limit: int) -> None:

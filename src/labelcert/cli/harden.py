@@ -101,15 +101,6 @@ def harden_command(**given: Any) -> None:
     )
     command = f"labelcert certify {_graph_words(given)} {found.command}"
     written = _write(found, out, pictures=given["pictures"] and not (given["as_json"] and out is None))
-    if given["as_json"]:
-        print_json({**_plain(found), "command": command})
-    else:
-        print_table(tables.hardened_table(found, limit=given["rows"]))
-        say(found.summary())
-        say(f"certify it:  {command}")
-        say(CAVEAT)
-    if written and not given["quiet"]:
-        say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
     if given["report"] is not None:
         default = found.default.trained(found.seed).certify(
             asked.graph,
@@ -122,6 +113,15 @@ def harden_command(**given: Any) -> None:
         )
         both = {f"train: {found.chosen.label}": found.certificate, f"default: {found.default.label}": default}
         deliver_report(both, given["report"], title=f"{asked.graph.name}: model to train", quiet=given["quiet"])
+    if given["as_json"]:
+        print_json({**_plain(found), "command": command})
+    else:
+        print_table(tables.hardened_table(found, limit=given["rows"]))
+        say(found.summary())
+        say(f"certify it:  {command}")
+        say(CAVEAT)
+    if written and not given["quiet"]:
+        say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
     if not found.complete:
         sys.exit(EXIT_INTERRUPTED)
 

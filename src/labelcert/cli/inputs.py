@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
@@ -57,6 +58,8 @@ def read_request(given: Mapping[str, Any]) -> Request:
     split = choose_split(graph, seed=seed, per_class=given["per_class"], labeled=labeled)
     own = test_text not in (None, "all", "collective", "multi-class")
     test = _test_nodes(graph, split.labeled, test_text) if own else test_text
+    if command_line.get() and "--seed" not in command_line.get():
+        command_line.set(f"{command_line.get()} --seed {seed}")  # defaults may change
     threat = build_threat(
         graph,
         split.labeled,

@@ -114,7 +114,8 @@ def recheck_command(**given: Any) -> None:
             time_limit=given["time_limit"],
             workers=given["workers"],
         )
-        then = f"{choice.label} with {', '.join(map(str, advice.names))} verified"
+        count = len(advice.labels)
+        then = f"{choice.label} with {count} label{'' if count == 1 else 's'} verified"
         both = {choice.label: now, **({then: advice.certificate} if advice.labels else {})}
         deliver_report(both, given["report"], title=f"{graph.name}: labels to verify", quiet=given["quiet"])
     if given["as_json"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import click
 
 from labelcert.certificate import Certificate, load
+from labelcert.cli.exits import EXIT_FAILED
 from labelcert.cli.printing import say
 from labelcert.errors import InvalidInput
 from labelcert.pages import write_report
@@ -29,13 +32,24 @@ def check_report(path: Path | None) -> None:
         raise InvalidInput(f"a report is a page, so its name must end in .html, got {path}")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise InvalidInput(f"a report is written as a file into a folder that exists, got {path}")
+    try:
+        tempfile.TemporaryFile(dir=path.absolute().parent).close()
+    except OSError as error:
+        raise InvalidInput(f"nothing can be written into the folder of {path}: {error.strerror}") from None
 
 
-def deliver_report(certificates: Mapping[str, Certificate], path: Path | None, *, title: str, quiet: bool) -> None:
+def deliver_report(
+    certificates: Mapping[str, Certificate],
+    path: Path | None,
+    *,
+    title: str,
+    quiet: bool,
+    files: Mapping[str, Path] | None = None,
+) -> None:
     """Write a page if one was asked for, and say so."""
     if path is None:
         return
-    write_report(certificates, path, title=title)
+    write_report(certificates, path, title=title, files=files)
     if not quiet:
         say(f"wrote {path}: open it in a browser", error=True)
 
@@ -61,8 +75,11 @@ def report_files(
     called = _called(paths, names)
     certificates = {name: load(path) for name, path in zip(called, paths, strict=True)}
     files = dict(zip(called, paths, strict=True))
-    write_report(certificates, out, title=title, budget=budget, verify=verify, files=files)
+    right = write_report(certificates, out, title=title, budget=budget, verify=verify, files=files)
     say(f"wrote {out}: open it in a browser")
+    if not right:
+        say("a certificate is wrong: the page says which", error=True)
+        sys.exit(EXIT_FAILED)
 
 
 def _called(paths: tuple[Path, ...], names: tuple[str, ...]) -> list[str]:

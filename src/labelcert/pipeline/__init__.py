@@ -10,7 +10,7 @@ from labelcert.pipeline.choices import (
     choose_targets,
     model_options,
 )
-from labelcert.pipeline.results import Certified, certify_targets, save_results
+from labelcert.pipeline.results import Certified, certificate_file, certify_targets, save_results
 
 __all__ = [
     "ALL",
@@ -18,6 +18,7 @@ __all__ = [
     "Certified",
     "Choice",
     "Targets",
+    "certificate_file",
     "certify_targets",
     "choose_model",
     "choose_split",

@@ -182,6 +182,11 @@ def certify_targets(
     return results
 
 
+def certificate_file(result: Certified, folder: Path) -> Path:
+    """Where :func:`save_results` writes a certificate."""
+    return folder / f"{result.choice.slug}-{result.targets.name}.cert"
+
+
 def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
     """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``.
 
@@ -197,8 +202,8 @@ def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for result in results:
-        stem = f"{result.choice.slug}-{result.targets.name}"
-        path = folder / f"{stem}.cert"
+        path = certificate_file(result, folder)
+        stem = path.stem
         result.certificate.save(path, problem=True)
         written.append(path)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):

@@ -14,7 +14,7 @@ from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Threat
 from labelcert.rechecking.attacks import list_attacks
 
-LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 60.0
+LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 20.0
 """Limits of a list, with one bit for each node of each set."""
 
 
@@ -74,7 +74,15 @@ def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     ]
     if not fitting:
         return None
-    problem = replace(problem, max_flips=fitting[-1])
+    for budget in fitting[:-3:-1]:
+        if (found := _listed(replace(problem, max_flips=budget))) is not None:
+            return found
+    return None
+
+
+def _listed(problem: Problem) -> ListedAttacks | None:
+    """All attacks within the problem's budget; None if that takes too long, or some are not decided."""
+    a, n = problem.adversary, problem.n_test
     question = Question.ask(predictor_for(problem, linear=problem.is_linear(strict=True)))
     control = Control(workers=1, time_limit=LISTED_SECONDS)
     control.start_clock()

@@ -167,7 +167,9 @@ def _write_page(plan: Plan, parts: _Parts, summary: pd.DataFrame, notes: Sequenc
             }
             for model, own in part.groupby("model", sort=False)
         ]
-        panels.append({"heading": printable(f"{dataset}: {certificate}"), "curves": curves})
+        right = part["kind"].iloc[0] == Kind.ACCURACY
+        y_label = "right predictions that survive (%)" if right else "predictions that survive (%)"
+        panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": curves})
     data = study_page(
         title=study.title,
         where=study.where,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ class Shown:
         For switches that verify labels; without them, what these show is approximate.
     verification : str
         What ``labelcert verify`` said; empty where nobody asked it.
+    rejected : bool
+        Whether it found something wrong.
     file : str
         Where the certificate is stored, if it is.
     """
@@ -42,6 +45,7 @@ class Shown:
     certificate: Certificate
     attacks: ListedAttacks | None = None
     verification: str = ""
+    rejected: bool = False
     file: str = ""
 
 
@@ -62,7 +66,12 @@ def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> d
     if budget is None:
         changed = np.flatnonzero(first.collective_lower > first.collective_lower[0])
         budget = int(changed[0]) if changed.size else min(1, first.last_flips)
-    return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": min(budget, first.last_flips)}
+    elif budget > first.last_flips:
+        raise InvalidInput(
+            f"budget must be at most {first.last_flips}, the largest that is worth showing, got {budget}"
+        )
+    notes = comparability([one.certificate for one in shown])
+    return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": budget, "notes": notes}
 
 
 def study_page(
@@ -100,10 +109,14 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
         "lower": cert.radius_lower.tolist(),
         "upper": cert.radius_upper.tolist(),
         "never": cert.never,
+        "maxFlips": cert.max_flips,
+        "exact": cert.exact,
+        "trusts": cert.trusts_solver,
         "lastFlips": cert.last_flips,
         "newClass": cert.new_classes.tolist(),
         "provedBy": cert.radius_proved_by.tolist(),
         "votes": None if cert.black_box_radius is None else cert.black_box_radius.tolist(),
+        "voting": any(stage.statistics.get("combine") == "votes" for stage in run.stages),
         "margin": bool(run.margin),
         "collective": run.collective,
         "finds": run.finds_attacks,
@@ -123,9 +136,10 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
         "around": around,
         "provenance": [[key, printable(value)] for key, value in provenance(cert).items()],
         "command": printable(run.command),
-        "verifyCommand": f"labelcert verify {printable(shown.file)}" if shown.file else "",
+        "verifyCommand": f"labelcert verify {shlex.quote(printable(shown.file))}" if shown.file else "",
         "verification": printable(shown.verification)
-        or "Not verified for this page. `labelcert verify` checks a certificate without the code that made it.",
+        or "Not verified for this page: labelcert verify checks a certificate without the code that made it.",
+        "warning": warning(shown),
     }
 
 
@@ -133,14 +147,19 @@ def exactness(cert: Certificate) -> list[str]:
     """What is open, and why, a sentence for each."""
     run, last = cert.run, cert.run.amount(cert.max_flips)
     reason = {
-        Stop.FINISHED: "nothing more was proved",
+        Stop.FINISHED: _one_sided(cert),
         Stop.TIME_LIMIT: "the time limit was reached",
         Stop.INTERRUPTED: "the run was interrupted",
         Stop.MEMORY: "the memory limit was reached",
     }[run.stopped]
     words = []
     if cert.exact:
-        words.append(f"Everything up to {last} is exact. Nothing is open.")
+        what = "Everything" if run.collective else "Every radius"
+        words.append(
+            f"{what} up to {last} is settled, if the solver is right."
+            if cert.trusts_solver
+            else f"{what} up to {last} is exact. Nothing is open."
+        )
     else:
         open_radii = int(np.sum(~cert.settled))
         open_points = int(np.sum(cert.collective_lower != cert.collective_upper))
@@ -151,9 +170,9 @@ def exactness(cert: Certificate) -> list[str]:
                 f"{open_points} of {cert.max_flips + 1} points of the collective curve are intervals: {reason}."
             )
     if not run.collective:
-        words.append("Nobody asked what one attack changes at once.")
+        words.append("The collective curve was not asked for.")
     if not run.finds_attacks:
-        words.append("Only lower ends of radii were asked for, so no attacks are shown.")
+        words.append("No attacks were looked for.")
     if cert.trusts_solver:
         words.append("Some verdicts rest on a solver's word, which proves nothing.")
     if run.budget_note:
@@ -164,13 +183,52 @@ def exactness(cert: Certificate) -> list[str]:
     return [printable(line) for line in words]
 
 
+def _one_sided(cert: Certificate) -> str:
+    """Why a run that finished left something open."""
+    asked = cert.run.engine_asked
+    if asked.startswith("attack:"):
+        return "an attack proves upper ends alone"
+    if not cert.run.finds_attacks:
+        return f"{asked.removeprefix('baseline:')} proves lower ends alone"
+    if asked == "partition":
+        return "the curve of an ensemble is a bound"
+    return "the engine could not prove more"
+
+
+def warning(shown: Shown) -> str:
+    """What is wrong with the certificate; empty if nothing is known to be."""
+    if shown.certificate.checksum != shown.certificate.computed_checksum():
+        return "This certificate was changed after it was made: its checksum does not match. Do not rely on it."
+    return f"This certificate is wrong. {shown.verification}" if shown.rejected else ""
+
+
+def comparability(certs: Sequence[Certificate]) -> list[str]:
+    """What to keep in mind when certificates are compared, a sentence for each."""
+    notes = []
+    if len({cert.run.unit for cert in certs}) > 1:
+        notes.append("Some budgets are numbers of wrong labels, others are cost units.")
+    names = [None if cert.test_names is None else tuple(sorted(cert.test_names.tolist())) for cert in certs]
+    if len({cert.n_test for cert in certs}) > 1 or len(set(names)) > 1:
+        notes.append("The models are certified on different test nodes, so their shares are of different wholes.")
+    elif None in names and len(certs) > 1:
+        notes.append("Test nodes have no names, so nobody checked that they are the same.")
+    known = [None if cert.label_names is None else tuple(sorted(cert.label_names.tolist())) for cert in certs]
+    if len({cert.labels.size for cert in certs}) > 1 or len(set(known)) > 1:
+        notes.append("The models are trained on different labels.")
+    if len({str(cert.run.threat) for cert in certs}) > 1:
+        notes.append("The adversaries differ: see what each may do.")
+    if len({cert.run.margin_text for cert in certs}) > 1:
+        notes.append("The margins differ.")
+    return notes
+
+
 def provenance(cert: Certificate) -> dict[str, str]:
     """How the certificate came about: what is worth writing down to get it again."""
     run = cert.run
     facts = {
         "model": run.model,
         "loss": run.loss,
-        "C": f"{run.C:g}",
+        "C": repr(run.C),
         "engine": f"{cert.engine} (asked for: {run.engine_asked})",
         "budgets": f"0 to {cert.max_flips}",
         "ended": run.stopped.value,
@@ -178,6 +236,8 @@ def provenance(cert: Certificate) -> dict[str, str]:
         "device": run.device,
         "workers": str(run.workers),
         "time limit": "" if run.time_limit is None else f"{run.time_limit:g} s",
+        "time limit for each node": "" if run.node_time_limit is None else f"{run.node_time_limit:g} s",
+        "solver": f"{run.solver}{', trusted' if run.trust_solver else ''}" if run.engine_asked == "milp-paper" else "",
         "added to the kernel's diagonal": f"{run.kernel_shift:g}" if run.kernel_shift else "",
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "problem (SHA-256)": run.problem_sha256,

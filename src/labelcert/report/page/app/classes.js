@@ -12,11 +12,12 @@ const classes = {
       if (model.upper[t] > 0 && model.upper[t] <= b && model.newClass[t] >= 0) counts[model.predicted[t]][model.newClass[t]]++;
     }
     const largest = Math.max(1, ...counts.flat());
-    fill(byId("takeovers"), plainTable(`Within ${amount(model, b)}, predictions of the class in a row become that of the column`,
+    fill(byId("takeovers"), plainTable(model.margin ? `Within ${amount(model, b)}, predictions of the class in a row lose their margin to that of the column`
+      : `Within ${amount(model, b)}, predictions of the class in a row become that of the column`,
       ["prediction", ...model.classes.map(named)],
       model.classes.map((name, c) => [named(name), ...counts[c].map((value, d) =>
         c === d ? "·" : make("span", { className: "heat", style: `--heat:${value / largest}` }, number(value)))])));
-    fill(byId("fates"), plainTable("Predictions of each class", ["class", "predictions", "robust", "vulnerable", "open", "robust, %"],
+    fill(byId("fates"), plainTable("Predictions of each class", ["class", "predictions", "robust", "vulnerable", "open", "share robust"],
       model.classes.map((name, c) => {
         const total = fate[c][ROBUST] + fate[c][VULNERABLE] + fate[c][OPEN];
         return [named(name), number(total), number(fate[c][ROBUST]), number(fate[c][VULNERABLE]), number(fate[c][OPEN]), total ? share(fate[c][ROBUST], total) : "–"];

@@ -9,16 +9,16 @@ const comparison = {
   },
   draw(changed) {
     if (MODELS.length < 2) return;
-    const b = state.budget;
+    const b = state.budget, furthest = Math.max(...MODELS.map((model) => model.lastFlips));
     if (this.charts[0] === null) {
       const kinds = [["Each prediction alone", aloneLine, MODELS], ["All predictions at once", togetherLine, MODELS.filter((model) => model.collective)]];
       this.charts = kinds.map(([title, line, models], k) => models.length ? replaceCurves(null, byId(k ? "compare-together" : "compare-alone"), {
-        title, xLabel: budgetLabel(MODELS[0]), height: 240,
-        lines: models.map((model) => line(model, model.name, () => paletteColour(MODELS.indexOf(model)), DASHES[MODELS.indexOf(model) % DASHES.length])),
+        title, xLabel: new Set(MODELS.map(budgetLabel)).size === 1 ? budgetLabel(MODELS[0]) : "budget", height: 240,
+        lines: models.map((model) => line(model, model.name, () => paletteColour(MODELS.indexOf(model)), DASHES[MODELS.indexOf(model) % DASHES.length], Math.min(model.maxFlips, furthest))),
         chosen: () => state.budget, choose: (wanted) => set({ budget: Math.min(wanted, current().lastFlips) }),
       }) : undefined);
     } else this.charts.forEach((chart) => chart && chart.redraw());
-    const covered = (model) => b <= model.lastFlips;
+    const covered = (model) => b <= model.maxFlips;
     const rows = MODELS.map((model) => [
       named(model.name), number(model.n), number(model.m), correct(model) === null ? "–" : share(correct(model), model.n),
       covered(model) ? between(safe(model, b), notLost(model, b), model.n) : "not asked for",
@@ -26,9 +26,9 @@ const comparison = {
       correct(model) === null || !covered(model) ? "–" : share(correct(model, (t) => model.lower[t] > b), model.n),
       `${model.seconds.toLocaleString("en", { maximumFractionDigits: 1 })} s`, model.state,
     ]);
-    fill(byId("compare-table"), plainTable(`All models with ${amount(current(), b)}`,
+    fill(byId("compare-table"), plainTable(`All models at budget ${b}`,
       ["model", "predictions", "labels", "accuracy", "survive alone", "survive at once", "right and robust", "time", "certificate"], rows));
-    byId("compare-note").hidden = new Set(MODELS.map((model) => JSON.stringify(model.testNames ?? model.n))).size === 1;
+    fill(byId("compare-notes"), DATA.notes.map((note) => make("li", {}, note)));
   },
 };
 

@@ -41,7 +41,7 @@ const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : man
 // Shares are rounded to the safe side: what survives down, what changes up.
 function share(count, total, up = false) {
   const exact = total ? (1000 * count) / total : 0;
-  const rounded = (up ? Math.ceil(exact - 1e-9) : Math.floor(exact + 1e-9)) / 10;
+  const rounded = Math.max(0, up ? Math.ceil(exact - 1e-9) : Math.floor(exact + 1e-9)) / 10;
   return `${rounded.toLocaleString("en")} %`;
 }
 const between = (low, high, total) =>
@@ -76,6 +76,9 @@ function count(length, holds) {
 const safe = (model, b) => count(model.n, (t) => model.lower[t] > b);
 const notLost = (model, b) => count(model.n, (t) => model.upper[t] > b);
 
+const tied = (model) => count(model.n, (t) => model.upper[t] === 0);
+const undecided = (model) => count(model.n, (t) => model.lower[t] === 0 && model.upper[t] > 0);
+
 const ROBUST = "robust", VULNERABLE = "vulnerable", OPEN = "open";
 const verdict = (model, t, b) => (model.lower[t] > b ? ROBUST : model.upper[t] <= b ? VULNERABLE : OPEN);
 const SIGNS = { [ROBUST]: "✓", [VULNERABLE]: "✗", [OPEN]: "?" };
@@ -93,13 +96,22 @@ const state = { model: 0, budget: 0, node: null };
 const sections = [];
 const current = () => MODELS[state.model];
 
+// The chosen node in another model: the one of the same name.
+function sameNode(before, after, t) {
+  if (t === null || !before) return null;
+  if (!before.testNames || !after.testNames) return !before.testNames && !after.testNames && before.n === after.n ? t : null;
+  const found = after.testNames.indexOf(before.testNames[t]);
+  return found < 0 ? null : found;
+}
+
 function set(changes) {
   const changed = new Set(Object.keys(changes).filter((key) => key === "trust" || state[key] !== changes[key]));
   delete changes.trust;
+  const before = MODELS[state.model];
   Object.assign(state, changes);
   if (changed.has("model")) {
     state.budget = Math.min(state.budget, current().lastFlips);
-    if (state.node !== null && state.node >= current().n) state.node = null;
+    state.node = sameNode(before, current(), state.node);
     ["budget", "node", "trust"].forEach((key) => changed.add(key));
   }
   if (changed.size) for (const section of sections) if (section.on.some((key) => changed.has(key))) section.draw(changed);

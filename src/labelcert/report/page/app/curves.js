@@ -4,7 +4,7 @@ const DASHES = [[], [8, 5], [2, 4], [10, 4, 2, 4]];
 
 // lines: [{ name, x: [..], low: [..], high: [..], colour(), dash }] in per cent; a band spans what is open.
 class Curves {
-  constructor(place, { title, xLabel, lines, chosen = null, choose = null, height = 260 }) {
+  constructor(place, { title, xLabel, yLabel = "predictions that survive (%)", lines, chosen = null, choose = null, height = 260 }) {
     this.place = place;
     const x = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
     const at = new Map(x.map((value, k) => [value, k]));
@@ -47,7 +47,7 @@ class Curves {
       width: Math.max(240, place.clientWidth), height, title,
       scales: { x: { time: false, range: [Math.min(0, x[0]), Math.max(last, 1)] }, y: { range: [0, 103] } },
       axes: [{ ...axis, label: xLabel, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] },
-        { ...axis, label: "predictions that survive (%)", size: 56 }],
+        { ...axis, label: yLabel, size: 56 }],
       series, bands, legend: { show: true, live: false }, cursor: { y: false, drag: { x: false, y: false } },
       hooks: { draw: [line] },
     }, data, place);
@@ -77,16 +77,16 @@ function replaceCurves(before, place, options) {
   return curves;
 }
 
-const budgets = (model) => Array.from({ length: model.lastFlips + 1 }, (_, b) => b);
+const budgets = (model, last = model.lastFlips) => Array.from({ length: last + 1 }, (_, b) => b);
 const percent = (model, counts) => counts.map((value) => (100 * value) / model.n);
-const aloneLine = (model, name, ink, dash) => ({
-  name, colour: ink, dash, x: budgets(model),
-  low: percent(model, budgets(model).map((b) => safe(model, b))),
-  high: percent(model, budgets(model).map((b) => notLost(model, b))),
+const aloneLine = (model, name, ink, dash, last) => ({
+  name, colour: ink, dash, x: budgets(model, last),
+  low: percent(model, budgets(model, last).map((b) => safe(model, b))),
+  high: percent(model, budgets(model, last).map((b) => notLost(model, b))),
 });
-const togetherLine = (model, name, ink, dash) => ({
-  name, colour: ink, dash, x: budgets(model),
-  low: percent(model, budgets(model).map((b) => model.n - model.curve.upper[b])),
-  high: percent(model, budgets(model).map((b) => model.n - model.curve.lower[b])),
+const togetherLine = (model, name, ink, dash, last) => ({
+  name, colour: ink, dash, x: budgets(model, last),
+  low: percent(model, budgets(model, last).map((b) => model.n - model.curve.upper[b])),
+  high: percent(model, budgets(model, last).map((b) => model.n - model.curve.lower[b])),
 });
 const budgetLabel = (model) => (model.unit === "flips" ? `wrong labels (of ${model.m})` : "cost units of the attack");

@@ -33,7 +33,11 @@ const graphView = {
     const model = current();
     byId("graph-section").hidden = !model.around;
     if (!model.around) return;
-    if (changed.has("model") || (changed.has("node") && this.isLocal())) this.rebuild(changed.has("model"));
+    const large = DATA.graphs[model.around.graph].x === null, hops = byId("graph-hops");
+    hops.options[0].disabled = large;
+    if (large && hops.value === "0") hops.value = "1";
+    byId("graph-large").hidden = !(large && state.node === null);
+    if (changed.has("model") || (changed.has("node") && this.isLocal())) this.rebuild();
     else this.paint();
   },
   isLocal() { return DATA.graphs[current().around.graph].x === null || byId("graph-hops").value !== "0"; },
@@ -90,10 +94,10 @@ const graphView = {
     const largest = largestRadius(model);
     for (const node of this.nodes) {
       const { t, i } = node;
-      node.shape = i >= 0 ? "square" : "circle";
+      node.shape = i >= 0 ? "square" : t >= 0 ? "circle" : "dot";
       node.ink = colour(i >= 0 ? "sky" : "node");
       if (mode === "class") node.ink = t >= 0 ? paletteColour(model.predicted[t]) : i >= 0 ? paletteColour(model.labels[i]) : colour("node");
-      else if (mode === "radius") node.ink = t >= 0 ? radiusColour(model.lower[t] / largest) : colour("node");
+      else if (mode === "radius") node.ink = t >= 0 ? radiusColour(Math.min(model.lower[t], largest) / largest) : colour("node");
       else if (t >= 0 && (state.node === null ? curveChanges(model, b, t) : t === state.node && model.upper[t] <= b)) { node.ink = colour("orange"); node.shape = "triangle"; }
       if (i >= 0 && (model.trusted.has(i) || model.fixed[i])) node.ink = colour("green");
       if (i >= 0 && flipped.has(i)) { node.shape = "cross"; node.ink = colour("ink"); }
@@ -152,7 +156,8 @@ function paintNode(node, context, scale) {
   context.lineWidth = 0.8 / Math.max(scale, 0.5);
   context.beginPath();
   const { x, y } = node;
-  if (node.shape === "circle") context.arc(x, y, size, 0, 6.2832);
+  if (node.shape === "dot") context.arc(x, y, 0.45 * size, 0, 6.2832);
+  else if (node.shape === "circle") context.arc(x, y, size, 0, 6.2832);
   else if (node.shape === "square") context.rect(x - size, y - size, 2 * size, 2 * size);
   else if (node.shape === "triangle") { context.moveTo(x, y - 1.2 * size); context.lineTo(x + 1.1 * size, y + size); context.lineTo(x - 1.1 * size, y + size); context.closePath(); }
   else {
@@ -172,7 +177,7 @@ function paintNode(node, context, scale) {
   if (graphView.named) {
     context.fillStyle = node.edge;
     context.font = `${11 / Math.max(scale, 0.5)}px system-ui, sans-serif`;
-    context.fillText(node.name, x + 1.4 * size, y - 0.9 * size);
+    context.fillText(node.name.length > 30 ? `${node.name.slice(0, 29)}…` : node.name, x + 1.4 * size, y - 0.9 * size);
   }
   if (node.ring) {
     context.strokeStyle = node.ring;
@@ -189,7 +194,8 @@ function radiusColour(share) {
   return `rgb(${RAMP[k].map((value, c) => Math.round(value + rest * (RAMP[k + 1][c] - value))).join(",")})`;
 }
 
-const largestRadius = (model) => Math.max(1, ...model.lower);
+// Beyond the largest budget, nothing is told apart.
+const largestRadius = (model) => Math.max(1, Math.min(model.lastFlips + 1, model.lower.reduce((most, radius) => Math.max(most, radius), 0)));
 
 function describe(model, node) {
   const name = DATA.graphs[model.around.graph].names[node.id];
@@ -200,11 +206,19 @@ function describe(model, node) {
 
 function legend(model, mode) {
   const item = (ink, sign, text) => make("li", {}, make("span", { className: "sign", style: `color:${ink}`, "aria-hidden": "true" }, sign), ` ${text}`);
-  const common = [item(colour("ink"), "✕", "label that the attack changes")];
+  const untested = model.around.tested.length + model.around.labeled.length < DATA.graphs[model.around.graph].names.length
+    ? [item(colour("node"), "·", "neither labelled nor tested")] : [];
+  const attack = state.node === null ? "label that the strongest known attack changes" : "label that changes for the chosen prediction";
+  const common = [item(colour("ink"), "✕", attack), ...untested];
   if (mode === "class") return [...model.classes.map((name, c) => item(paletteColour(c), "●", name)), ...common];
-  if (mode === "radius") return [...[0, 0.25, 0.5, 0.75, 1].map((share) => item(radiusColour(share), "●", `radius ${Math.round(10 * share * largestRadius(model)) / 10}`)), ...common];
-  return [item(colour("sky"), "■", "label"), item(colour("green"), "■", "verified label"), item(colour("orange"), "▲", "prediction that changes"),
-    item(colour("node"), "●", "prediction that stays"), ...common];
+  if (mode === "radius") {
+    const most = largestRadius(model), steps = [...new Set([0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * most)))];
+    return [...steps.map((radius) => item(radiusColour(radius / most), "●", `radius ${radius}${radius > model.lastFlips ? " or more" : ""}`)), ...common];
+  }
+  const stays = state.node === null && model.exact ? "prediction that stays" : "other prediction";
+  return [item(colour("sky"), "■", "label"), item(colour("green"), "■", "verified label"),
+    item(colour("orange"), "▲", model.margin ? "prediction that loses its margin" : "prediction that changes"),
+    item(colour("node"), "●", stays), ...common];
 }
 
 sections.push(graphView);

@@ -18,15 +18,19 @@ const labels = {
       { title: "class", cell: (i) => named(model.classes[model.labels[i]]), key: (i) => model.classes[model.labels[i]] },
       { title: "in witnesses", numeric: true, cell: (i) => number(supports[i]), key: (i) => supports[i],
         hint: "predictions whose cheapest known attack changes this label" },
-      { title: "secures alone", numeric: true, cell: (i) => (model.fixed[i] ? "–" : number(this.worth.alone[i])), key: (i) => this.worth.alone[i] + this.worth.promise[i] / 1e6,
-        hint: "predictions that become safe at the chosen budget if this label is verified next" },
+      { title: this.worth.complete ? "secures alone" : "in open witnesses", numeric: true,
+        cell: (i) => (model.fixed[i] ? "–" : number(this.worth.alone[i])),
+        // Labels that are verified stay where they can be seen, and switched off again.
+        key: (i) => (model.trusted.has(i) ? model.n + 1 : this.worth.alone[i] + this.worth.promise[i] / 1e6),
+        hint: this.worth.complete ? "predictions that become safe at the chosen budget if this label is verified next"
+          : "predictions whose cheapest known attack within the budget changes this label, and none that is verified" },
       { title: "verified", key: (i) => (model.fixed[i] ? 2 : model.trusted.has(i) ? 1 : 0), cell: (i) => this.toggle(model, i) },
     ];
     if (model.threat.groups) columns.splice(2, 0, { title: "group", cell: (i) => named(model.threat.groups[i] ?? "–"), key: (i) => model.threat.groups[i] ?? "" });
     if (model.threat.costs) columns.splice(2, 0, { title: "cost", numeric: true, cell: (i) => number(model.threat.costs[i]), key: (i) => model.threat.costs[i] });
     this.table = new PagedTable(byId("label-table"), {
       caption: "Labels", columns, rows: () => Array.from({ length: model.m }, (_, i) => i),
-      sort: [columns.findIndex((c) => c.title === "secures alone"), -1],
+      sort: [columns.findIndex((c) => c.title.startsWith(this.worth.complete ? "secures" : "in open")), -1],
     });
   },
   toggle(model, i) {
@@ -36,18 +40,18 @@ const labels = {
       onchange: (event) => {
         if (event.target.checked) model.trusted.add(i); else model.trusted.delete(i);
         set({ trust: true });
-        byId("label-table").querySelector(`[data-label="${i}"]`)?.focus();
       } });
   },
   draw(changed) {
     const model = current(), b = state.budget;
     this.worth = worth(model, b, model.trusted);
-    if (changed.has("model")) this.build(model);
+    if (changed.has("model") || this.complete !== this.worth.complete) this.build(model);
+    this.complete = this.worth.complete;
     this.table.draw();
     fill(byId("trust-result"), trustWords(model, b));
     const next = nextLabel(model, b, model.trusted);
     byId("trust-next").disabled = next < 0;
-    fill(byId("trust-next"), next < 0 ? "Nothing more to verify" : ["Verify next: ", named(labelName(model, next))]);
+    fill(byId("trust-next"), next < 0 ? (this.worth.complete ? "No attack is left" : "No known attack is left") : ["Verify next: ", named(labelName(model, next))]);
     byId("trust-none").disabled = model.trusted.size === 0;
     byId("trust-note").hidden = this.worth.complete;
   },
@@ -60,7 +64,7 @@ function trustWords(model, b) {
   if (!model.trusted.size) return [...shown(now), ". Switch on the labels that you know to be right."];
   return [`With ${plural(model.trusted.size, "label", "labels")} verified, `, ...shown(then),
     ` (without: ${between(now.alone[0], now.alone[1], model.n)}). `,
-    then.exact ? "All attacks are listed, so this is exact." : "Approximate: not all attacks are listed, so only the ends of the interval are proved."];
+    then.exact ? "This is exact." : "Approximate: not all attacks are listed, so only the ends of the interval are proved."];
 }
 
 sections.push(labels);

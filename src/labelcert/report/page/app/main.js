@@ -23,8 +23,21 @@ byId("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 let before = "auto";
-addEventListener("beforeprint", () => { before = byId("theme").dataset.theme; theme("light"); });
-addEventListener("afterprint", () => theme(before));
+const PRINTED_ROWS = 200;
+const tables = () => (DATA.study ? [] : [nodes.table, labels.table]);
+addEventListener("beforeprint", () => {
+  before = byId("theme").dataset.theme;
+  // The graph is painted frame by frame, too late for paper: its picture is turned from dark to light there.
+  document.documentElement.dataset.printing = getComputedStyle(document.documentElement).colorScheme;
+  theme("light");
+  document.querySelectorAll("main details").forEach((element) => { element.open = true; });
+  tables().forEach((table) => { [table.usual, table.size] = [table.size, PRINTED_ROWS]; table.draw(); });
+});
+addEventListener("afterprint", () => {
+  delete document.documentElement.dataset.printing;
+  theme(before);
+  tables().forEach((table) => { table.size = table.usual; table.draw(); });
+});
 
 if (DATA.study) showStudy(DATA.study);
 else {

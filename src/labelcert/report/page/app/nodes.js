@@ -14,15 +14,15 @@ const nodes = {
       { title: "prediction", cell: (t) => named(model.classes[model.predicted[t]]), key: (t) => model.classes[model.predicted[t]] },
       { title: "score", numeric: true, cell: (t) => `${model.scores[t]}`, key: (t) => model.scores[t], hint: model.classes.length > 2 ? "of the predicted class" : `positive for ${model.classes[1]}` },
       { title: "radius", numeric: true, cell: (t) => radiusText(model, t), key: (t) => model.lower[t] + model.upper[t] / (2 * model.never),
-        hint: "fewest wrong labels that change the prediction" },
+        hint: model.unit === "flips" ? "fewest wrong labels that change the prediction" : "lowest cost of changing the prediction" },
       { title: "verdict", cell: (t) => verdictMark(verdict(model, t, state.budget)), key: (t) => verdict(model, t, state.budget),
         hint: "at the chosen budget" },
       { title: "changed by", cell: (t) => { const pairs = witness(model, t); return pairs === null ? "–" : pairs.length ? changeText(model, pairs) : "a tie"; },
         key: (t) => (witness(model, t) || []).map(([i]) => labelName(model, i)).join(", ") },
     ];
     if (model.around) columns.splice(2, 0, { title: "true class", key: (t) => trueClass(model, t), cell: (t) => named(trueClass(model, t)) });
-    if (model.votes) columns.splice(columns.length - 2, 0, { title: "by votes", numeric: true, cell: (t) => `${model.votes[t]}`, key: (t) => model.votes[t],
-      hint: "radius that follows from counting votes alone" });
+    if (model.votes) columns.splice(columns.length - 2, 0, { title: model.voting ? "by votes" : "had they voted", numeric: true, cell: (t) => `${model.votes[t]}`, key: (t) => model.votes[t],
+      hint: model.voting ? "radius that follows from counting votes alone" : "radius of the same parts, had they voted, from counting alone" });
     fill(byId("show-class"), make("option", { value: "" }, "all classes"), model.classes.map((name, c) => make("option", { value: c }, name)));
     this.table = new PagedTable(byId("node-table"), {
       caption: "Predictions", columns, rows: () => this.rows(), sort: [columns.findIndex((c) => c.title === "radius"), 1],
@@ -51,6 +51,11 @@ const nodes = {
 
 const trueClass = (model, t) => (model.around.truth[t] < 0 ? "–" : model.allClasses[model.around.truth[t]]);
 
+function underAttack(model, b, t) {
+  if (curveChanges(model, b, t)) return model.margin ? "loses its margin" : "changes";
+  return model.finds && model.lower[t] > 0 ? "stays" : "not known";
+}
+
 function detail(model, t) {
   if (t === null) return [make("p", { className: "muted" }, "Choose a node in the table or in the graph to see what changes it.")];
   const pairs = witness(model, t), b = state.budget;
@@ -60,12 +65,12 @@ function detail(model, t) {
     ["score", `${model.scores[t]}`],
     ["radius", radiusText(model, t)],
     [`with ${amount(model, b)}`, verdictMark(verdict(model, t, b))],
-    ["under the strongest known attack", curveChanges(model, b, t) ? "changes" : "stays"],
+    ["under the strongest known attack", underAttack(model, b, t)],
     ...(model.provedBy[t] ? [["proved by", model.provedBy[t]]] : []),
   ];
   const change = pairs === null ? ["No attack on it is known."]
     : pairs.length === 0 ? ["Its highest score is shared (or within the margin): it counts as changed at every budget."]
-      : ["It changes", model.newClass[t] >= 0 ? [" to ", named(model.classes[model.newClass[t]])] : "", " if"];
+      : [model.margin ? "It loses its margin" : "It changes", model.newClass[t] >= 0 ? [model.margin ? " towards " : " to ", named(model.classes[model.newClass[t]])] : "", " if"];
   return [
     make("h3", {}, named(testName(model, t))),
     make("dl", {}, facts.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),

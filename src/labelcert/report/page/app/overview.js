@@ -19,8 +19,10 @@ const overview = {
       fill(byId("headline"), named(model.name), `: ${model.headline}`);
       fill(byId("threat"), model.threat.words.map((line) => make("li", {}, line)));
       fill(byId("exactness"), model.exactness.map((line) => make("li", {}, line)));
+      byId("warning").hidden = !model.warning;
+      fill(byId("warning"), model.warning);
       this.curves = replaceCurves(this.curves, byId("curves"), {
-        title: "Predictions that provably survive", xLabel: budgetLabel(model),
+        title: model.trusts ? "Predictions that survive, if the solver is right" : "Predictions that provably survive", xLabel: budgetLabel(model),
         lines: [aloneLine(model, "each alone", () => colour("blue")),
           ...(model.collective ? [togetherLine(model, "all at once", () => colour("orange"), [8, 5])] : [])],
         chosen: () => state.budget, choose: (wanted) => set({ budget: wanted }),
@@ -43,21 +45,28 @@ const overview = {
 function sentence(model, b) {
   const [low, high] = [safe(model, b), notLost(model, b)];
   const start = b === 0 ? "With all labels right" : `With up to ${amount(model, b)}`;
-  const keep = model.margin ? " and keep their margin" : "";
+  const sure = model.trusts ? "safe one by one, if the solver is right" : "provably safe one by one";
   const words = [`${start}, `, make("strong", {}, share(low, model.n)), ` of ${plural(model.n, "prediction", "predictions")} ` +
-    `(${number(low)}) are provably safe one by one${keep}`];
-  if (high > low) words.push(`; ${number(high - low)} more are open`);
-  if (!model.collective) return [...words, "."];
-  const [least, most] = [model.curve.lower[b], model.curve.upper[b]];
-  words.push(", and one attack changes at most ", make("strong", {}, share(most, model.n, true)), ` (${number(most)})`);
-  if (least < most) words.push(`; the strongest attack that is known changes ${number(least)}`);
-  return [...words, "."];
+    `(${number(low)}) ${low === 1 ? "is" : "are"} ${sure}${model.margin ? " and keep their margin" : ""}`];
+  if (high > low) words.push(`; ${number(high - low)} more ${high - low === 1 ? "is" : "are"} open`);
+  if (model.collective) {
+    const [least, most] = [model.curve.lower[b], model.curve.upper[b]];
+    words.push(`, and one attack ${acts(model)} at most `, make("strong", {}, share(most, model.n, true)), ` (${number(most)})`);
+    if (least < most) words.push(`; the strongest attack that is known ${acts(model)} ${number(least)}`);
+  }
+  words.push(".");
+  if (tied(model)) words.push(` ${plural(tied(model), "prediction is a tie", "predictions are ties")}` +
+    `${model.margin ? " or within the margin" : ""}, which count as changed at every budget.`);
+  return words;
 }
+
+// With a margin, an attack need not change a prediction to count.
+const acts = (model) => (model.margin ? "takes the margin of" : "changes");
 
 function attackSentence(model, b) {
   const pairs = model.finds ? curveAttack(model, b) : [];
-  if (!pairs.length) return ["No attack within this budget is known to change a prediction."];
-  return [`The strongest known attack changes ${plural(model.curve.lower[b], "prediction", "predictions")}: `, ...changeText(model, pairs, 6), "."];
+  if (!pairs.length) return ["No attack within this budget is known to do anything."];
+  return [`It ${acts(model)} ${plural(model.curve.lower[b], "prediction", "predictions")}: `, ...changeText(model, pairs, 6), "."];
 }
 
 sections.push(overview);

@@ -9,7 +9,7 @@ class PagedTable {
       const button = make("button", { type: "button", title: column.hint, onclick: () => this.sortBy(c) }, column.title);
       return make("th", { scope: "col", className: column.numeric ? "numeric" : null }, button);
     });
-    this.note = make("span", { role: "status" });
+    this.note = make("span");
     const turn = (text, label, step) =>
       make("button", { type: "button", "aria-label": label, onclick: () => this.turn(step) }, text);
     this.pager = make("div", { className: "pager" }, turn("‹ previous", "previous page", -1), this.note,
@@ -46,6 +46,7 @@ class PagedTable {
     this.heads.forEach((head, c) =>
       head.setAttribute("aria-sort", this.sorted[0] !== c ? "none" : this.sorted[1] > 0 ? "ascending" : "descending"));
     const chosen = this.chosen();
+    const held = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.row : null;
     fill(this.body, shown.map((k) =>
       make("tr", { className: k === chosen ? "chosen" : null, "data-row": k,
         onclick: this.pick && ((event) => { if (!event.target.closest("input")) this.pick(k); }) },
@@ -59,6 +60,7 @@ class PagedTable {
           }
           return make("td", { className: column.numeric ? "numeric" : null }, content);
         }))));
+    if (held !== null) this.body.querySelector(`tr[data-row="${held}"] :is(button, input)`)?.focus();
     const [first, last] = this.pager.querySelectorAll("button");
     first.disabled = this.page === 0;
     last.disabled = this.page === pages - 1;

@@ -11,8 +11,8 @@ const hit = (list, k, trusted) => {
 function withTrust(model, b, trusted) {
   const { n, listed, curve } = model;
   const overturned = new Uint8Array(n);
+  const [ties, open] = [tied(model), undecided(model)];
   let strongest = 0;
-  const tied = count(n, (t) => model.upper[t] === 0);
   if (listed) {
     for (let k = 0; k < listed.costs.length; k++) {
       if (listed.costs[k] > b || hit(listed, k, trusted)) continue;
@@ -24,11 +24,11 @@ function withTrust(model, b, trusted) {
   const complete = listed !== null && b <= listed.flips;
   if (complete) {
     const saved = n - count(n, (t) => overturned[t] || model.lower[t] === 0);
-    const together = n - strongest - count(n, (t) => model.lower[t] === 0);
-    return { exact: true, alone: [saved, saved], together: [together, together], overturned };
+    const together = n - strongest - ties - open;
+    return { exact: open === 0, alone: [saved, saved + open], together: [together, together + open] };
   }
   for (let t = 0; t < n; t++) if (model.upper[t] <= b && !hit(model.witness, t, trusted)) overturned[t] = 1;
-  let most = strongest + tied;
+  let most = Math.max(strongest + ties, overturned.some((lost) => lost) ? ties + (ties < count(n, (t) => overturned[t]) ? 1 : 0) : 0);
   for (let a = 0; a <= b; a++) {
     const k = curve.attackOf[a];
     if (hit(curve.attacks, k, trusted)) continue;
@@ -36,17 +36,14 @@ function withTrust(model, b, trusted) {
     for (let t = 0; t < n; t++) if (bit(curve.changed[k], t)) { overturned[t] = 1; changed++; }
     most = Math.max(most, changed);
   }
-  const low = safe(model, b);
-  return {
-    exact: false,
-    alone: [low, Math.max(low, n - count(n, (t) => overturned[t]))],
-    together: [n - curve.upper[b], Math.max(n - curve.upper[b], n - most)],
-    overturned,
-  };
+  const [low, least] = [safe(model, b), n - curve.upper[b]];
+  const alone = [low, Math.max(low, n - count(n, (t) => overturned[t]))], together = [least, Math.max(least, n - most)];
+  return { exact: alone[0] === alone[1] && (!model.collective || together[0] === together[1]), alone, together };
 }
 
-// For each label: how many of the predictions that are not safe now have all their known attacks through it, so that
-// verifying it alone makes them safe; and, for ties, how much of the attacks on each prediction it takes part in.
+// For each label: how many of the predictions that are not safe now have all their attacks through it, so that verifying
+// it alone makes them safe; and, among equals, how much of the attacks on each prediction it takes part in. Where not all
+// attacks are listed, it is how many cheapest known attacks change it, which says less.
 function worth(model, b, trusted) {
   const { n, m, listed } = model;
   const alone = new Float64Array(m), promise = new Float64Array(m);
