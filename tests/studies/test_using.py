@@ -140,7 +140,7 @@ def test_parts_may_depend_on_the_dataset() -> None:
 def test_the_study_that_comes_with_the_package() -> None:
     study = find_study("certificates")
     assert study.times
-    assert len(study.seeds) == 3
+    assert len(study.seeds) == 2
     assert {model.using for model in study.models} >= {
         "smoothing",
         "tighter-smoothing",

@@ -59,7 +59,7 @@ def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     >>> data = two_clouds()
     >>> found = listed_attacks(labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0))
     >>> found.flips, found.labels[: found.starts[2]].tolist()
-    (4, [0])
+    (6, [1, 3])
     """
     try:
         problem = problem_of(cert)

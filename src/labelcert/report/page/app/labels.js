@@ -19,7 +19,7 @@ const labels = {
       { title: "in witnesses", numeric: true, cell: (i) => number(supports[i]), key: (i) => supports[i],
         hint: "predictions whose cheapest known attack changes this label" },
       { title: this.worth.complete ? "secures alone" : "in open witnesses", numeric: true,
-        cell: (i) => (model.fixed[i] ? "–" : number(this.worth.alone[i])),
+        cell: (i) => (model.fixed[i] || model.trusted.has(i) ? "–" : number(this.worth.alone[i])),
         // Labels that are verified stay where they can be seen, and switched off again.
         key: (i) => (model.trusted.has(i) ? model.n + 1 : this.worth.alone[i] + this.worth.promise[i] / 1e6),
         hint: this.worth.complete ? "predictions that become safe at the chosen budget if this label is verified next"
