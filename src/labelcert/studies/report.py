@@ -169,6 +169,8 @@ def _write_page(plan: Plan, parts: _Parts, summary: pd.DataFrame, notes: Sequenc
         ]
         right = part["kind"].iloc[0] == Kind.ACCURACY
         y_label = "right predictions that survive (%)" if right else "predictions that survive (%)"
+        if len({x for curve in curves for x in curve["x"]}) < 2:
+            continue  # one budget makes no curve; the tables have it
         panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": curves})
     data = study_page(
         title=study.title,

@@ -28,7 +28,14 @@ const graphView = {
     });
     new ResizeObserver(() => this.view && this.view.width(place.clientWidth)).observe(place);
   },
-  fit() { if (this.view) this.view.zoomToFit(0, 20); },
+  // From the places of nodes, which are known before the first frame is drawn.
+  fit() {
+    if (!this.view || !this.nodes.length) return;
+    const range = (values) => [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+    const [left, right] = range(this.nodes.map((node) => node.fx)), [top, bottom] = range(this.nodes.map((node) => node.fy));
+    const wide = (byId("graph").clientWidth - 50) / Math.max(right - left, 1), high = 410 / Math.max(bottom - top, 1);
+    this.view.centerAt((left + right) / 2, (top + bottom) / 2).zoom(Math.min(wide, high, 4));
+  },
   draw(changed) {
     const model = current();
     byId("graph-section").hidden = !model.around;
@@ -71,7 +78,7 @@ const graphView = {
     this.view.graphData({ nodes: data, links });
     this.nodes = data;
     this.paint();
-    if (fit) requestAnimationFrame(() => requestAnimationFrame(() => this.fit()));
+    if (fit) this.fit();
   },
   // Nodes within some steps of the chosen one and of the labels that change it; null: all.
   members(model, graph) {

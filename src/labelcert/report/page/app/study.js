@@ -9,7 +9,7 @@ function showStudy(study) {
   fill(byId("study-where"), study.where);
   const picker = byId("panel");
   fill(picker, study.panels.map((panel, k) => make("option", { value: k }, panel.heading)));
-  byId("panel-choice").hidden = study.panels.length === 0;
+  byId("panel-choice").hidden = byId("study-curves").hidden = study.panels.length === 0;
   let chart = null;
   const draw = () => {
     const panel = study.panels[Number(picker.value)];
