@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,8 @@ import scipy.sparse
 import labelcert
 from labelcert.certificate import Certificate
 from labelcert.graphs import Graph
+from tests.helpers.local_data import data_folder
 
-ROOT = Path(__file__).parents[2]
 HOSTILE = [
     "</script><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -47,10 +46,7 @@ def club(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Cert
 
 
 def dataset(name: str) -> Graph:
-    folder = Path(os.environ.get("LABELCERT_DATA_DIR") or ROOT.parent / "shared" / "datasets")
-    if not folder.is_dir():
-        pytest.skip("the dataset is not here; set LABELCERT_DATA_DIR")
-    return labelcert.load_dataset(name, data_dir=folder)
+    return labelcert.load_dataset(name, data_dir=data_folder())
 
 
 def slide(page: Any, budget: int) -> None:

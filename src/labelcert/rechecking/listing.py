@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -66,14 +67,12 @@ def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     except InvalidInput:
         return None
     a, n = problem.adversary, problem.n_test
-    budgets = range(1, cert.last_flips + 1)
-    fitting = [
-        b
-        for b in budgets
-        if a.count_sets(b) * n <= 8 * LISTED_BYTES and a.count_sets(b, a.targets.sum(axis=1)) <= LISTED_TRAININGS
-    ]
-    if not fitting:
-        return None
+    options = a.targets.sum(axis=1)
+
+    def fits(budget: int) -> bool:
+        return a.count_sets(budget) * n <= 8 * LISTED_BYTES and a.count_sets(budget, options) <= LISTED_TRAININGS
+
+    fitting = list(itertools.takewhile(fits, range(1, cert.last_flips + 1)))
     for budget in fitting[:-3:-1]:
         if (found := _listed(replace(problem, max_flips=budget))) is not None:
             return found

@@ -4,12 +4,11 @@ const SPREAD = 1000;
 const graphView = {
   on: ["model", "budget", "node", "trust"],
   view: null,
-  hops: 0,
-  shownModel: null,
   start() {
     const place = byId("graph");
     byId("graph-section").hidden = !MODELS.some((model) => model.around);
-    for (const id of ["graph-colour", "graph-hops"]) byId(id).addEventListener("input", () => this.rebuild());
+    byId("graph-colour").addEventListener("input", () => this.paint());
+    byId("graph-hops").addEventListener("input", () => this.rebuild());
     const zoom = (factor) => this.view && this.view.zoom(this.view.zoom() * factor, 150);
     byId("graph-in").addEventListener("click", () => zoom(1.4));
     byId("graph-out").addEventListener("click", () => zoom(1 / 1.4));
@@ -47,8 +46,8 @@ const graphView = {
     if (changed.has("model") || (changed.has("node") && this.isLocal())) this.rebuild();
     else this.paint();
   },
-  isLocal() { return DATA.graphs[current().around.graph].x === null || byId("graph-hops").value !== "0"; },
-  rebuild(fit = true) {
+  isLocal() { return byId("graph-hops").value !== "0"; },
+  rebuild() {
     const model = current(), graph = DATA.graphs[model.around.graph];
     if (!this.view) {
       this.view = new ForceGraph(byId("graph"))
@@ -67,7 +66,7 @@ const graphView = {
     const wanted = this.members(model, graph);
     const role = roles(model, graph);
     const shown = wanted ?? graph.names.map((_, v) => v);
-    const at = graph.x === null ? circleLayout(graph, shown) : null;
+    const at = graph.x === null ? circleLayout(shown) : null;
     const data = shown.map((v) => ({ id: v, name: graph.names[v], ...role[v], fx: at ? at.get(v)[0] : (graph.x[v] / 5000 - 1) * SPREAD, fy: at ? at.get(v)[1] : (graph.y[v] / 5000 - 1) * SPREAD * 0.7 }));
     const inside = wanted === null ? null : new Set(wanted);
     const links = [];
@@ -78,11 +77,11 @@ const graphView = {
     this.view.graphData({ nodes: data, links });
     this.nodes = data;
     this.paint();
-    if (fit) this.fit();
+    this.fit();
   },
   // Nodes within some steps of the chosen one and of the labels that change it; null: all.
   members(model, graph) {
-    const hops = graph.x === null ? Math.max(1, Number(byId("graph-hops").value)) : Number(byId("graph-hops").value);
+    const hops = Number(byId("graph-hops").value);
     if (hops === 0) return null;
     if (state.node === null) return graph.x === null ? [] : null;
     const inside = new Set([model.around.tested[state.node], ...(witness(model, state.node) || []).map(([i]) => model.around.labeled[i])]);
@@ -127,7 +126,6 @@ const graphView = {
   },
 };
 
-
 function neighbours(graph) {
   const lists = graph.names.map(() => []);
   for (let e = 0; e < graph.edges.length; e += 2) {
@@ -146,7 +144,7 @@ function roles(model, graph) {
 }
 
 // Graphs that are too large to be drawn as a whole: the chosen node in the middle, the others around it.
-function circleLayout(graph, shown) {
+function circleLayout(shown) {
   const places = new Map();
   shown.forEach((v, k) => {
     const ring = k === 0 ? 0 : 1 + Math.floor(Math.log2(1 + k / 24));

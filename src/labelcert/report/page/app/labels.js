@@ -5,8 +5,8 @@ const labels = {
   table: null,
   start() {
     byId("trust-next").addEventListener("click", () => {
-      const i = nextLabel(current(), state.budget, current().trusted);
-      if (i >= 0) { current().trusted.add(i); set({ trust: true }); }
+      current().trusted.add(this.next);
+      set({ trust: true });
     });
     byId("trust-none").addEventListener("click", () => { current().trusted.clear(); set({ trust: true }); });
   },
@@ -49,19 +49,20 @@ const labels = {
     this.complete = this.worth.complete;
     this.table.draw();
     fill(byId("trust-result"), trustWords(model, b));
-    const next = nextLabel(model, b, model.trusted);
-    byId("trust-next").disabled = next < 0;
-    fill(byId("trust-next"), next < 0 ? (this.worth.complete ? "No attack is left" : "No known attack is left") : ["Verify next: ", named(labelName(model, next))]);
+    this.next = nextLabel(model, this.worth);
+    byId("trust-next").disabled = this.next < 0;
+    fill(byId("trust-next"), this.next < 0 ? (this.worth.complete ? "No attack is left" : "No known attack is left") : ["Verify next: ", named(labelName(model, this.next))]);
     byId("trust-none").disabled = model.trusted.size === 0;
     byId("trust-note").hidden = this.worth.complete;
   },
 };
 
 function trustWords(model, b) {
-  const now = withTrust(model, b, new Set()), then = withTrust(model, b, model.trusted);
+  const now = withTrust(model, b, new Set());
   const all = (found) => (model.collective || found.exact ? `, ${between(found.together[0], found.together[1], model.n)} all at once` : "");
   const shown = (found) => [make("strong", {}, between(found.alone[0], found.alone[1], model.n)), ` of predictions survive ${amount(model, b)} each alone`, all(found)];
   if (!model.trusted.size) return [...shown(now), ". Switch on the labels that you know to be right."];
+  const then = withTrust(model, b, model.trusted);
   return [`With ${plural(model.trusted.size, "label", "labels")} verified, `, ...shown(then),
     ` (without: ${between(now.alone[0], now.alone[1], model.n)}). `,
     then.exact ? "This is exact." : "Approximate: not all attacks are listed, so only the ends of the interval are proved."];

@@ -28,7 +28,8 @@ function withTrust(model, b, trusted) {
     return { exact: open === 0, alone: [saved, saved + open], together: [together, together + open] };
   }
   for (let t = 0; t < n; t++) if (model.upper[t] <= b && !hit(model.witness, t, trusted)) overturned[t] = 1;
-  let most = Math.max(strongest + ties, overturned.some((lost) => lost) ? ties + (ties < count(n, (t) => overturned[t]) ? 1 : 0) : 0);
+  // Whatever is lost for sure is lost to some attack.
+  let most = Math.max(strongest + ties, Math.min(count(n, (t) => overturned[t]), ties + 1));
   for (let a = 0; a <= b; a++) {
     const k = curve.attackOf[a];
     if (hit(curve.attacks, k, trusted)) continue;
@@ -77,11 +78,10 @@ function worth(model, b, trusted) {
 }
 
 // The label to verify next: the one that secures the most now, or takes part in most attacks.
-function nextLabel(model, b, trusted) {
-  const { alone, promise } = worth(model, b, trusted);
+function nextLabel(model, { alone, promise }) {
   let best = -1;
   for (let i = 0; i < model.m; i++) {
-    if (trusted.has(i) || model.fixed[i] || promise[i] === 0) continue;
+    if (model.trusted.has(i) || model.fixed[i] || promise[i] === 0) continue;
     if (best < 0 || alone[i] > alone[best] || (alone[i] === alone[best] && promise[i] > promise[best] + 1e-12)) best = i;
   }
   return best;
