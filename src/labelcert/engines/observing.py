@@ -1,0 +1,44 @@
+"""What a walk over labellings tells about them, to whoever asks.
+
+A walk trains on labellings; an observer turns what they do into an answer. Radii, the curve, lists of attacks and
+worst cases of a metric are observers. No walk knows an observer, and no observer knows how labellings are walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from labelcert.arrays import Bool, Int
+from labelcert.problem import Relabelling
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """A batch of S relabellings that a walk visited, and what each of them does to the n nodes of its question.
+
+    Attributes
+    ----------
+    cost : (S,) array
+        What each of them costs the adversary.
+    changed, unchanged : (S, n) arrays
+        Nodes that are provably changed, and nodes that provably are not. Where both are False, it is open.
+    change : callable
+        ``change(s)`` is the relabelling itself.
+    """
+
+    cost: Int
+    changed: Bool
+    unchanged: Bool
+    change: Callable[[int], Relabelling]
+
+
+class Observer(Protocol):
+    """Looks at all relabellings that a walk visits, in one process and in the walk's order."""
+
+    def observe(self, visited: Visited) -> None:
+        """Take note of a batch."""
+
+    def unvisited(self, cost: int) -> None:
+        """Learn that some relabellings of this cost or more were not visited; all cheaper ones were."""

@@ -1,0 +1,1 @@
+"""What only the paper's reproduction needs. It registers itself: nothing else in labelcert imports it."""
