@@ -203,7 +203,7 @@ def test_an_ensemble_promises_nothing_about_single_labels(opened: Callable[..., 
     heads = " ".join(page.locator("#label-table thead th").all_inner_texts())
     assert "in open witnesses" in heads
     assert "secures" not in heads
-    assert "had they voted" in " ".join(page.locator("#node-table thead th").all_inner_texts())
+    assert "if the parts voted" in " ".join(page.locator("#node-table thead th").all_inner_texts())
 
 
 def test_a_margin_is_not_called_a_change(opened: Callable[..., Any], tmp_path: Path) -> None:

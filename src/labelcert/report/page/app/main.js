@@ -1,6 +1,6 @@
 // Puts the page together.
 
-const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
+const THEMES = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
 function theme(name) {
   const root = document.documentElement;

@@ -21,8 +21,8 @@ const nodes = {
         key: (t) => (witness(model, t) || []).map(([i]) => labelName(model, i)).join(", ") },
     ];
     if (model.around) columns.splice(2, 0, { title: "true class", key: (t) => trueClass(model, t), cell: (t) => named(trueClass(model, t)) });
-    if (model.votes) columns.splice(columns.length - 2, 0, { title: model.voting ? "by votes" : "had they voted", numeric: true, cell: (t) => `${model.votes[t]}`, key: (t) => model.votes[t],
-      hint: model.voting ? "radius that follows from counting votes alone" : "radius of the same parts, had they voted, from counting alone" });
+    if (model.votes) columns.splice(columns.length - 2, 0, { title: model.voting ? "by votes" : "if the parts voted", numeric: true, cell: (t) => `${model.votes[t]}`, key: (t) => model.votes[t],
+      hint: model.voting ? "radius that follows from counting votes alone" : "radius if the same parts voted, from counting votes alone" });
     fill(byId("show-class"), make("option", { value: "" }, "all classes"), model.classes.map((name, c) => make("option", { value: c }, name)));
     this.table = new PagedTable(byId("node-table"), {
       caption: "Predictions", columns, rows: () => this.rows(), sort: [columns.findIndex((c) => c.title === "radius"), 1],
