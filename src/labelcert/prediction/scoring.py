@@ -21,7 +21,7 @@ import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
-from labelcert.losses.retraining import bound, relabel_all, retraining, settle, solve_descendant
+from labelcert.losses.retraining import Retraining, bound, relabel_all, retraining, settle, solve_descendant
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge
@@ -77,13 +77,26 @@ class Scorer(ABC):
         What is multiplied by ``Training.z``, scaled by powers of two to norms of at most 1.
     scale : (n,) array
         Multiplies the scores of the scaled rows back.
+    row_errors : (n,) array
+        2-norm error of each scaled row (0 where the rows are exact).
+    exact_sums : (n,) array
+        Rows with so few digits that float64 adds their products with labels without rounding.
+    retraining : Retraining
+        What compiled walks take to retrain.
+    slack : float
+        Largest error of a score that comes from the rows.
     """
 
     problem: Problem
     rows: Float
     scale: Float
+    row_errors: Float
+    exact_sums: Bool
+    retraining: Retraining
+    slack: float = 0.0
 
-    def __init__(self) -> None:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
         self._exact_rows: dict[int, ExactRow] = {}
 
     @property
@@ -98,6 +111,25 @@ class Scorer(ABC):
     @abstractmethod
     def exact_solution(self, training: Training) -> Solution | None:
         """The same training beyond float64; None where that is out of reach."""
+
+    @abstractmethod
+    def largest_score(self, nodes: Index) -> Float:
+        """(n,) bound on the magnitude of the scores of some scaled rows, whatever the labels."""
+
+    @abstractmethod
+    def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
+        """(n,) bound on what a change of one ``movable`` label does to the scores of some scaled rows; huge for none.
+
+        It holds whatever the other labels are.
+        """
+
+    def class_scores(self, codes: Int, nodes: Index, n_classes: int) -> tuple[Float, float] | None:
+        """(K, n) scores of some nodes by the models of all classes; None where each has to be trained."""
+        return None
+
+    def exact_weights(self, t: int) -> list[Any] | None:
+        """What multiplies the labels for row ``t``, exactly up to a positive factor; None where out of reach."""
+        return None
 
     def scores(self, training: Training, nodes: Index | None = None) -> Float:
         """Scores of the scaled rows: all of them, or those of some nodes."""
@@ -141,9 +173,9 @@ class RetrainingScorer(Scorer):
     """A model that is trained anew on every labelling."""
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__()
-        self.problem = problem
+        super().__init__(problem)
         self.rows, self.scale = unit_rows(problem.test_rows)
+        self.row_errors, self.exact_sums = np.zeros(problem.n_test), np.zeros(problem.n_test, dtype=bool)
         self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
         self.retraining = retraining(self.machine)
         self._threads = threading.local()
@@ -209,6 +241,15 @@ class RetrainingScorer(Scorer):
             overwrite(s, solved)
         relabel_all(self.retraining, s, before.copy(), np.flatnonzero(before != y))
 
+    def largest_score(self, nodes: Index) -> Float:
+        """What multiplies the entries of a row is bounded."""
+        largest = self.problem.trained_with.largest_dual(self.problem.m, self.problem.C)
+        return np.asarray(np.abs(self.rows[nodes]).sum(axis=1) * largest)
+
+    def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
+        """What the loss says of its machine."""
+        return self.problem.trained_with.one_flip(self.machine, self.rows[nodes], movable)
+
     def exact_solution(self, training: Training) -> Solution | None:
         """Retrain beyond float64, from what that found."""
         if not self.exact:
@@ -245,17 +286,7 @@ class RetrainingScorer(Scorer):
 
 
 class LinearScorer(Scorer):
-    """Scores that are linear in the labels: kernel ridge regression, an SVM with every label at its cap, or given rows.
-
-    Attributes
-    ----------
-    row_errors : (n,) array
-        2-norm error of each scaled row (0 where the rows are exact).
-    slack : float
-        Largest error of a score that comes from the rows.
-    exact_sums : (n,) array
-        Rows with so few digits that float64 adds their entries without rounding.
-    """
+    """Scores linear in the labels: kernel ridge regression, an SVM with every label at its cap, or given rows."""
 
     @property
     def exact(self) -> bool:
@@ -268,8 +299,8 @@ class LinearScorer(Scorer):
         return not self.problem.trained_with.ridge
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__()
-        self.problem = problem
+        super().__init__(problem)
+        self.retraining = retraining(None)
         self._ridge: ExactRidge | None = None
         if problem.trained_with.ridge:
             # Rows are scaled before anything is squared, so that no norm underflows.
@@ -292,6 +323,15 @@ class LinearScorer(Scorer):
     def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Nothing is trained: the labels multiply the rows."""
         return Training(y, y, self._tau)
+
+    def largest_score(self, nodes: Index) -> Float:
+        """Labels are 1 or -1."""
+        return np.asarray(np.abs(self.rows[nodes]).sum(axis=1) + self.slack)
+
+    def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
+        """Twice the largest entry."""
+        rows = np.abs(self.rows[nodes][:, movable])
+        return np.asarray(1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * self.slack))
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Exact sums (at the cap), or one exact linear solve (ridge)."""

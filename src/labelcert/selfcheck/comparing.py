@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +19,7 @@ from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn
 from labelcert.selfcheck.kernels import TREACHEROUS
-from labelcert.signals import obey_parent
+from labelcert.workers import Workers
 
 SECONDS = 0.03
 """Limit of one search for one problem; what it leaves open is no contradiction."""
@@ -232,9 +230,5 @@ def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) ->
     if workers <= 1:
         yield from map(work, numbers)
         return
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawned, initializer=obey_parent) as pool:
-        try:
-            yield from pool.map(work, numbers)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with Workers(workers) as pool:
+        yield from pool.map(work, numbers)

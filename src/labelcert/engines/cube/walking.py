@@ -26,9 +26,6 @@ from labelcert.engines.cube.ledger import Ledger
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import DOUBTS, SOLVED, Found, Walk, in_tiles
 from labelcert.engines.pools import chunk_stops, in_order, pool_in_force, seconds_per_step
-from labelcert.losses.retraining import retraining
-from labelcert.prediction import Sign
-from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
 
@@ -121,15 +118,14 @@ def make_walk(question: Question) -> Walk:
     """The compiled form of a question."""
     problem, predictor = question.problem, question.predictor
     a = problem.adversary
-    assert isinstance(predictor, Sign)
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
     return Walk(
-        retraining=scorer.retraining if isinstance(scorer, RetrainingScorer) else retraining(None),
+        retraining=scorer.retraining,
         scores=rows,
         short=in_tiles(rows),
         linear=predictor.linear,
-        slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
+        slack=scorer.slack,
         y=problem.y,
         labels=a.labels,
         costs=a.costs,

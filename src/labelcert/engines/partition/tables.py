@@ -20,8 +20,6 @@ from labelcert.engines.control import Control
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
-from labelcert.prediction import Sign
-from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import NOTHING, Relabelling
 
 FIRST_DEPTHS = (4, 6, 7)
@@ -119,12 +117,7 @@ def states_of(rows: Int, spans: Int) -> Int:
 def most(part: Part, asked: Asked) -> Float:
     """(n,) bound on the magnitude of every score of a part, whatever its labels."""
     scorer, nodes = part.predictor.scorer, asked.question.nodes
-    sums = np.abs(scorer.rows[nodes]).sum(axis=1)
-    if isinstance(scorer, LinearScorer):
-        sums += scorer.slack
-    else:
-        sums *= part.problem.trained_with.largest_dual(part.problem.m, part.problem.C)
-    return np.asarray(1.01 * sums * scorer.scale[nodes] + 1e-290)
+    return np.asarray(1.01 * scorer.largest_score(nodes) * scorer.scale[nodes] + 1e-290)
 
 
 def two_class_table(part: Part, asked: Asked, control: Control) -> Table:
@@ -186,7 +179,6 @@ def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -
 
 def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistics: dict[str, Any]) -> Table:
     """Lowest scores of two classes, and votes that follow from them."""
-    assert isinstance(part.predictor, Sign)
     nodes, own = asked.question.nodes, asked.question.predicted
     p, error = part.scores(part.problem.codes, nodes)
     low = lowest.low * part.predictor.scorer.scale[nodes]
@@ -210,13 +202,7 @@ def one_flip(part: Part, asked: Asked) -> Float:
     Where scores are linear, it is read off the linear map.
     """
     scorer, nodes, movable = part.predictor.scorer, asked.question.nodes, part.problem.adversary.labels
-    if isinstance(scorer, LinearScorer):
-        rows = np.abs(scorer.rows[nodes][:, movable])
-        moved = 1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * scorer.slack)
-    else:
-        assert isinstance(scorer, RetrainingScorer)
-        moved = part.problem.trained_with.one_flip(scorer.machine, scorer.rows[nodes], movable)
-    return np.asarray(moved * scorer.scale[nodes])
+    return np.asarray(scorer.one_flip_bound(nodes, movable) * scorer.scale[nodes])
 
 
 def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) -> Table:

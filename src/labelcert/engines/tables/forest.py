@@ -27,9 +27,7 @@ from labelcert.engines.tables.trees import (
     new_walker,
     storage_error,
 )
-from labelcert.losses.retraining import retraining
 from labelcert.prediction import OneVsRest
-from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.svm.walking import MANY_LABELS
@@ -147,11 +145,11 @@ class Forest:
         scorer = predictor.scorer
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
-            retraining=scorer.retraining if isinstance(scorer, RetrainingScorer) else retraining(None),
+            retraining=scorer.retraining,
             scores=np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
             shared=not predictor.linear and codes.size > MANY_LABELS,
-            slack=scorer.slack if isinstance(scorer, LinearScorer) else 0.0,
+            slack=scorer.slack,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
