@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse
 
 import labelcert
-from labelcert.certification import linear as linear_module
+from labelcert.certification import task as task_module
+from labelcert.engines import row_blocks
 from labelcert.engines.linear import bounding
 from labelcert.problem import rows as rows_module
 
@@ -194,7 +195,7 @@ def test_few_rows_for_the_curve(monkeypatch):
     X, codes, T = blobs(20, 25, 2)
     H = neighbours(X, T, 5)
     whole = labelcert.certify_linear(H, codes, max_flips=4)
-    monkeypatch.setattr(linear_module, "CURVE_CELLS", 60)
+    monkeypatch.setattr(row_blocks, "CURVE_CELLS", 60)
     part = labelcert.certify_linear(H, codes, max_flips=4)
     np.testing.assert_array_equal(whole.radius_lower, part.radius_lower)
     assert np.all(part.collective_lower <= whole.collective_lower)
@@ -234,7 +235,7 @@ def test_trusted_labels_leave_nothing_to_do():
 
 
 def test_usual_budget(monkeypatch):
-    monkeypatch.setattr(linear_module, "USUAL_FLIPS", 2)
+    monkeypatch.setattr(task_module, "USUAL_FLIPS", 2)
     H, labels = np.ones((1, 5)), [0, 0, 1, 1, 1]
     assert labelcert.certify_linear(H, labels).max_flips == 2
     assert labelcert.certify_linear(H, labels, max_flips=5).max_flips == 5

@@ -18,7 +18,7 @@ import labelcert
 from labelcert import InvalidInput, Threat, certify, verify
 from labelcert.certification import Names
 from labelcert.problem import Problem
-from labelcert.problem.margin import lowered
+from labelcert.problem.lowering import lowered
 from labelcert.report.tables import budget_table, node_table
 from labelcert.selfcheck import check
 from labelcert.selfcheck.cases import nasty_case, with_loss_in_turn, with_margin_in_turn

@@ -10,9 +10,8 @@ import pytest
 from tests.helpers.certificates import contains
 from tests.helpers.small_problems import all_relabellings, mixed_problem
 
-from labelcert.certification.from_arrays import answer
+from labelcert.certification import Run, Task, solve
 from labelcert.engines.base import Question
-from labelcert.engines.control import Control
 from labelcert.engines.registry import ENGINES
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem
@@ -42,9 +41,8 @@ def test_radius_0_and_counted_from_the_start(problem: Problem, given: Any, name:
         pytest.skip("the engine does not apply")
     budget = 1 if name == "milp-paper" else BUDGET  # that one is slow
     problem = replace(problem, max_flips=budget)
-    cert = answer(
-        problem, name, Control(workers=1, collective=name != "milp-paper", trust_solver=True), predicted=given
-    )
+    task = Task(problem=problem, predicted=given, collective=name != "milp-paper")
+    cert = solve(task, Run(name, workers=1, trust_solver=True))
     question = Question.ask(predictor_for(problem, linear=problem.loss == "square").with_predictions(given))
     assert question.contrary.sum() == 2
     radius, curve = np.full(problem.n_test, cert.never), np.zeros(budget + 1, dtype=np.int64)
@@ -66,4 +64,4 @@ def test_radius_0_and_counted_from_the_start(problem: Problem, given: Any, name:
         assert cert.witness(0) == cert.witness(3) == {}
     if cert.run.collective and engine.capabilities.finds_attacks:
         assert cert.collective_lower.tolist() == cert.collective_upper.tolist() == curve.tolist()
-    contains(answer(problem, name, Control(workers=1, time_limit=1e-4), predicted=given), cert)
+    contains(solve(Task(problem=problem, predicted=given), Run(name, workers=1, time_limit=1e-4)), cert)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from labelcert.baselines.proving import Proved
 from labelcert.baselines.sensitivity import sensitivity
@@ -25,7 +26,9 @@ class BaselineInfo:
     losses : tuple of str
         What its model may be trained with; the first is the default.
     prove : callable
-        Takes what is asked, and the options as keywords.
+        Takes the problem, and the options as keywords.
+    deals_out : bool
+        Whether its classifier is an ensemble on ``parts`` of the labels.
     """
 
     name: str
@@ -33,13 +36,14 @@ class BaselineInfo:
     reference: str
     losses: tuple[str, ...]
     prove: Callable[..., Proved]
+    deals_out: bool = False
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """Names of the options that it takes."""
+    def options(self) -> dict[str, Any]:
+        """The options that it takes, with their defaults."""
         parameters = inspect.signature(self.prove).parameters.values()
         bound = self.prove.keywords if isinstance(self.prove, partial) else {}
-        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in bound)
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in bound}
 
     def check(self, loss: str, options: Iterable[str]) -> None:
         """Refuse a loss or an option that it does not have.
@@ -83,6 +87,7 @@ _LISTED = (
         "Levine, Feizi: Deep partition aggregation (ICLR 2021)",
         ("hinge", "square", "squared_hinge", "logistic"),
         partition_votes,
+        deals_out=True,
     ),
     BaselineInfo(
         "sensitivity",

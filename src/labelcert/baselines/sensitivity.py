@@ -7,18 +7,20 @@ class stays while D < s, for every b: the noise cancels, and what counts is the 
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import scipy.linalg
 
 from labelcert.arrays import Float
-from labelcert.baselines.proving import Asked, Proved
+from labelcert.baselines.proving import Proved
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 
-def sensitivity(asked: Asked, *, per_label: bool = True) -> Proved:
+def sensitivity(problem: Problem, *, per_label: bool = True) -> Proved:
     """Lower ends of the radii of the model itself, which are those of its most probable noisy prediction.
 
     Labels change one after the other. Each moves the score of a class by at most its own sensitivity, so r labels move
@@ -26,12 +28,11 @@ def sensitivity(asked: Asked, *, per_label: bool = True) -> Proved:
 
     Parameters
     ----------
-    asked : Asked
+    problem : Problem
         With the hinge loss, or the square loss, whose sensitivities are exact.
     per_label : bool
         Whether each label has a sensitivity of its own. Without, the largest one counts for all, as is usual.
     """
-    problem = asked.problem.settled()
     predictor = OneVsRest(problem, linear=problem.trained_with.always_linear)
     scorer = predictor.scorer
     if predictor.linear:

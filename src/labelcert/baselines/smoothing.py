@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import cast
 
 import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.baselines.likelihood import best_threshold, divergence_threshold
-from labelcert.baselines.proving import Asked, Proved
+from labelcert.baselines.proving import Proved
 from labelcert.errors import InvalidInput
 from labelcert.prediction import OPEN, Gathered, predictor_for
 from labelcert.prediction.scoring import Scorer
+from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 NEWTON_STEPS = 12
@@ -28,26 +30,27 @@ ULPS = 16.0
 """Roundings that one label's factor may suffer: those of ``exp`` and ``log``, of coefficients and of sums."""
 
 
-def smoothing(asked: Asked, *, noise: float = 0.1, tight: bool) -> Proved:
+def smoothing(problem: Problem, *, noise: float = 0.1, tight: bool) -> Proved:
     """Lower ends of the radii of the smoothed classifier.
 
     A node for which no class has a proved majority has no prediction.
 
     Parameters
     ----------
-    asked : Asked
+    problem : Problem
         With the square loss.
     noise : float
         The probability that a label is replaced by one of the other classes, all alike.
     tight : bool
         Whether radii come from the lemma of Neyman and Pearson, or from the divergence alone, as published.
     """
-    problem = asked.problem.settled()
     q = _checked_noise(noise, problem.n_classes)
     base = predictor_for(problem, linear=True)
     n, nodes = problem.n_test, np.flatnonzero(base.predicted >= 0)
     log_other = np.zeros(n)
-    log_other[nodes] = log_error(base.scorer, problem.codes, base.predicted[nodes], nodes, problem.n_classes, q)
+    log_other[nodes] = log_error(
+        cast(LinearScorer, base.scorer), problem.codes, base.predicted[nodes], nodes, problem.n_classes, q
+    )
     threshold = partial(best_threshold if tight else divergence_threshold, q, problem.n_classes)
     lower = _radii(log_other, threshold, problem.max_flips)
     predicted = np.where(lower > 0, base.predicted, OPEN)

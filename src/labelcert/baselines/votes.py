@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from labelcert.baselines.proving import Asked, Proved
-from labelcert.certification.partition import check_parts, divide
-from labelcert.engines.partition.engine import black_box_radii
+from typing import cast
+
+from labelcert.baselines.proving import Proved
+from labelcert.engines.partition.engine import DealtLabels, black_box_radii
 from labelcert.engines.partition.ensemble import Votes
+from labelcert.problem import Problem
 
 
-def partition_votes(asked: Asked, *, parts: int = 30) -> Proved:
+def partition_votes(problem: Problem, *, parts: int = 30) -> Proved:
     """Lower ends of the radii of the ensemble's votes: each changed label may turn the vote of its part.
 
     Parameters
     ----------
-    asked : Asked
+    problem : Problem
+        Of labels that are dealt out as by :func:`labelcert.certify_partition`.
     parts : int
-        Number of parts. The labels are dealt out as by :func:`labelcert.certify_partition`.
+        Number of parts.
     """
-    part_of = check_parts(asked.problem, parts, asked.seed, asked.names)
-    problem, own = divide(asked.problem, part_of)
-    votes = Votes(problem, own)
-    return Proved(votes, black_box_radii(votes), {"parts": int(parts), "part_of": part_of.tolist()})
+    dealt = cast(DealtLabels, problem.by)
+    votes = Votes(problem, dealt.parts)
+    return Proved(votes, black_box_radii(votes), {"parts": int(parts), "part_of": dealt.part_of.tolist()})

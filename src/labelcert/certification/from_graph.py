@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Surroundings
-from labelcert.certification.from_arrays import certify
+from labelcert.certification.facades import certify
 from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import UNLABELED, Graph

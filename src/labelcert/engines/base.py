@@ -17,8 +17,10 @@ from labelcert.arrays import Bool, Index, Int, Text
 from labelcert.certificate import TRUSTED_SOLVER
 from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
+from labelcert.engines.observing import Observer
 from labelcert.prediction import Predictor
 from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.problem.problem import ONE_MODEL
 
 WORK_LIMIT_SECONDS = 900.0
 """Longest estimated run that starts without a ``time_limit``."""
@@ -35,11 +37,14 @@ class Question:
     predictor : Predictor
     nodes : (n,) array
         The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
+    observers : sequence of Observer
+        Who else wants to know what relabellings do.
     """
 
     problem: Problem
     predictor: Predictor
     nodes: Index
+    observers: Sequence[Observer] = ()
 
     @classmethod
     def ask(cls, predictor: Predictor) -> Question:
@@ -77,6 +82,25 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
+class ReadOnce:
+    """What the final check cannot find out again, since the rows behind it were read once and not kept.
+
+    Attributes
+    ----------
+    question : Question
+        As it turned out: only reading the rows decided the clean predictions.
+    becomes : (n,) array
+        Class that each node's witness turns it into, retrained while its row was there; -1 without one.
+    changed : dict
+        For attacks of the curve, (n,) which nodes each provably changes.
+    """
+
+    question: Question
+    becomes: Int
+    changed: dict[Relabelling, Bool]
+
+
+@dataclass(frozen=True, eq=False)
 class Findings:
     """What an engine proved about the n nodes of a question, for budgets 0..B.
 
@@ -98,6 +122,10 @@ class Findings:
         Lower ends of radii by a solver's own word, which proves nothing; None: nothing is claimed.
     curve_claimed : (B + 1,) array or None
         Upper ends of the curve, in the same way.
+    read : ReadOnce or None
+        What was checked on the way.
+    sha256 : str
+        Hash of all that decided the answer, where that is not the problem alone.
     """
 
     radius_lower: Int
@@ -112,6 +140,8 @@ class Findings:
     proofs: Proofs | None = None
     radius_claimed: Int | None = None
     curve_claimed: Int | None = None
+    read: ReadOnce | None = None
+    sha256: str = ""
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
@@ -179,6 +209,8 @@ class Findings:
             proofs=found.proofs or self.proofs,
             radius_claimed=radius_claimed,
             curve_claimed=curve_claimed,
+            read=found.read or self.read,
+            sha256=found.sha256 or self.sha256,
         )
 
     @property
@@ -309,19 +341,38 @@ class Capabilities:
         False: it proves lower ends of radii and nothing else.
     searches : bool
         It searches for a time that nobody can foresee, and may leave intervals open.
+    advertised : bool
+        ``certify(engine=...)`` takes it by name. Others belong to a function of their own.
+    predictors : set of str
+        Who predicts: :attr:`labelcert.problem.Problem.kind`.
+    losses : set of str, or None
+        What models may be trained with; None: :meth:`Engine.refuses` says.
+    observes : bool
+        It shows all relabellings that it visits to the question's observers.
     """
 
     automatic: bool = False
     continues: bool = False
     finds_attacks: bool = True
     searches: bool = False
+    advertised: bool = True
+    predictors: frozenset[str] = frozenset({ONE_MODEL})
+    losses: frozenset[str] | None = None
+    observes: bool = False
 
 
 class Engine(Protocol):
-    """One way to answer a question, for two classes and more."""
+    """One way to answer a question, for two classes and more.
 
-    name: str
-    capabilities: Capabilities
+    An engine with options has a method ``configured(**options)``, too, which returns the engine to run. One that
+    certificates call by another name has a method ``stage_name(problem)``.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 (what ``engine=`` takes)
+
+    @property
+    def capabilities(self) -> Capabilities: ...  # noqa: D102 (planning reads nothing else)
 
     def refuses(self, problem: Problem) -> str | None:
         """Why this engine cannot answer such a problem at all, and what to do instead; None where it can."""

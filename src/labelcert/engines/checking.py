@@ -37,6 +37,9 @@ def check(question: Question, findings: Findings) -> Checked:
     prediction, and if it provably changes what it should. One that does not is dropped, its interval is opened and a
     warning raised: it would be a bug.
     """
+    if findings.read is not None:
+        nobody = dict.fromkeys(findings.curve_changes, np.zeros(question.nodes.size, dtype=bool))
+        return Checked(findings, findings.read.becomes, nobody | findings.read.changed)
     problem, a = question.problem, question.problem.adversary
     checker = question
     if any(change is not None for change in findings.radius_changes) or findings.curve_lower.any():
@@ -61,9 +64,10 @@ def check(question: Question, findings: Findings) -> Checked:
         upper[t], changes[t] = a.never, None
     dropped = len(refuted)
     curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
-    changed: dict[Relabelling, Bool] = {}
-    cheapest = upper.copy()
-    for change in sorted(set(curve_changes), key=len):
+    # The clean labels change those nodes alone whose prediction was given and is not the model's own.
+    changed: dict[Relabelling, Bool] = {NOTHING: checker.contrary & agreed}
+    cheapest = np.where(changed[NOTHING], 0, upper)
+    for change in sorted(set(curve_changes) - {NOTHING}, key=len):
         if a.admits(change, a.never):  # each budget is compared below
             changed[change] = checker.changed(change)[0] & agreed
             cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))
@@ -75,7 +79,6 @@ def check(question: Question, findings: Findings) -> Checked:
             dropped += 1
         if b and curve_lower[b] < curve_lower[b - 1]:  # an attack within a smaller budget is one within this, too
             curve_lower[b], curve_changes[b] = curve_lower[b - 1], curve_changes[b - 1]
-    changed.setdefault(NOTHING, np.zeros(upper.size, dtype=bool))
     kept = replace(
         _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped),
         radius_upper=upper,

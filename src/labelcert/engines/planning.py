@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from labelcert.arrays import Int
 from labelcert.engines.base import Engine, Findings, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.registry import AUTO, ENGINES, get_engine
+from labelcert.engines.observing import Observer
+from labelcert.engines.registry import AUTO, engines_for, get_engine
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem
 
@@ -34,7 +37,15 @@ class Stage:
         """What is known after this stage."""
         part = _up_to(question, self.max_flips)
         own = control if self.share == 1.0 else control.part(self.share)
-        return known.refined(self.engine.run(part, own, known), self.engine.name)
+        found = self.engine.run(part, own, known)
+        if found.read is not None:
+            known = Findings.nothing(found.read.question)
+        return known.refined(found, self.name(part.problem))
+
+    def name(self, problem: Problem) -> str:
+        """What certificates call the engine."""
+        own = getattr(self.engine, "stage_name", None)
+        return self.engine.name if own is None else str(own(problem))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +73,15 @@ class Plan:
         return any(stage.engine.capabilities.finds_attacks for stage in self.stages)
 
 
-def plan(name: str, problem: Problem, control: Control, predicted: Int | None = None) -> Plan:
+def plan(
+    name: str,
+    problem: Problem,
+    control: Control,
+    predicted: Int | None = None,
+    *,
+    observers: Sequence[Observer] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Plan:
     """Plan a run.
 
     ``"auto"`` takes the first automatic engine that can do the work: the closed form where scores are linear, else
@@ -76,6 +95,10 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
     control : Control
     predicted : (n,) array, optional
         Clean predictions to assume instead of the model's own.
+    observers : sequence of Observer
+        Who else wants to know what relabellings do.
+    options : mapping, optional
+        Of the named engine.
 
     Raises
     ------
@@ -84,20 +107,21 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
     WorkTooLarge
         No engine can do it in reasonable time; the message says how large the work is and what would fit.
     """
-    candidates = [e for e in ENGINES.values() if e.capabilities.automatic] if name == AUTO else [get_engine(name)]
-    too_large = []
+    if name == AUTO:
+        candidates = [engine for engine in engines_for(problem.kind) if engine.capabilities.automatic]
+    else:
+        candidates = [get_engine(name, problem.kind, **(options or {}))]
+    too_large, refusal = [], None
     for engine in candidates:
-        refusal = engine.refuses(problem)
+        refusal = _refusal(engine, problem, observing=bool(observers))
         if refusal is not None:
-            if name != AUTO:
-                raise InvalidInput(f"engine={name!r} does not apply: {refusal}")
             continue
         began = time.monotonic()
         predictor = engine.predictor(problem)
         took = time.monotonic() - began
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)
-        question = Question.ask(predictor)
+        question = replace(Question.ask(predictor), observers=observers)
         work = engine.estimate(question, control)
         if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
             return _in_usual_time(engine, question, control, took)
@@ -107,7 +131,19 @@ def plan(name: str, problem: Problem, control: Control, predicted: Int | None = 
         too_large.append(
             f"engine={engine.name!r} would take about {duration(work.seconds)} ({work.reason}); {work.advice}"
         )
-    raise WorkTooLarge("the work is too large: " + "; ".join(too_large))
+    if too_large:
+        raise WorkTooLarge("the work is too large: " + "; ".join(too_large))
+    raise InvalidInput(f"engine={name!r} does not apply: {refusal or f'no engine answers for {problem.kind}'}")
+
+
+def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None:
+    """Why an engine cannot answer such a question at all; None where it can."""
+    able = engine.capabilities
+    if observing and not able.observes:
+        return "it does not show the relabellings that it visits to observers; use engine='enumerate'"
+    if able.losses is not None and problem.loss not in able.losses:
+        return f"it needs the loss {' or '.join(map(repr, sorted(able.losses)))}, got {problem.loss!r}"
+    return engine.refuses(problem)
 
 
 def _in_usual_time(engine: Engine, question: Question, control: Control, took: float) -> Plan:
@@ -134,7 +170,9 @@ def _up_to(question: Question, budget: int) -> Question:
 def _stages(engine: Engine, question: Question, control: Control, work: Work) -> tuple[Stage, ...]:
     most = question.budget
     in_time = control.time_limit is None or work.seconds <= control.time_limit
-    followers = [e for e in ENGINES.values() if e.capabilities.continues and e.refuses(question.problem) is None]
+    able = [engine for engine in engines_for(question.problem.kind) if engine.capabilities.continues]
+    observing = bool(question.observers)
+    followers = [engine for engine in able if _refusal(engine, question.problem, observing=observing) is None]
     if in_time or question.predictor.linear or not followers:
         return (Stage(engine, most),)
     assert control.time_limit is not None

@@ -14,7 +14,7 @@ from labelcert.problem import Problem
 
 def predictor_for(problem: Problem, *, linear: bool) -> Predictor:
     """The predictor of a problem."""
-    return kind_for(problem)(problem, linear=linear)
+    return kind_for(problem)(problem, linear=linear) if problem.by is None else problem.by.predictor(problem)
 
 
 def kind_for(problem: Problem) -> type[Sign] | type[OneVsRest] | type[Softmax]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,34 @@ import numpy.typing as npt
 from labelcert.arrays import Float, Int, Values
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
-from labelcert.losses.cross_validation import best_C
 from labelcert.problem import validation
 from labelcert.problem.relabelling import Relabelling
 from labelcert.problem.threat import Adversary, Threat
 
-CROSS_VALIDATED = "cv"
-"""Stands where C would: choose it by cross-validation over the labels."""
+if TYPE_CHECKING:
+    from labelcert.prediction import Predictor
+
+ONE_MODEL = "one model"
+"""The kind of predictor that nothing else is said about: one model, trained on all labels."""
+
+
+class Predicting(Protocol):
+    """Who predicts, where that is not one model that is trained on all labels.
+
+    Attributes
+    ----------
+    kind : str
+        What engines call it when they say whom they can answer for.
+    """
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 (said above)
+
+    def predictor(self, problem: Problem) -> Predictor:
+        """Whose predictions are certified."""
+
+    def digest(self, sha256: str) -> str:
+        """The hash of a problem, with everything else that decides the answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +70,10 @@ class Problem:
     shift : float
         0 unless the given kernel missed positive semidefiniteness by rounding.
     min_eig : float
-        Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known).
+        Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known; minus infinity:
+        nothing is known yet).
+    by : Predicting or None
+        Who predicts; None for one model that is trained on all labels.
     """
 
     K_train: Float
@@ -63,6 +88,7 @@ class Problem:
     max_flips: int
     shift: float
     min_eig: float
+    by: Predicting | None = None
 
     @classmethod
     def build(
@@ -70,7 +96,7 @@ class Problem:
         K_train: npt.ArrayLike,
         labels: npt.ArrayLike,
         K_test: npt.ArrayLike,
-        C: float | str,
+        C: float,
         *,
         threat: Threat | None = None,
         max_flips: int | None = None,
@@ -93,7 +119,7 @@ class Problem:
         K_train: npt.ArrayLike,
         labels: npt.ArrayLike,
         K_test: npt.ArrayLike,
-        C: float | str,
+        C: float,
         *,
         threat: Threat | None = None,
         max_flips: int | None = None,
@@ -104,7 +130,7 @@ class Problem:
         values, classes, codes = validation.check_labels(labels)
         Q = validation.check_train_kernel(K_train, codes.size)
         rows = validation.check_test_kernel(K_test, codes.size)
-        constant = best_C(Q, codes, LOSSES[loss]) if C == CROSS_VALIDATED else validation.check_cap(C)
+        constant = validation.check_cap(C)
         threat, adversary = _resolved(threat, values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         if LOSSES[loss].intercept:
@@ -121,7 +147,7 @@ class Problem:
             adversary=adversary,
             max_flips=budget,
             shift=0.0,
-            min_eig=0.0,
+            min_eig=-np.inf,
         )
 
     def settled(self) -> Problem:
@@ -227,6 +253,11 @@ class Problem:
         kept = self.adversary.only(positions)
         adversary = replace(kept, m=columns.size, labels=np.searchsorted(columns, kept.labels).astype(np.int64))
         return replace(self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary)
+
+    @property
+    def kind(self) -> str:
+        """Who predicts, as engines call it."""
+        return ONE_MODEL if self.by is None else self.by.kind
 
     @property
     def trained_with(self) -> Loss:
@@ -345,7 +376,7 @@ class Problem:
         for array in (self.K_train, self.K_test):
             h.update(repr(array.shape).encode())
             h.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
-        return self.finish_digest(h)
+        return self.finish_digest(h) if self.by is None else self.by.digest(self.finish_digest(h))
 
     def finish_digest(self, h: hashlib._Hash) -> str:
         """The same, from a hash that has taken in the kernels (or whatever stands for them)."""

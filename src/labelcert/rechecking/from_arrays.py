@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import Names, certify
+from labelcert.certification import GivenKernel, Names, Task, certify
+from labelcert.certification.reductions import reduced
 from labelcert.checking import whole_number
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question
 from labelcert.engines.control import Control
@@ -120,7 +121,8 @@ def recheck(
     if (verify is None) == (until is None):
         raise InvalidInput("say how many labels to verify (verify=5), or what to reach (until=0.9), not both")
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
-    problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=flips, loss=loss)
+    model = GivenKernel(K_train, K_test, C)
+    problem = reduced(Task(model, labels, loss=loss, threat=threat, max_flips=flips))[0].posed
     given = _weights(weights, problem.n_test, objective)
     price = _costs(verify_costs, problem.m)[problem.adversary.labels]
     budget = int(price.sum()) if verify is None else whole_number("verify", verify)

@@ -24,7 +24,7 @@ from labelcert.losses import LOSSES
 from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, BallSoftmaxIntercept, precision
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.problem import Problem
-from labelcert.problem.margin import lowered
+from labelcert.problem.lowering import lowered
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
 from labelcert.svm.exact import ExactRidge, ExactSVM
 from labelcert.svm.pivoting import new_scratch, settle

@@ -11,12 +11,10 @@ import numpy as np
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import answer
-from labelcert.engines.control import Control
+from labelcert.certification import Run, Task, solve
 from labelcert.engines.freezing import Names
 from labelcert.prediction import Sign, kind_for
 from labelcert.problem import Problem
-from labelcert.problem.validation import check_workers
 from labelcert.svm import train
 
 DROPPED_BELOW = 1e-4
@@ -62,7 +60,7 @@ def certify(
     """
     K_train = K_train + diagonal_shift(K_train) * np.eye(len(K_train))
     problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips)
-    control = Control(workers=check_workers(workers), time_limit=time_limit)
     # The published numbers for more classes are those of the model itself, even where C is at most 1e-4.
     predicted = published_predictions(problem) if kind_for(problem) is Sign else None
-    return answer(problem, engine, control, names=names, predicted=predicted)
+    task = Task(problem=problem, predicted=predicted, names=names)
+    return solve(task, Run(engine, time_limit=time_limit, workers=workers))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.problems import gaussian
 
-from labelcert.certification import answer
+from labelcert.certification import Run, Task, solve
 from labelcert.engines.control import Control
 from labelcert.problem import Problem
 
@@ -15,7 +15,7 @@ def test_the_remaining_time_is_shown() -> None:
     control = Control(
         workers=1, time_limit=3.0, report=lambda done, total: seen.append((done, total)), note=notes.append
     )
-    answer(Problem.build(*gaussian(40, 4), 1.0), "milp", control)
+    solve(Task(problem=Problem.build(*gaussian(40, 4), 1.0)), Run("milp"), control)
     assert "attacks on single nodes" in notes
     elapsed = [done for done, total in seen if total < 4.0]
     assert elapsed

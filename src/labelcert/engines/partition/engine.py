@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from labelcert.arrays import Bool, Int
+from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, within_reach
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Capabilities, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.cube.walking import count_stops
 from labelcert.engines.linear.spending import first_row
 from labelcert.engines.partition.class_tables import class_table, class_work
 from labelcert.engines.partition.combining import combine, largest_sum
-from labelcert.engines.partition.ensemble import Ensemble, Votes, sum_error
+from labelcert.engines.partition.ensemble import COMBINATIONS, Ensemble, Votes, sum_error
 from labelcert.engines.partition.parts import Part
 from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
 from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.engines.tables.sizes import toggled_sets
-from labelcert.errors import WorkTooLarge
-from labelcert.prediction import Sign
-from labelcert.problem import NOTHING, Relabelling
+from labelcert.errors import InvalidInput
+from labelcert.prediction import OneVsRest, Predictor, Sign
+from labelcert.problem import NOTHING, Problem, Relabelling
 
 CELLS = 2.5e7
 """Cells of all knapsack tables that are held at a time."""
@@ -42,42 +44,137 @@ ATTEMPTS = 4
 """Attacks of growing cost that are tried on a node."""
 
 
+ENSEMBLE = "an ensemble on parts of the labels"
+"""Who predicts: models that are trained on parts of the labels."""
+
+
 @dataclass(frozen=True, eq=False)
-class Partition:
-    """How an ensemble is certified.
+class DealtLabels:
+    """Who predicts, where the labels are dealt out to parts.
 
     Attributes
     ----------
+    parts : list of Part
+    part_of : (m,) array
+        Part of each label.
+    combine : str
+        One of :data:`~labelcert.engines.partition.ensemble.COMBINATIONS`.
     part_flips : int or None
         Largest cost of an attack on one part to look at; None for all.
+    margins : (n,) array or None
+        Lead that each prediction has to keep; None: any.
     """
 
+    parts: list[Part]
+    part_of: Int
+    combine: str
     part_flips: int | None = None
+    margins: Float | None = None
+    kind: str = ENSEMBLE
 
-    @staticmethod
-    def name(predictor: Ensemble) -> str:
-        """As certificates call it."""
-        return "partition (votes)" if isinstance(predictor, Votes) else "partition (mean scores)"
+    def predictor(self, problem: Problem) -> Predictor:
+        """The ensemble."""
+        combination: Callable[..., Predictor] = COMBINATIONS[self.combine]
+        if self.margins is None:
+            return combination(problem, self.parts)
+        if "margins" not in inspect.signature(combination).parameters:
+            raise InvalidInput("margin cannot be combined with parts; leave one of them out")
+        return combination(problem, self.parts, margins=self.margins)
 
-    def run(self, question: Question, control: Control) -> Findings:
+    def votes(self, question: Question) -> Votes:
+        """The same parts, where votes decide, and no margin counts."""
+        if self.combine == "votes" and self.margins is None:
+            return cast(Votes, question.predictor)
+        return Votes(question.problem, self.parts)
+
+    def digest(self, sha256: str) -> str:
+        """With the part of each label, and how parts are combined."""
+        h = hashlib.sha256(sha256.encode())
+        h.update(np.ascontiguousarray(self.part_of, dtype="<i8").tobytes() + self.combine.encode())
+        return h.hexdigest()
+
+
+def _two_class_labellings(question: Question) -> float:
+    return count_stops(question, question.budget)
+
+
+def _class_labellings(question: Question) -> float:
+    return float(toggled_sets(question.problem)[-1])
+
+
+METHODS: dict[type[Predictor], tuple[Callable[..., Table], Callable[..., Float], Callable[[Question], float]]] = {
+    Sign: (two_class_table, two_class_work, _two_class_labellings),
+    OneVsRest: (class_table, class_work, _class_labellings),
+}
+"""By what predicts in each part: how its table is made, how long that takes, and how many labellings it has."""
+
+
+class PartEngine:
+    """A table of every part, combined over the parts."""
+
+    name = "partition"
+    capabilities = Capabilities(automatic=True, advertised=False, predictors=frozenset({ENSEMBLE}))
+
+    def stage_name(self, problem: Problem) -> str:
+        """With how the parts are combined."""
+        return f"{self.name} ({'votes' if cast(DealtLabels, problem.by).combine == 'votes' else 'mean scores'})"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Nothing: only size can be in the way."""
+        return None
+
+    def predictor(self, problem: Problem) -> Predictor:
+        """The ensemble."""
+        return cast(DealtLabels, problem.by).predictor(problem)
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """All budgets: how deep the attacks on one part go decides how long it takes, not the budget."""
+        return question.budget
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """A knapsack over all parts, and all labellings of each, unless a time limit ends them."""
+        if question.nodes.size == 0:
+            return Work("there is nothing to do")
+        dealt, asked = self._asked(question)
+        knapsack = _knapsack_seconds(question, dealt.parts, asked.shared)
+        if knapsack > WORK_LIMIT_SECONDS:
+            return Work(
+                f"a knapsack over {len(dealt.parts)} parts for budgets up to {question.budget} and "
+                f"{question.nodes.size} nodes",
+                knapsack,
+                "divide the costs by a common unit, or give a smaller max_flips",
+            )
+        if control.time_limit is not None:
+            return Work("all labellings of all parts, as far as time allows", knapsack)
+        _, work, _ = _method(dealt.parts)
+        seconds = work(asked, dealt.parts) / control.workers
+        reason = (
+            f"all labellings of {len(dealt.parts)} parts of up to {max(part.problem.m for part in dealt.parts)} "
+            f"labels, with up to {seconds.size - 1} changes in each"
+        )
+        if seconds[-1] <= WORK_LIMIT_SECONDS:
+            return Work(reason, float(knapsack + seconds[-1]))
+        fits = int(np.flatnonzero(seconds <= WORK_LIMIT_SECONDS)[-1])
+        return Work(
+            reason,
+            float(seconds[-1]),
+            f"smaller parts are faster (give a larger parts=); part_flips={fits} would fit: it looks at attacks of "
+            "that size on each part, and assumes the worst of larger ones; time_limit=SECONDS gives what can be proved "
+            "in that time",
+        )
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii from tables of all parts; the curve from the attacks that were found on the way."""
         started = time.perf_counter()
-        ensemble = question.predictor
-        assert isinstance(ensemble, Ensemble)
-        known = Findings.nothing(question)
-        statistics: dict[str, Any] = {**_sizes(ensemble), "part_flips": self.part_flips}
+        dealt, asked = self._asked(question)
+        statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.part_flips}
         if question.nodes.size:
-            shared, relaxed = shared_groups(question, ensemble.parts)
-            asked = Asked(question, isinstance(ensemble, Votes), shared, self.part_flips)
-            pool = pool_in_force()
-            if pool is not None:
-                asked = replace(asked, together=pool.take_many(_labellings(asked, ensemble.parts)))
-            self._check_work(asked, control)
-            tables = list(_tables(asked, control))
+            tables = list(_tables(asked, dealt.parts, control))
             lower = np.maximum(known.radius_lower, self._lower(asked, tables))
             attacks = self._attack(asked, tables, control)
             if control.collective:
                 grow(question, attacks, control)
+            relaxed = len(_binding_groups(question, dealt.parts)) - asked.shared.size
             statistics.update(_added([table.statistics for table in tables]), groups_relaxed=relaxed)
             curve_upper = np.minimum(known.curve_upper, within_reach(lower, question.budget))
             known = replace(
@@ -90,34 +187,24 @@ class Partition:
                 curve_changes=attacks.curve_changes,
             )
         statistics["seconds"] = time.perf_counter() - started
-        return replace(known, statistics=statistics)
+        about = {
+            "combine": dealt.combine,
+            "part_of": dealt.part_of.tolist(),
+            "black_box_radius": black_box_radii(dealt.votes(question)).tolist(),
+        }
+        return replace(known, statistics={**statistics, **about})
 
-    def _check_work(self, asked: Asked, control: Control) -> None:
-        """Refuse what would take too long, with what would fit."""
-        ensemble = asked.question.predictor
-        assert isinstance(ensemble, Ensemble)
-        knapsack = _knapsack_seconds(asked.question, ensemble.parts, asked.shared)
-        if knapsack > WORK_LIMIT_SECONDS:
-            raise WorkTooLarge(
-                f"the work is too large: a knapsack over {len(ensemble.parts)} parts for budgets up to "
-                f"{asked.question.budget} and {asked.question.nodes.size} nodes would take about {knapsack:.3g} "
-                "seconds; divide the costs by a common unit, or give a smaller max_flips"
-            )
-        if control.time_limit is not None:
-            return
-        work = two_class_work if isinstance(ensemble.parts[0].predictor, Sign) else class_work
-        seconds = work(asked, ensemble.parts) / control.workers
-        deepest = seconds.size - 1
-        if seconds[deepest] <= WORK_LIMIT_SECONDS:
-            return
-        fits = int(np.flatnonzero(seconds <= WORK_LIMIT_SECONDS)[-1])
-        raise WorkTooLarge(
-            f"the work is too large: all labellings of {len(ensemble.parts)} parts of up to "
-            f"{max(part.problem.m for part in ensemble.parts)} labels, with up to {deepest} changes in each, would "
-            f"take about {seconds[deepest]:.3g} seconds. Smaller parts are faster (give a larger parts=). "
-            f"part_flips={fits} would fit: it looks at attacks of that size on each part, and assumes the worst of "
-            "larger ones. time_limit=SECONDS gives what can be proved in that time"
-        )
+    def _asked(self, question: Question) -> tuple[DealtLabels, Asked]:
+        """The parts, and what all their tables are about."""
+        dealt = cast(DealtLabels, question.problem.by)
+        shared = shared_groups(question, dealt.parts)
+        asked = Asked(question, dealt.combine == "votes", shared, dealt.part_flips)
+        pool = pool_in_force()
+        if pool is None or question.nodes.size == 0:
+            return dealt, asked
+        _, _, labellings = _method(dealt.parts)
+        together = pool.take_many(sum(labellings(asked.within(part)) for part in dealt.parts))
+        return dealt, replace(asked, together=together)
 
     def _lower(self, asked: Asked, tables: list[Table]) -> Int:
         """(n,) least cost at which nothing proves that a prediction survives; one more than the budget for none."""
@@ -131,8 +218,7 @@ class Partition:
 
     def _attack(self, asked: Asked, tables: list[Table], control: Control) -> Attacks:
         """The cheapest attacks, from the tables, tried on the ensemble."""
-        question, ensemble = asked.question, asked.question.predictor
-        assert isinstance(ensemble, Ensemble)
+        question, ensemble = asked.question, cast(Ensemble, asked.question.predictor)
         attacks = Attacks(question)
         tried: set[Relabelling] = set()
         states = [table.states for table in tables]
@@ -169,8 +255,7 @@ def grow(question: Question, attacks: Attacks, control: Control) -> None:
     Attacks on single nodes are joined, always the one with which most nodes change. For large budgets, parts are turned
     as a whole: of two classes, that turns all their scores.
     """
-    a, ensemble = question.problem.adversary, question.predictor
-    assert isinstance(ensemble, Ensemble)
+    a, ensemble = question.problem.adversary, cast(Ensemble, question.predictor)
     turned = np.zeros(0, dtype=np.int64)
     for part in sorted(ensemble.parts, key=lambda part: int(a.costs[part.positions].sum())):
         turned = np.sort(np.concatenate([turned, part.positions]))
@@ -194,24 +279,28 @@ def grow(question: Question, attacks: Attacks, control: Control) -> None:
         grown = best
 
 
-def shared_groups(question: Question, parts: Sequence[Part]) -> tuple[Int, int]:
-    """Groups whose budgets several parts share, as many as can be followed; and how many others there are.
+def shared_groups(question: Question, parts: Sequence[Part]) -> Int:
+    """Groups whose budgets several parts share, as many as can be followed.
 
     A budget that pays for the whole group restricts nobody. Where a budget cannot be followed, every part is given
     all of it: what is proved then stays true, and attacks are checked against the threat.
     """
+    followed: list[int] = []
+    for g in _binding_groups(question, parts):
+        more = np.array([*followed, g], dtype=np.int64)
+        if _knapsack_seconds(question, parts, more) <= GROUP_SECONDS:
+            followed.append(g)
+    return np.array(followed, dtype=np.int64)
+
+
+def _binding_groups(question: Question, parts: Sequence[Part]) -> list[int]:
+    """Groups that several parts share, and whose budget does not pay for all of them."""
     a = question.problem.adversary
-    binding = [
+    return [
         g
         for g in np.flatnonzero(a.group_caps < np.minimum(a.group_totals, question.budget)).tolist()
         if sum(bool(np.any(a.groups[part.positions] == g)) for part in parts) > 1
     ]
-    followed: list[int] = []
-    for g in binding:
-        more = np.array([*followed, g], dtype=np.int64)
-        if _knapsack_seconds(question, parts, more) <= GROUP_SECONDS:
-            followed.append(g)
-    return np.array(followed, dtype=np.int64), len(binding) - len(followed)
 
 
 def _knapsack_seconds(question: Question, parts: Sequence[Part], shared: Int) -> float:
@@ -248,15 +337,17 @@ def black_box_radii(votes: Votes) -> Int:
     return radii
 
 
-def _tables(asked: Asked, control: Control) -> Iterator[Table]:
+def _method(parts: Sequence[Part]) -> tuple[Callable[..., Table], Callable[..., Float], Callable[[Question], float]]:
+    """How the parts of an ensemble are worked on, which are all alike."""
+    return METHODS[type(parts[0].predictor)]
+
+
+def _tables(asked: Asked, parts: Sequence[Part], control: Control) -> Iterator[Table]:
     """The tables of all parts; with a time limit, each gets its share of what is left."""
-    ensemble = asked.question.predictor
-    assert isinstance(ensemble, Ensemble)
-    count = len(ensemble.parts)
-    together = asked.together
+    count, together = len(parts), asked.together
+    make, _, _ = _method(parts)
 
     def table(k: int) -> tuple[Table, Stop]:
-        part = ensemble.parts[k]
         child = Control(workers=control.workers, collective=False, parent=control)
         if together == 1:
             control.note(f"part {k + 1} of {count}")
@@ -264,22 +355,13 @@ def _tables(asked: Asked, control: Control) -> Iterator[Table]:
         if control.deadline is not None:
             child.time_limit = max(1e-3, together * (control.deadline - time.monotonic()) / (count - k))
             child.start_clock()
-        make = two_class_table if isinstance(part.predictor, Sign) else class_table
-        return make(part, asked, child), child.stop
+        return make(parts[k], asked, child), child.stop
 
     for k, (made, stop) in enumerate(side_by_side(table, count, together)):
         control.report(k + 1, count)
         yield made
         if control.stop is Stop.FINISHED:
             control.stop = stop
-
-
-def _labellings(asked: Asked, parts: Sequence[Part]) -> float:
-    """All labellings, or toggled sets, of all parts."""
-    questions = [asked.within(part) for part in parts]
-    if isinstance(parts[0].predictor, Sign):
-        return sum(count_stops(question, question.budget) for question in questions)
-    return sum(float(toggled_sets(question.problem)[-1]) for question in questions)
 
 
 def _limits(asked: Asked) -> Int:
@@ -304,8 +386,9 @@ def _attempts(hopeful: Bool) -> list[int]:
     return sorted({*costs[: ATTEMPTS - 1].tolist(), *costs[-1:].tolist()})
 
 
-def _sizes(ensemble: Ensemble) -> dict[str, Any]:
-    sizes = [part.problem.m for part in ensemble.parts]
+def _sizes(parts: Sequence[Part]) -> dict[str, Any]:
+    """How many parts there are, and how large."""
+    sizes = [part.problem.m for part in parts]
     return {"parts": len(sizes), "smallest_part": min(sizes), "largest_part": max(sizes), "trainings": 0}
 
 

@@ -1,25 +1,29 @@
-"""``attack``: from arrays to the predictions that one heuristic attack changes."""
+"""Attacks at work: engines that look for attacks and prove nothing else, and ``attack``, which asks for one of them."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.attacks.registry import Attack, get_attack
-from labelcert.certificate import Certificate, StageRecord
-from labelcert.certification.from_arrays import record
+from labelcert.attacks.registry import ATTACKS, Attack, get_attack
+from labelcert.certificate import Certificate
+from labelcert.certification import GivenKernel, Names, Run, Task, solve
+from labelcert.certification.places import CPU
 from labelcert.checking import whole_number
-from labelcert.engines.base import Attacks, Findings, Question
-from labelcert.engines.checking import check
+from labelcert.engines.base import Attacks, Capabilities, Findings, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.freezing import Names, freeze
-from labelcert.prediction import predictor_for
+from labelcert.engines.registry import register
+from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem, Relabelling, Threat
-from labelcert.problem.validation import check_seconds, check_workers
+from labelcert.problem.lowering import MeasuredMargins
+
+MARK = "attack:"
+"""What the names of attacks start with, where that of an engine would stand."""
 
 
 def attack(
@@ -31,12 +35,16 @@ def attack(
     using: str = "greedy",
     threat: Threat | None = None,
     max_flips: int | None = None,
+    max_fraction: float | None = None,
     loss: str = "hinge",
+    intercept: bool = False,
     seed: int = 0,
     targeted: bool = False,
+    margin: npt.ArrayLike | MeasuredMargins = 0.0,
     names: Names | None = None,
     time_limit: float | None = None,
     workers: int | None = None,
+    progress: bool = False,
 ) -> Certificate:
     """Attack the predictions of a kernel machine with one heuristic, at every budget.
 
@@ -46,7 +54,7 @@ def attack(
 
     Parameters
     ----------
-    K_train, labels, K_test, C, threat, loss, names
+    K_train, labels, K_test, C, threat, max_fraction, loss, intercept, margin, names, progress
         As in :func:`labelcert.certify`.
     using : str
         Which attack: "random", "nearest", "furthest", "alfa", "biggio", "ridge-gradient", "label-propagation", "lafak"
@@ -82,24 +90,85 @@ def attack(
     >>> found.engine, found.collective_lower.tolist()
     ('attack:alfa', [0, 0, 1, 3])
     """
-    started = time.perf_counter()
-    info, seed = get_attack(using), whole_number("seed", seed)
-    control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
-    problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    engine = f"attack:{info.name}"
-    control.start_clock()
-    with control.running():
-        question = Question.ask(predictor_for(problem, linear=problem.is_linear()))
-        running = _Running(question, info.function, seed, control)
+    info = get_attack(using)
+    run = Run(
+        f"{MARK}{info.name}",
+        {"seed": whole_number("seed", seed), "targeted": targeted},
+        time_limit=time_limit,
+        workers=workers,
+        device=CPU,
+        progress=progress,
+    )
+    task = Task(
+        GivenKernel(K_train, K_test, C),
+        labels,
+        loss=loss,
+        intercept=intercept,
+        threat=threat,
+        max_flips=max_flips,
+        max_fraction=max_fraction,
+        margin=margin,
+        names=names or Names(),
+    )
+    return solve(task, run)
+
+
+@dataclass(frozen=True)
+class AttackEngine:
+    """One heuristic, at rising budgets.
+
+    Attributes
+    ----------
+    using : str
+        Its name among the attacks.
+    seed : int
+        Of everything random.
+    targeted : bool
+        Whether every node is attacked alone, too.
+    """
+
+    using: str
+    seed: int = 0
+    targeted: bool = False
+    capabilities = Capabilities(advertised=False)
+
+    @property
+    def name(self) -> str:
+        """As certificates call it."""
+        return f"{MARK}{self.using}"
+
+    def configured(self, *, seed: int = 0, targeted: bool = False) -> AttackEngine:
+        """With its options."""
+        return replace(self, seed=seed, targeted=targeted)
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Nothing: what an attack finds is checked, and what it does not find is left open."""
+        return None
+
+    def predictor(self, problem: Problem) -> Predictor:
+        """Retraining, or linear maps where that is proved to be the same."""
+        return predictor_for(problem, linear=problem.is_linear())
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Nobody knows how soon all predictions change."""
+        return Work(f"up to {question.budget} attacks on all nodes at once")
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """It stops when its time is over, wherever it is."""
+        return question.budget
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """All nodes at once, then each of them alone if that is asked for."""
+        running = _Running(question, get_attack(self.using).function, self.seed, control)
         if question.nodes.size:
             running.attack_all()
-            if targeted:
+            if self.targeted:
                 running.attack_each()
-        findings = Findings.nothing(question).refined(running.findings(), engine)
-        checked = check(question, findings)
-    stage = StageRecord(engine, question.budget, findings.statistics)
-    run = record(problem, control, engine, [stage], time.perf_counter() - started)
-    return freeze(question, checked, run, names or Names())
+        return running.findings(known)
+
+
+for _name in ATTACKS:
+    register(AttackEngine(_name))
 
 
 class _Running:
@@ -152,15 +221,13 @@ class _Running:
                 return change, calls
         return None, calls
 
-    def findings(self) -> Findings:
-        """What the attacks prove, and nothing else."""
-        nothing = Findings.nothing(self._question)
-        return Findings(
-            radius_lower=nothing.radius_lower,
+    def findings(self, known: Findings) -> Findings:
+        """What the attacks prove beside what is known."""
+        return replace(
+            known,
             radius_upper=self._attacks.radius,
             radius_changes=self._attacks.radius_changes,
             curve_lower=self._attacks.curve,
-            curve_upper=nothing.curve_upper,
             curve_changes=self._attacks.curve_changes,
             statistics={
                 "seed": self._seed,

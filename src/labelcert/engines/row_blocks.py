@@ -1,4 +1,4 @@
-"""``certify_linear``: any model whose scores are linear in the labels, row by row.
+"""The closed form for linear maps of the labels that are read row by row.
 
 Radii need one row at a time, so rows are read in blocks and forgotten. The curve needs many rows at once: those of the
 nodes nearest to a change are kept, as far as memory is set aside for them. The others count as unchanged at the lower
@@ -9,143 +9,73 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
 from labelcert.arrays import Bool, Float, Int
-from labelcert.certificate import Certificate, StageRecord
-from labelcert.certification.from_arrays import record
-from labelcert.engines.base import Attacks, Findings, Question, within_reach
-from labelcert.engines.checking import Checked, check
+from labelcert.engines.base import Attacks, Capabilities, Findings, Question, ReadOnce, Work, within_reach
+from labelcert.engines.checking import check
 from labelcert.engines.closed_form import ClosedForm, linear_curve
 from labelcert.engines.control import Control
-from labelcert.engines.freezing import Names, freeze
 from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import spending_work
-from labelcert.engines.planning import duration
-from labelcert.errors import WorkTooLarge
-from labelcert.prediction import OPEN, TIED, Gathered, predictor_for
-from labelcert.problem import NOTHING, Problem, Relabelling, Threat
+from labelcert.prediction import OPEN, TIED, Gathered, Predictor, predictor_for
+from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.rows import RowBlock, Rows
-from labelcert.problem.validation import check_seconds, check_workers
-from labelcert.progress import progress_report
-
-USUAL_FLIPS = 1000
-"""Largest budget where none is asked for."""
 
 CURVE_CELLS = 10_000_000
 """Entries of rows that are kept for the curve."""
 
-
-def certify_linear(
-    H: npt.ArrayLike | Iterable[Any],
-    labels: npt.ArrayLike,
-    *,
-    threat: Threat | None = None,
-    max_flips: int | None = None,
-    time_limit: float | None = None,
-    workers: int | None = None,
-    progress: bool = False,
-    collective: bool = True,
-    names: Names | None = None,
-) -> Certificate:
-    """Certify a model whose scores are ``H @ one-hot(labels)``: the score of class c is a sum over labels of class c.
-
-    Kernel ridge regression, Gaussian-process regression, k nearest neighbours, Nadaraya–Watson, label propagation and
-    label spreading are of this kind. The highest score decides. Radii are exact for the float64 numbers in ``H``.
-
-    Parameters
-    ----------
-    H : (n, m) array, SciPy sparse matrix, or iterable of blocks of rows
-        What each label adds to the score of its class, for each test node. It must not depend on the labels. Blocks
-        are dense or sparse, with m columns; they are read once and not kept, so memory does not grow with n.
-    labels : (m,) array
-        Two classes or more, of any type.
-    threat : Threat, optional
-        What the adversary may change; by default any label, one unit each.
-    max_flips : int, optional
-        Largest budget (in cost units, with costs); by default all labels, but at most 1,000.
-    time_limit : float, optional
-        Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment. Clean predictions
-        are always computed for all rows.
-    workers : int, optional
-        Threads; all cores by default.
-    progress : bool
-        Show a progress bar on standard error.
-    collective : bool
-        Whether the collective curve is asked for. Without it, the curve is the number of nodes within reach.
-    names : Names, optional
-        What test nodes, labelled nodes and classes are called.
-
-    Returns
-    -------
-    Certificate
-        Its curve is an interval, where the problem is too large for an exact one.
-
-    Raises
-    ------
-    InvalidInput
-        The input is refused; the message says why and what to do.
-    WorkTooLarge
-        Costs are so large that the knapsacks would take too long, and there is no time limit.
-
-    Examples
-    --------
-    Two nearest neighbours of two points on a line, among five labelled points:
-
-    >>> from labelcert import certify_linear
-    >>> H = [[0.5, 0.5, 0, 0, 0], [0, 0, 0.5, 0, 0.5]]
-    >>> cert = certify_linear(H, ["a", "a", "b", "b", "b"])
-    >>> cert
-    Certificate(2 test nodes, 5 labels of 2 classes, budgets 0..5, exact, engine='closed-form')
-    >>> cert.predictions.tolist(), cert.radius_lower.tolist(), cert.witness(0)
-    (['a', 'b'], [1, 1], {0: 'b'})
-    """
-    control = Control(
-        workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit), collective=bool(collective)
-    )
-    problem = Problem.linear(labels, threat=threat, max_flips=max_flips, usual=USUAL_FLIPS)
-    rows = Rows(H, problem.m)
-    if rows.n is not None and time_limit is None:
-        _refuse_too_large(problem, rows.n)
-    note = ""
-    if max_flips is None and problem.max_flips < problem.adversary.full_budget:
-        note = f"budgets up to {problem.max_flips} are answered; ask for more with max_flips"
-    with progress_report("certifying", progress) as show, control.running():
-        control.report, control.note = show.report, show.note
-        return _certified(problem, rows, control, names or Names(), note)
+ROW_BLOCKS = "rows read in blocks"
+"""Who predicts: a linear map of the labels, whose rows are not kept."""
 
 
-def _refuse_too_large(problem: Problem, n: int) -> None:
-    work = spending_work(problem.adversary, problem.max_flips, n, problem.n_classes - 1)
-    if work.advice is not None:
-        raise WorkTooLarge(
-            f"the work is too large: it would take about {duration(work.seconds)} ({work.reason}); {work.advice}, "
-            "or time_limit=SECONDS"
-        )
+@dataclass(frozen=True, eq=False)
+class ReadRows:
+    """Predictions of a linear map whose rows come in blocks: nobody knows them, or how many, before they are read."""
+
+    rows: Rows
+    kind: str = ROW_BLOCKS
+
+    def predictor(self, problem: Problem) -> Predictor:
+        """One without a single node."""
+        none = np.zeros(0, dtype=np.int64)
+        return Gathered(problem, none, none, np.zeros(0))
+
+    def digest(self, sha256: str) -> str:
+        """Rows that are not read are in no hash."""
+        return sha256
 
 
-def _certified(problem: Problem, rows: Rows, control: Control, names: Names, note: str) -> Certificate:
-    started = time.perf_counter()
-    control.start_clock()
-    harvest = _Harvest(problem, control)
-    for block in rows:
-        harvest.add(block)
-        control.note(f"{harvest.n} rows")
-        if rows.n is not None:
-            control.report(harvest.n, rows.n)
-    question, checked, statistics = harvest.result()
-    statistics["seconds"] = time.perf_counter() - started
-    stages = [StageRecord(ClosedForm.name, problem.max_flips, statistics)]
-    sha256 = problem.finish_digest(harvest.digest)
-    seconds = time.perf_counter() - started
-    run = record(problem, control, ClosedForm.name, stages, seconds, budget_note=note, sha256=sha256)
-    return freeze(question, checked, run, names)
+class RowBlockEngine(ClosedForm):
+    """Sorting, while rows are read."""
+
+    capabilities = Capabilities(automatic=True, advertised=False, predictors=frozenset({ROW_BLOCKS}))
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """What sorting costs, or knapsacks, where it is known how many rows there are."""
+        problem = question.problem
+        n = cast(ReadRows, problem.by).rows.n
+        if n is None or control.time_limit is not None:
+            return Work("sorting, as rows are read")
+        work = spending_work(problem.adversary, problem.max_flips, n, problem.n_classes - 1)
+        return work if work.advice is None else replace(work, advice=f"{work.advice}, or time_limit=SECONDS")
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """Radii block by block, each with a checked witness; then the curve."""
+        started = time.perf_counter()
+        harvest, rows = _Harvest(replace(question.problem, by=None), control), cast(ReadRows, question.problem.by).rows
+        for block in rows:
+            harvest.add(block)
+            control.note(f"{harvest.n} rows")
+            if rows.n is not None:
+                control.report(harvest.n, rows.n)
+        found = harvest.result()
+        found.statistics["seconds"] = time.perf_counter() - started
+        return found
 
 
 class _Harvest:
@@ -220,7 +150,7 @@ class _Harvest:
     def _gathered(self, name: str) -> Any:
         return np.concatenate([part[name] for part in self._parts])
 
-    def result(self) -> tuple[Question, Checked, dict[str, Any]]:
+    def result(self) -> Findings:
         """Everything about all rows, with the curve."""
         problem = replace(self._problem, K_test=np.zeros((self.n, 0)))
         predicted, shown, decision = (self._gathered(name) for name in ("predicted", "shown", "decision"))
@@ -228,7 +158,7 @@ class _Harvest:
         nodes = question.nodes
         lower, upper = self._gathered("lower")[nodes], self._gathered("upper")[nodes]
         curve, statistics = self._curve(lower, nodes)
-        found = Findings(
+        return Findings(
             radius_lower=lower,
             radius_upper=upper,
             radius_changes=[self._changes.get(t) for t in nodes.tolist()],
@@ -242,12 +172,13 @@ class _Harvest:
                 "seconds_for_radii": self._seconds,
                 **statistics,
             },
+            read=ReadOnce(
+                question,
+                self._gathered("becomes")[nodes],
+                {change: mask[nodes] for change, mask in curve.changed.items()},
+            ),
+            sha256=problem.finish_digest(self.digest),
         )
-        findings = Findings.nothing(question).refined(found, ClosedForm.name)
-        changed = {change: mask[nodes] for change, mask in curve.changed.items()}
-        for change in findings.curve_changes:
-            changed.setdefault(change, np.zeros(nodes.size, dtype=bool))
-        return question, Checked(findings, self._gathered("becomes")[nodes], changed), findings.statistics
 
     def _curve(self, lower: Int, nodes: Int) -> tuple[_Curve, dict[str, Any]]:
         """The curve of the kept rows, and what the others may add to it."""

@@ -22,8 +22,8 @@ from labelcert.problem.problem import Problem
 
 
 @runtime_checkable
-class Margins(Protocol):
-    """Margins that somebody measured: `labelcert.FiniteMargin` is one."""
+class MeasuredMargins(Protocol):
+    """MeasuredMargins that somebody measured: `labelcert.FiniteMargin` is one."""
 
     @property
     def margins(self) -> Float:

@@ -1,0 +1,331 @@
+"""From arrays to certificates: of kernel machines, of linear maps of the labels, and of ensembles on parts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from labelcert.certificate import Certificate
+from labelcert.certification.places import CPU
+from labelcert.certification.solve import solve
+from labelcert.certification.task import GivenKernel, GivenRows, Parts, Run, Task
+from labelcert.engines.closed_form import ClosedForm
+from labelcert.engines.freezing import Names
+from labelcert.engines.partition.engine import PartEngine
+from labelcert.problem import Threat
+from labelcert.problem.lowering import MeasuredMargins
+
+
+def certify(
+    K_train: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    K_test: npt.ArrayLike,
+    C: float | str,
+    *,
+    threat: Threat | None = None,
+    max_flips: int | None = None,
+    max_fraction: float | None = None,
+    engine: str = "auto",
+    time_limit: float | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    loss: str = "hinge",
+    intercept: bool = False,
+    collective: bool = True,
+    solver: str = "highs",
+    trust_solver: bool = False,
+    node_time_limit: float | None = None,
+    scheduler: str | None = None,
+    device: str = "auto",
+    margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    names: Names | None = None,
+) -> Certificate:
+    """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
+
+    Parameters
+    ----------
+    K_train : (m, m) array
+        Kernel between labelled points: symmetric, positive semidefinite. Certificates are exact for these
+        float64 numbers.
+    labels : (m,) array
+        Two classes or more, of any type. With more than two, there is one model per class against the rest (unless the
+        loss couples them), and the highest score decides.
+    K_test : (n, m) array
+        Kernel between test nodes and labelled points.
+    C : float or "cv"
+        Regularisation: the model minimises ``½‖w‖² + C Σ loss``. With ``"cv"`` it is chosen by cross-validation over
+        the labels as they are (``cert.run.C``); the certificate is then about that one value.
+    threat : Threat, optional
+        What the adversary may change; by default any label, one unit each.
+    max_flips : int, optional
+        Largest budget (in cost units, with costs). By default it is all labels or, where that would take longer than
+        about half a minute and no ``time_limit`` is given, the largest budget that fits: ``cert.run.budget_note`` says
+        so.
+    max_fraction : float, optional
+        The same as a share of the labels (of their total cost, with costs).
+    engine : {"auto", "closed-form", "enumerate", "relaxed", "milp", "milp-paper"}
+        How to compute it. ``"auto"`` takes the closed form where it applies and enumeration elsewhere. With a time
+        limit that enumeration would exceed, it hands over what is left to ``"milp"``. ``"relaxed"`` is a fast
+        incomplete certificate: it proves lower bounds on radii, and nothing else.
+    time_limit : float, optional
+        Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment.
+    workers : int, optional
+        Threads; all cores by default.
+    progress : bool
+        Show a progress bar on standard error.
+    loss : {"hinge", "squared_hinge", "logistic", "cross_entropy", "square"}
+        What the model is trained with: a support vector machine, the same with squared slacks, logistic regression,
+        the softmax over all classes in one problem, or kernel ridge regression with ``λ = 1/(2C)``. Exact ties of the
+        logistic loss and of cross-entropy cannot be proved, and stay open.
+    intercept : bool
+        Whether the model has an intercept that is not regularised, with the logistic loss and with cross-entropy.
+    collective : bool
+        Whether the collective curve is asked for. Without it, the curve is whatever the search happened to find, and
+        may be an interval.
+    solver : {"highs", "scip", "gurobi"}
+        Which solver runs the paper's mixed-integer programs. SCIP and Gurobi are extras.
+    trust_solver : bool
+        Whether what a solver claims counts as proved. By default it does not: the robust verdicts of ``"milp-paper"``
+        are then in ``radius_claimed`` and ``collective_claimed`` alone.
+    node_time_limit : float, optional
+        Seconds that a search may take for one node, or for one budget of the curve.
+    scheduler : str, optional
+        Where enumeration trains: ``"processes"`` on local processes, the address of a Dask scheduler on its workers.
+        Where one dies, its work is done again, and the answers are the same. By default on threads.
+    device : {"auto", "cpu", "gpu"}
+        Whether enumeration trains on the GPUs of this machine (``pip install 'labelcert[gpu]'``). By default it does
+        where there is one and the work is large enough. The answers are the same.
+    margin : float, (n,) array, or FiniteMargin
+        Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
+        zero: of two classes, the signed score; of more, the score of the predicted class minus the highest other one.
+        Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
+    names : Names, optional
+        What test nodes, labelled nodes and classes are called; graphs fill this in.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused; the message says why and what to do.
+    WorkTooLarge
+        Exact work would take too long; the message says what would fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert import certify
+    >>> points = np.array([-2.0, -1.0, 1.0, 2.0])
+    >>> K = np.outer(points, points)
+    >>> cert = certify(K, ["low", "low", "high", "high"], np.outer([-3.0, 1.5], points), C=0.01)
+    >>> cert
+    Certificate(2 test nodes, 4 labels of 2 classes, budgets 0..4, exact, engine='closed-form')
+    >>> cert.predictions.tolist(), cert.radius_lower.tolist()
+    (['low', 'high'], [2, 2])
+    """
+    run = Run(
+        engine,
+        time_limit=time_limit,
+        node_time_limit=node_time_limit,
+        workers=workers,
+        scheduler=scheduler,
+        device=device,
+        solver=solver,
+        trust_solver=trust_solver,
+        progress=progress,
+    )
+    task = Task(
+        GivenKernel(K_train, K_test, C),
+        labels,
+        loss=loss,
+        intercept=intercept,
+        threat=threat,
+        max_flips=max_flips,
+        max_fraction=max_fraction,
+        margin=margin,
+        collective=collective,
+        names=names or Names(),
+    )
+    return solve(task, run)
+
+
+def certify_linear(
+    H: npt.ArrayLike | Iterable[Any],
+    labels: npt.ArrayLike,
+    *,
+    threat: Threat | None = None,
+    max_flips: int | None = None,
+    max_fraction: float | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    collective: bool = True,
+    names: Names | None = None,
+) -> Certificate:
+    """Certify a model whose scores are ``H @ one-hot(labels)``: the score of class c is a sum over labels of class c.
+
+    Kernel ridge regression, Gaussian-process regression, k nearest neighbours, Nadaraya–Watson, label propagation and
+    label spreading are of this kind. The highest score decides. Radii are exact for the float64 numbers in ``H``.
+
+    Parameters
+    ----------
+    H : (n, m) array, SciPy sparse matrix, or iterable of blocks of rows
+        What each label adds to the score of its class, for each test node. It must not depend on the labels. Blocks
+        are dense or sparse, with m columns; they are read once and not kept, so memory does not grow with n.
+    labels : (m,) array
+        Two classes or more, of any type.
+    threat : Threat, optional
+        What the adversary may change; by default any label, one unit each.
+    max_flips : int, optional
+        Largest budget (in cost units, with costs); by default all labels, but at most 1,000.
+    max_fraction : float, optional
+        The same as a share of the labels (of their total cost, with costs).
+    time_limit : float, optional
+        Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment. Clean predictions
+        are always computed for all rows.
+    workers : int, optional
+        Threads; all cores by default.
+    progress : bool
+        Show a progress bar on standard error.
+    collective : bool
+        Whether the collective curve is asked for. Without it, the curve is the number of nodes within reach.
+    names : Names, optional
+        What test nodes, labelled nodes and classes are called.
+
+    Returns
+    -------
+    Certificate
+        Its curve is an interval, where the problem is too large for an exact one.
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused; the message says why and what to do.
+    WorkTooLarge
+        Costs are so large that the knapsacks would take too long, and there is no time limit.
+
+    Examples
+    --------
+    Two nearest neighbours of two points on a line, among five labelled points:
+
+    >>> from labelcert import certify_linear
+    >>> H = [[0.5, 0.5, 0, 0, 0], [0, 0, 0.5, 0, 0.5]]
+    >>> cert = certify_linear(H, ["a", "a", "b", "b", "b"])
+    >>> cert
+    Certificate(2 test nodes, 5 labels of 2 classes, budgets 0..5, exact, engine='closed-form')
+    >>> cert.predictions.tolist(), cert.radius_lower.tolist(), cert.witness(0)
+    (['a', 'b'], [1, 1], {0: 'b'})
+    """
+    run = Run(ClosedForm.name, time_limit=time_limit, workers=workers, device=CPU, progress=progress)
+    task = Task(
+        GivenRows(H),
+        labels,
+        threat=threat,
+        max_flips=max_flips,
+        max_fraction=max_fraction,
+        collective=collective,
+        names=names or Names(),
+    )
+    return solve(task, run)
+
+
+def certify_partition(
+    K_train: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    K_test: npt.ArrayLike,
+    C: float | str,
+    *,
+    parts: int,
+    seed: int = 0,
+    combine: str = "mean",
+    threat: Threat | None = None,
+    max_flips: int | None = None,
+    max_fraction: float | None = None,
+    part_flips: int | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+    loss: str = "hinge",
+    intercept: bool = False,
+    collective: bool = True,
+    margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    names: Names | None = None,
+) -> Certificate:
+    """Certify an ensemble whose members are trained on parts of the labels, at every budget at once.
+
+    The labels are dealt out to parts by a hash of their names, which no label influences. Each part trains a model of
+    its own, on its own labels. An attack on one part touches no other, so that exact answers about the parts combine
+    to exact answers about the ensemble.
+
+    Parameters
+    ----------
+    K_train, labels, K_test, C
+        As in :func:`labelcert.certify`. Only the kernel inside the parts matters.
+    parts : int
+        Number of parts. Their sizes differ by at most one.
+    seed : int
+        Of the hash.
+    combine : {"mean", "votes"}
+        The class with the highest mean score is predicted, or the one that most parts predict. A rival with as many
+        votes counts as a change. A part whose highest score is shared votes as the adversary likes.
+    threat, max_flips : optional
+        As in :func:`labelcert.certify`, for all labels together.
+    max_fraction : float, optional
+        The largest budget as a fraction of the labels (of their total cost, with costs).
+    part_flips : int, optional
+        Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
+    time_limit, workers, scheduler, device, progress, loss, intercept, names
+        As in :func:`labelcert.certify`.
+    collective : bool
+        Whether the collective curve counts as asked for. It is an interval: see the documentation.
+    margin : float, (n,) array, or FiniteMargin
+        Count a prediction as changed once its lead in what ``cert.decision_values`` shows falls to this.
+
+    Returns
+    -------
+    Certificate
+        Its run record has the number and sizes of parts and the part of each label (``part_of``). The radii that
+        follow from counting votes alone are in ``black_box_radius``.
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused; the message says why and what to do.
+    WorkTooLarge
+        The parts are too large; the message says what would fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert import certify_partition
+    >>> points = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> K = np.outer(points, points)
+    >>> cert = certify_partition(K, points > 0, np.outer([-3.0, 1.5], points), C=1.0, parts=3, combine="votes")
+    >>> cert.predictions.tolist(), cert.radius_lower.tolist()
+    ([False, True], [2, 2])
+    """
+    run = Run(
+        PartEngine.name, time_limit=time_limit, workers=workers, scheduler=scheduler, device=device, progress=progress
+    )
+    known = names or Names()
+    task = Task(
+        GivenKernel(K_train, K_test, C),
+        labels,
+        loss=loss,
+        intercept=intercept,
+        threat=threat,
+        max_flips=max_flips,
+        max_fraction=max_fraction,
+        parts=Parts(parts, seed, combine, part_flips),
+        margin=margin,
+        collective=collective,
+        names=replace(known, model=f"{parts} parts (seed {seed}), {combine}: {known.model or 'kernel'}"),
+    )
+    return solve(task, run)

@@ -1,0 +1,133 @@
+"""``solve``: the one way from a task to its certificate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from labelcert.certificate import Certificate, RunRecord, StageRecord
+from labelcert.certification.places import CPU, walked_by
+from labelcert.certification.reductions import reduced
+from labelcert.certification.task import Run, Task
+from labelcert.certification.versions import versions
+from labelcert.engines.base import Findings, Question
+from labelcert.engines.checking import check
+from labelcert.engines.control import Control
+from labelcert.engines.freezing import freeze
+from labelcert.engines.planning import Plan, plan
+from labelcert.engines.pools import pool_in_force
+from labelcert.problem.validation import check_seconds, check_workers
+from labelcert.progress import progress_report
+
+
+def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
+    """Reduce, plan, run, check, freeze and restore.
+
+    Parameters
+    ----------
+    task : Task
+        What is asked.
+    run : Run
+        How it is to be answered.
+    control : Control, optional
+        A clock and a stop flag to use instead of new ones.
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused; the message says why and what to do.
+    WorkTooLarge
+        Exact work would take too long; the message says what would fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert.certification import GivenKernel, Run, Task, solve
+    >>> points = np.array([-2.0, -1.0, 1.0, 2.0])
+    >>> model = GivenKernel(np.outer(points, points), np.outer([-3.0, 1.5], points), C=0.01)
+    >>> solve(Task(model, ["low", "low", "high", "high"]), Run(engine="enumerate"))
+    Certificate(2 test nodes, 4 labels of 2 classes, budgets 0..4, exact, engine='enumerate')
+    """
+    started = time.perf_counter()
+    control = _control(task, run) if control is None else control
+    simple, restored = reduced(task)
+    _check_supported(simple, run)
+    with progress_report("certifying", run.progress) as show, walked_by(run.scheduler, control.workers, run.device):
+        if run.progress:
+            control.report, control.note = show.report, show.note
+        with control.running():
+            control.start_clock()
+            planned = plan(
+                run.engine, simple.posed, control, simple.predicted, observers=task.observers, options=run.options
+            )
+            # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
+            control.reserve(planned.seconds_to_set_up)
+            question, findings, stages = _staged(planned, control)
+            checked = check(question, findings)
+        if control.trust_solver:
+            checked = replace(checked, findings=checked.findings.trusting())
+        record = _record(run.engine, planned, question, findings, control, stages)
+    note = planned.budget_note or simple.budget_note
+    record = replace(record, seconds=time.perf_counter() - started, budget_note=note)
+    return restored(freeze(question, checked, record, simple.names))
+
+
+def _check_supported(task: Task, run: Run) -> None:
+    """Refuse what does not go together, before work starts. The one place to ask the table of what is supported."""
+
+
+def _control(task: Task, run: Run) -> Control:
+    """A clock that is not started, and a flag that is not set."""
+    return Control(
+        workers=check_workers(run.workers),
+        time_limit=check_seconds("time_limit", run.time_limit),
+        collective=bool(task.collective),
+        solver=run.solver,
+        trust_solver=bool(run.trust_solver),
+        node_time_limit=check_seconds("node_time_limit", run.node_time_limit),
+        chooses_budget=task.problem is None
+        and task.max_flips is None
+        and task.max_fraction is None
+        and run.time_limit is None,
+    )
+
+
+def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[StageRecord]]:
+    """What all stages find, and the question as it turned out."""
+    question, ran = planned.question, list[StageRecord]()
+    findings = Findings.nothing(question)
+    for stage in planned.stages:
+        if ran and (control.over() or findings.settled(control.collective)):
+            break
+        findings = stage.run(question, control, findings)
+        ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
+    return (question if findings.read is None else findings.read.question), findings, ran
+
+
+def _record(
+    asked: str, planned: Plan, question: Question, findings: Findings, control: Control, ran: Sequence[StageRecord]
+) -> RunRecord:
+    """All about a run that is worth keeping."""
+    problem = question.problem
+    return RunRecord(
+        engine_asked=asked,
+        stages=tuple(ran),
+        finds_attacks=planned.finds_attacks,
+        stopped=control.stop,
+        loss=problem.loss,
+        C=problem.C,
+        kernel_shift=problem.shift,
+        threat=problem.threat.describe(),
+        time_limit=control.time_limit,
+        node_time_limit=control.node_time_limit,
+        collective=control.collective,
+        solver=control.solver,
+        trust_solver=control.trust_solver,
+        workers=control.workers,
+        problem_sha256=findings.sha256 or problem.digest(),
+        seconds=0.0,
+        spendable=problem.adversary.spendable,
+        device=CPU if (pool := pool_in_force()) is None else pool.device,
+        versions=versions(),
+    )
