@@ -17,6 +17,7 @@ from labelcert.arrays import Bool, Index, Int, Text
 from labelcert.certificate import TRUSTED_SOLVER
 from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
+from labelcert.engines.observing import Observer
 from labelcert.prediction import Predictor
 from labelcert.problem import NOTHING, Problem, Relabelling
 
@@ -35,11 +36,14 @@ class Question:
     predictor : Predictor
     nodes : (n,) array
         The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
+    observers : sequence of Observer
+        Who wants to see every relabelling within the budget: see :class:`Capabilities`.
     """
 
     problem: Problem
     predictor: Predictor
     nodes: Index
+    observers: Sequence[Observer] = ()
 
     @classmethod
     def ask(cls, predictor: Predictor) -> Question:
@@ -309,12 +313,15 @@ class Capabilities:
         False: it proves lower ends of radii and nothing else.
     searches : bool
         It searches for a time that nobody can foresee, and may leave intervals open.
+    observes : bool
+        It shows every relabelling within the budget to the observers of a question.
     """
 
     automatic: bool = False
     continues: bool = False
     finds_attacks: bool = True
     searches: bool = False
+    observes: bool = False
 
 
 class Engine(Protocol):

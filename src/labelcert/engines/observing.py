@@ -26,16 +26,22 @@ class Visited:
         Nodes that are provably changed, and nodes that provably are not. Where both are False, it is open.
     change : callable
         ``change(s)`` is the relabelling itself.
+    flipped : callable
+        ``flipped()`` are the (S, ν) labels that each of them changes, among those that the adversary may change.
     """
 
     cost: Int
     changed: Bool
     unchanged: Bool
     change: Callable[[int], Relabelling]
+    flipped: Callable[[], Bool]
 
 
 class Observer(Protocol):
-    """Looks at all relabellings that a walk visits, in one process and in the walk's order."""
+    """Looks at all relabellings that a walk visits, each of them once, in one process.
+
+    The clean labels are one of them. The order is the walk's own.
+    """
 
     def observe(self, visited: Visited) -> None:
         """Take note of a batch."""

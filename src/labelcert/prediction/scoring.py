@@ -21,7 +21,7 @@ import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
-from labelcert.losses.retraining import bound, relabel_all, retraining, settle, solve_descendant
+from labelcert.losses.retraining import Retraining, bound, relabel_all, retraining, settle, solve_descendant
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge
@@ -77,11 +77,17 @@ class Scorer(ABC):
         What is multiplied by ``Training.z``, scaled by powers of two to norms of at most 1.
     scale : (n,) array
         Multiplies the scores of the scaled rows back.
+    retraining : Retraining
+        The model as compiled walks train it; an empty one where there is nothing to train.
+    slack : float
+        Largest error of a score that comes from the rows themselves.
     """
 
     problem: Problem
     rows: Float
     scale: Float
+    retraining: Retraining
+    slack: float
 
     def __init__(self) -> None:
         self._exact_rows: dict[int, ExactRow] = {}
@@ -94,6 +100,14 @@ class Scorer(ABC):
     @abstractmethod
     def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Train on labels ``y`` (±1) in float64; the error bound may be loose where nobody needs a ``sharp`` one."""
+
+    @abstractmethod
+    def largest(self, nodes: Index) -> Float:
+        """(n,) bound on the magnitude of each score of the scaled rows, whatever the labels."""
+
+    @abstractmethod
+    def one_flip(self, nodes: Index, movable: Int) -> Float:
+        """(n,) bound on how far a change of one of some labels moves a score of the scaled rows; huge for none."""
 
     @abstractmethod
     def exact_solution(self, training: Training) -> Solution | None:
@@ -140,6 +154,8 @@ class Scorer(ABC):
 class RetrainingScorer(Scorer):
     """A model that is trained anew on every labelling."""
 
+    slack = 0.0
+
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         self.problem = problem
@@ -173,6 +189,15 @@ class RetrainingScorer(Scorer):
         if len(self._trained) < self.problem.n_classes:
             self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy(), sharp)
+
+    def largest(self, nodes: Index) -> Float:
+        """From the largest dual variables that there can be."""
+        dual = self.problem.trained_with.largest_dual(self.problem.m, self.problem.C)
+        return np.abs(self.rows[nodes]).sum(axis=1) * dual
+
+    def one_flip(self, nodes: Index, movable: Int) -> Float:
+        """How stable the loss is."""
+        return self.problem.trained_with.one_flip(self.machine, self.rows[nodes], movable)
 
     def _nearest(self, y: Float) -> tuple[Float, Scratch] | None:
         """The last training that left a tableau, or one of the first, the clean ones, if few labels differ."""
@@ -251,8 +276,6 @@ class LinearScorer(Scorer):
     ----------
     row_errors : (n,) array
         2-norm error of each scaled row (0 where the rows are exact).
-    slack : float
-        Largest error of a score that comes from the rows.
     exact_sums : (n,) array
         Rows with so few digits that float64 adds their entries without rounding.
     """
@@ -271,6 +294,7 @@ class LinearScorer(Scorer):
         super().__init__()
         self.problem = problem
         self._ridge: ExactRidge | None = None
+        self.retraining = retraining(None)
         if problem.trained_with.ridge:
             # Rows are scaled before anything is squared, so that no norm underflows.
             given, outer = unit_rows(problem.K_test)
@@ -292,6 +316,15 @@ class LinearScorer(Scorer):
     def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Nothing is trained: the labels multiply the rows."""
         return Training(y, y, self._tau)
+
+    def largest(self, nodes: Index) -> Float:
+        """All entries of a row with one sign."""
+        return np.abs(self.rows[nodes]).sum(axis=1) + self.slack
+
+    def one_flip(self, nodes: Index, movable: Int) -> Float:
+        """Read off the linear map."""
+        entries = np.abs(self.rows[nodes][:, movable])
+        return np.asarray(1.01 * (2 * entries.max(axis=1, initial=0.0) + 2 * self.slack))
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Exact sums (at the cap), or one exact linear solve (ridge)."""

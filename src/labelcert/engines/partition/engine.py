@@ -13,13 +13,19 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.cube.walking import count_stops
+from labelcert.engines.cube.labellings import count_stops
 from labelcert.engines.linear.spending import first_row
 from labelcert.engines.partition.class_tables import class_table, class_work
 from labelcert.engines.partition.combining import combine, largest_sum
 from labelcert.engines.partition.ensemble import Ensemble, Votes, sum_error
+from labelcert.engines.partition.part_tables import (
+    PartsAsked,
+    PartTable,
+    black_box_tables,
+    two_class_table,
+    two_class_work,
+)
 from labelcert.engines.partition.parts import Part
-from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
 from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.engines.tables.sizes import toggled_sets
 from labelcert.errors import WorkTooLarge
@@ -68,7 +74,7 @@ class Partition:
         statistics: dict[str, Any] = {**_sizes(ensemble), "part_flips": self.part_flips}
         if question.nodes.size:
             shared, relaxed = shared_groups(question, ensemble.parts)
-            asked = Asked(question, isinstance(ensemble, Votes), shared, self.part_flips)
+            asked = PartsAsked(question, isinstance(ensemble, Votes), shared, self.part_flips)
             pool = pool_in_force()
             if pool is not None:
                 asked = replace(asked, together=pool.take_many(_labellings(asked, ensemble.parts)))
@@ -92,7 +98,7 @@ class Partition:
         statistics["seconds"] = time.perf_counter() - started
         return replace(known, statistics=statistics)
 
-    def _check_work(self, asked: Asked, control: Control) -> None:
+    def _check_work(self, asked: PartsAsked, control: Control) -> None:
         """Refuse what would take too long, with what would fit."""
         ensemble = asked.question.predictor
         assert isinstance(ensemble, Ensemble)
@@ -119,7 +125,7 @@ class Partition:
             "larger ones. time_limit=SECONDS gives what can be proved in that time"
         )
 
-    def _lower(self, asked: Asked, tables: list[Table]) -> Int:
+    def _lower(self, asked: PartsAsked, tables: list[PartTable]) -> Int:
         """(n,) least cost at which nothing proves that a prediction survives; one more than the budget for none."""
         parts = []
         for some in _node_blocks(asked, tables):
@@ -129,7 +135,7 @@ class Partition:
             parts.append(first_row(np.any(~(totals.by_cost() > error), axis=1)))
         return np.concatenate(parts).astype(np.int64)
 
-    def _attack(self, asked: Asked, tables: list[Table], control: Control) -> Attacks:
+    def _attack(self, asked: PartsAsked, tables: list[PartTable], control: Control) -> Attacks:
         """The cheapest attacks, from the tables, tried on the ensemble."""
         question, ensemble = asked.question, asked.question.predictor
         assert isinstance(ensemble, Ensemble)
@@ -154,7 +160,7 @@ class Partition:
         return attacks
 
     @staticmethod
-    def _change(ensemble: Ensemble, tables: list[Table], rows: list[int], r: int, t: int) -> Relabelling:
+    def _change(ensemble: Ensemble, tables: list[PartTable], rows: list[int], r: int, t: int) -> Relabelling:
         """The attack that some rows of all tables stand for."""
         moves: dict[int, int] = {}
         for part, table, s in zip(ensemble.parts, tables, rows, strict=True):
@@ -248,14 +254,14 @@ def black_box_radii(votes: Votes) -> Int:
     return radii
 
 
-def _tables(asked: Asked, control: Control) -> Iterator[Table]:
+def _tables(asked: PartsAsked, control: Control) -> Iterator[PartTable]:
     """The tables of all parts; with a time limit, each gets its share of what is left."""
     ensemble = asked.question.predictor
     assert isinstance(ensemble, Ensemble)
     count = len(ensemble.parts)
     together = asked.together
 
-    def table(k: int) -> tuple[Table, Stop]:
+    def table(k: int) -> tuple[PartTable, Stop]:
         part = ensemble.parts[k]
         child = Control(workers=control.workers, collective=False, parent=control)
         if together == 1:
@@ -274,7 +280,7 @@ def _tables(asked: Asked, control: Control) -> Iterator[Table]:
             control.stop = stop
 
 
-def _labellings(asked: Asked, parts: Sequence[Part]) -> float:
+def _labellings(asked: PartsAsked, parts: Sequence[Part]) -> float:
     """All labellings, or toggled sets, of all parts."""
     questions = [asked.within(part) for part in parts]
     if isinstance(parts[0].predictor, Sign):
@@ -282,14 +288,14 @@ def _labellings(asked: Asked, parts: Sequence[Part]) -> float:
     return sum(float(toggled_sets(question.problem)[-1]) for question in questions)
 
 
-def _limits(asked: Asked) -> Int:
+def _limits(asked: PartsAsked) -> Int:
     """(1 + G,) largest cost, and largest cost inside each shared group, of an attack on the ensemble."""
     problem = asked.question.problem
     caps = problem.adversary.group_caps[asked.shared]
     return np.concatenate([[problem.max_flips], np.minimum(caps, problem.max_flips)]).astype(np.int64)
 
 
-def _node_blocks(asked: Asked, tables: list[Table]) -> Iterator[Int]:
+def _node_blocks(asked: PartsAsked, tables: list[PartTable]) -> Iterator[Int]:
     """Nodes in blocks whose knapsacks fit into memory."""
     n = asked.question.nodes.size
     cells = float(np.prod(_limits(asked) + 1.0)) * tables[0].floor.shape[1] * len(tables)

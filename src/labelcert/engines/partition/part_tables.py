@@ -17,11 +17,9 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
+from labelcert.engines.cube.labellings import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.cube.lowest import Lowest
-from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
-from labelcert.prediction import Sign
-from labelcert.prediction.scoring import LinearScorer, RetrainingScorer
 from labelcert.problem import NOTHING, Relabelling
 
 FIRST_DEPTHS = (4, 6, 7)
@@ -32,7 +30,7 @@ SPARES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PartTable:
     """One part's values: S states, R rivals (one for two classes, else all classes), n nodes.
 
     Attributes
@@ -57,7 +55,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PartsAsked:
     """What all tables are about.
 
     Attributes
@@ -94,7 +92,7 @@ class Asked:
         return frontier > part.problem.max_flips
 
 
-def row_states(asked: Asked, question: Question) -> tuple[Int, Int]:
+def row_states(asked: PartsAsked, question: Question) -> tuple[Int, Int]:
     """How the states of attacks on a part are numbered.
 
     Returns
@@ -116,18 +114,13 @@ def states_of(rows: Int, spans: Int) -> Int:
     return np.stack(np.unravel_index(rows, tuple(spans + 1), order="F"), axis=1).astype(np.int64)
 
 
-def most(part: Part, asked: Asked) -> Float:
+def most(part: Part, asked: PartsAsked) -> Float:
     """(n,) bound on the magnitude of every score of a part, whatever its labels."""
     scorer, nodes = part.predictor.scorer, asked.question.nodes
-    sums = np.abs(scorer.rows[nodes]).sum(axis=1)
-    if isinstance(scorer, LinearScorer):
-        sums += scorer.slack
-    else:
-        sums *= part.problem.trained_with.largest_dual(part.problem.m, part.problem.C)
-    return np.asarray(1.01 * sums * scorer.scale[nodes] + 1e-290)
+    return np.asarray(1.01 * scorer.largest(nodes) * scorer.scale[nodes] + 1e-290)
 
 
-def two_class_table(part: Part, asked: Asked, control: Control) -> Table:
+def two_class_table(part: Part, asked: PartsAsked, control: Control) -> PartTable:
     """Every admissible labelling of the part, visited once."""
     question = asked.within(part)
     if asked.votes and not asked.shared.size:
@@ -162,7 +155,7 @@ def _radii(question: Question, control: Control, first: Sequence[int]) -> Findin
     return replace(known, radius_lower=lower, radius_upper=upper, radius_changes=changes, statistics=statistics)
 
 
-def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -> Table:
+def _from_radii(part: Part, asked: PartsAsked, question: Question, found: Findings) -> PartTable:
     """Votes of two classes: the part votes for the rival from its radius on."""
     clean = part.tops(part.problem.codes, question.nodes)[1][1 - question.predicted, np.arange(question.nodes.size)]
     lower = np.where(clean, found.radius_lower, np.maximum(found.radius_lower, 1))
@@ -175,7 +168,7 @@ def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -
 
     states = np.zeros((costs.size, 1 + asked.shared.size), dtype=np.int64)
     states[:, 0] = costs
-    return Table(
+    return PartTable(
         states=states,
         floor=np.where(lower <= costs[:, None], -1.0, 1.0)[:, None],
         attack=np.where(found.radius_upper <= costs[:, None], -1.0, 1.0)[:, None],
@@ -184,9 +177,8 @@ def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -
     )
 
 
-def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistics: dict[str, Any]) -> Table:
+def _from_scores(part: Part, asked: PartsAsked, spans: Int, lowest: Lowest, statistics: dict[str, Any]) -> PartTable:
     """Lowest scores of two classes, and votes that follow from them."""
-    assert isinstance(part.predictor, Sign)
     nodes, own = asked.question.nodes, asked.question.predicted
     p, error = part.scores(part.problem.codes, nodes)
     low = lowest.low * part.predictor.scorer.scale[nodes]
@@ -200,26 +192,17 @@ def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistic
 
     if asked.votes:
         floor, limit = np.where(floor > 0, 1.0, -1.0), np.full(nodes.size, 0.5)
-    table = Table(states_of(rows, spans), floor, floor, change, statistics)
+    table = PartTable(states_of(rows, spans), floor, floor, change, statistics)
     return opened(table, part, asked, max(1, lowest.frontier), 2 * limit)
 
 
-def one_flip(part: Part, asked: Asked) -> Float:
-    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none.
-
-    Where scores are linear, it is read off the linear map.
-    """
-    scorer, nodes, movable = part.predictor.scorer, asked.question.nodes, part.problem.adversary.labels
-    if isinstance(scorer, LinearScorer):
-        rows = np.abs(scorer.rows[nodes][:, movable])
-        moved = 1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * scorer.slack)
-    else:
-        assert isinstance(scorer, RetrainingScorer)
-        moved = part.problem.trained_with.one_flip(scorer.machine, scorer.rows[nodes], movable)
-    return np.asarray(moved * scorer.scale[nodes])
+def one_flip(part: Part, asked: PartsAsked) -> Float:
+    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none."""
+    scorer, nodes = part.predictor.scorer, asked.question.nodes
+    return np.asarray(scorer.one_flip(nodes, part.problem.adversary.labels) * scorer.scale[nodes])
 
 
-def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) -> Table:
+def opened(table: PartTable, part: Part, asked: PartsAsked, frontier: int, limit: Float) -> PartTable:
     """With more states where attacks on a part were not all looked at.
 
     Scores cannot move further with each label than :func:`one_flip`, nor beyond ``limit`` (n,). Votes can be anything.
@@ -246,7 +229,7 @@ def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) 
     )
 
 
-def two_class_work(asked: Asked, parts: Sequence[Part]) -> Float:
+def two_class_work(asked: PartsAsked, parts: Sequence[Part]) -> Float:
     """Seconds of one worker for all parts, for each largest cost of an attack on a part that is looked at."""
     questions = [asked.within(part) for part in parts]
     per_stop = seconds_per_stop(make_walk(max(questions, key=lambda question: question.problem.m)))
