@@ -24,6 +24,8 @@ class Visited:
         What each of them costs the adversary.
     changed, unchanged : (S, n) arrays
         Nodes that are provably changed, and nodes that provably are not. Where both are False, it is open.
+    close : (S, n) array
+        Nodes that the walk could not decide itself: where they count as changed, the highest score may be shared.
     change : callable
         ``change(s)`` is the relabelling itself.
     flipped : callable
@@ -33,6 +35,7 @@ class Visited:
     cost: Int
     changed: Bool
     unchanged: Bool
+    close: Bool
     change: Callable[[int], Relabelling]
     flipped: Callable[[], Bool]
 

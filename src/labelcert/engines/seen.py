@@ -115,11 +115,11 @@ class Telling:
     def collect(self, found: Any, chunk: Any) -> None:
         """Show what one chunk found."""
         seen, short, question = self._read(found), self._short, self._question
-        open_ = ~(seen.changed | seen.unchanged)
-        for s in np.flatnonzero(open_.any(axis=1)).tolist():
+        close = ~(seen.changed | seen.unchanged)
+        for s in np.flatnonzero(close.any(axis=1)).tolist():
             if self._control.closed():
                 break
-            nodes = np.flatnonzero(open_[s])
+            nodes = np.flatnonzero(close[s])
             seen.changed[s, nodes], seen.unchanged[s, nodes] = question.changed(short.change(seen.code[s]), nodes)
         if seen.cost.size == 0:
             return
@@ -127,6 +127,7 @@ class Telling:
             cost=seen.cost,
             changed=seen.changed,
             unchanged=seen.unchanged,
+            close=close,
             change=lambda s: short.change(seen.code[s]),
             flipped=lambda: short.flipped(seen.code),
         )

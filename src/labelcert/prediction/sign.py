@@ -49,5 +49,10 @@ class Sign(Predictor):
         """The other class."""
         return 1 - int(self.predicted[node])
 
+    def predicts(self, codes: Int, node: int) -> int:
+        """By the sign."""
+        sign = int(self.scorer.signs(self.scorer.train(signs_of(codes, 1)), np.array([node]))[0])
+        return {-1: 0, 0: TIED, 1: 1}.get(sign, OPEN)
+
     def _sides(self, nodes: Index) -> Float:
         return np.where(self.predicted[nodes] == 1, 1.0, -1.0)
