@@ -20,7 +20,7 @@ from labelcert import Certificate, certify, certify_partition
 from labelcert.certification.places import walked_by
 from labelcert.cli.printing import print_table, say
 from labelcert.engines.base import Question
-from labelcert.engines.cube.walking import CubeTask, count_stops, cube_chunks, make_walk, seconds_per_stop
+from labelcert.engines.cube.labellings import CubeTask, count_stops, cube_chunks, make_walk, seconds_per_stop
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.gpu.device import devices
 from labelcert.engines.gpu.pool import DeviceChunks

@@ -14,7 +14,7 @@ from tests.helpers.certificates import contains, same, same_witnesses
 from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, WorkTooLarge, certify
-from labelcert.engines.cube import ledger
+from labelcert.engines import seen
 
 TWO = (gaussian, 2.0)
 MORE = (blobs, 5.0)
@@ -189,7 +189,7 @@ def test_a_witness_that_does_not_check_opens_the_interval(monkeypatch: pytest.Mo
     def wrong(bits: np.ndarray) -> np.ndarray:
         return np.zeros(0, dtype=np.int64)
 
-    monkeypatch.setattr(ledger, "positions_of", wrong)
+    monkeypatch.setattr(seen, "positions_of", wrong)
     K, y, rows = gaussian(8, 5)
     with pytest.warns(RuntimeWarning, match="contradict retraining"):
         cert = certify(K, y, rows, 2.0, engine="enumerate")

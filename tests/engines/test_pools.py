@@ -11,7 +11,7 @@ from tests.helpers.pools import PicklingPool
 from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, Threat, certify
-from labelcert.engines.cube import walking
+from labelcert.engines.cube import labellings
 from labelcert.engines.pools import Threads, chunks_walked_by
 from labelcert.engines.tables import forest
 
@@ -33,7 +33,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So small that there are many."""
-    monkeypatch.setattr(walking, "CHUNK_STOPS", 256)
+    monkeypatch.setattr(labellings, "CHUNK_STOPS", 256)
     monkeypatch.setattr(forest, "CHUNK_STOPS", 64)
 
 

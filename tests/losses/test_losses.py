@@ -10,7 +10,7 @@ import pytest
 import labelcert
 from labelcert import certify, certify_partition
 from labelcert.engines.base import Question
-from labelcert.engines.coupled.method import _chunks, extend_for
+from labelcert.engines.coupled.coupled_method import _chunks, extend_for
 from labelcert.errors import InvalidInput
 from labelcert.losses import LOSSES, get_loss, loss_names
 from labelcert.prediction import Highest, predictor_for
@@ -207,6 +207,6 @@ def test_relabellings_come_level_by_level_without_being_kept() -> None:
     problem = Problem.build(*blobs(100, 3, classes=3), 1.0, loss="cross_entropy", max_flips=30)
     chunks = _chunks(extend_for(Question.ask(predictor_for(problem, linear=False))))
     seen = [next(chunks) for _ in range(40)]
-    assert [chunk.parents[0].shape[1] for chunk in seen[:15]] == [0] + [1] * 13 + [2]
+    assert [chunk.positions.shape[1] for chunk in seen[:15]] == [0] + [1] * 13 + [2]
     assert seen[0].min_cost == 1
     assert seen[-1].min_cost == 3

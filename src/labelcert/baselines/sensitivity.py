@@ -7,8 +7,6 @@ class stays while D < s, for every b: the noise cancels, and what counts is the 
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import scipy.linalg
 

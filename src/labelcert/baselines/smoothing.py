@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import cast
 
 import numpy as np
 
@@ -48,9 +47,7 @@ def smoothing(problem: Problem, *, noise: float = 0.1, tight: bool) -> Proved:
     base = predictor_for(problem, linear=True)
     n, nodes = problem.n_test, np.flatnonzero(base.predicted >= 0)
     log_other = np.zeros(n)
-    log_other[nodes] = log_error(
-        cast(LinearScorer, base.scorer), problem.codes, base.predicted[nodes], nodes, problem.n_classes, q
-    )
+    log_other[nodes] = log_error(base.scorer, problem.codes, base.predicted[nodes], nodes, problem.n_classes, q)
     threshold = partial(best_threshold if tight else divergence_threshold, q, problem.n_classes)
     lower = _radii(log_other, threshold, problem.max_flips)
     predicted = np.where(lower > 0, base.predicted, OPEN)

@@ -52,6 +52,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         super().__init__(function)
         stamp = (self._impl.locator.get_source_stamp(), stamp_of(PACKAGE))
         self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)
+        # Compared before the rest is read, which may name classes that are gone.
+        self._cache_file._version = (self._cache_file._version, stamp)
 
 
 @cache

@@ -38,7 +38,7 @@ class Question:
     nodes : (n,) array
         The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     observers : sequence of Observer
-        Who else wants to know what relabellings do.
+        Who wants to see every relabelling within the budget: see :class:`Capabilities`.
     """
 
     problem: Problem
@@ -348,7 +348,7 @@ class Capabilities:
     losses : set of str, or None
         What models may be trained with; None: :meth:`Engine.refuses` says.
     observes : bool
-        It shows all relabellings that it visits to the question's observers.
+        It shows every relabelling within the budget to the observers of a question.
     """
 
     automatic: bool = False

@@ -18,7 +18,7 @@ from labelcert.engines.linear.counting import count_curve
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import knapsack_work
-from labelcert.engines.tables.method import table_curve
+from labelcert.engines.tables.table_method import table_curve
 from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
 

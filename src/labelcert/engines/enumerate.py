@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from labelcert.engines.base import Capabilities, Findings, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.coupled.method import CoupledMethod
-from labelcert.engines.cube.walking import CubeMethod
-from labelcert.engines.tables.method import TableMethod
+from labelcert.engines.coupled.coupled_method import CoupledMethod
+from labelcert.engines.cube.labellings import CubeMethod
+from labelcert.engines.tables.table_method import TableMethod
 from labelcert.prediction import OneVsRest, Predictor, Sign, Softmax, predictor_for
 from labelcert.problem import Problem
 
@@ -27,7 +27,7 @@ class Enumerate:
     """Every admissible labelling."""
 
     name = "enumerate"
-    capabilities = Capabilities(automatic=True)
+    capabilities = Capabilities(automatic=True, observes=True)
 
     def refuses(self, problem: Problem) -> str | None:
         """Nothing: only size can be in the way."""

@@ -24,18 +24,27 @@ class Visited:
         What each of them costs the adversary.
     changed, unchanged : (S, n) arrays
         Nodes that are provably changed, and nodes that provably are not. Where both are False, it is open.
+    close : (S, n) array
+        Nodes that the walk could not decide itself: where they count as changed, the highest score may be shared.
     change : callable
         ``change(s)`` is the relabelling itself.
+    flipped : callable
+        ``flipped()`` are the (S, ν) labels that each of them changes, among those that the adversary may change.
     """
 
     cost: Int
     changed: Bool
     unchanged: Bool
+    close: Bool
     change: Callable[[int], Relabelling]
+    flipped: Callable[[], Bool]
 
 
 class Observer(Protocol):
-    """Looks at all relabellings that a walk visits, in one process and in the walk's order."""
+    """Looks at all relabellings that a walk visits, each of them once, in one process.
+
+    The clean labels are one of them. The order is the walk's own.
+    """
 
     def observe(self, visited: Visited) -> None:
         """Take note of a batch."""

@@ -22,7 +22,7 @@ from labelcert.engines.tables.sizes import (
     toggled_sets,
     useful_depth,
 )
-from labelcert.engines.tables.trees import FORBIDDEN
+from labelcert.engines.tables.toggled_trees import FORBIDDEN
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import NOTHING, Problem
 

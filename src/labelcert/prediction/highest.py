@@ -114,6 +114,11 @@ class Highest(Predictor):
         others = [c for c in range(self.problem.n_classes) if c != self.predicted[node]]
         return self.leaders(codes, node, others)[0][0]
 
+    def predicts(self, codes: Int, node: int) -> int:
+        """The leader, unless there are several."""
+        best, proved = self.leaders(codes, node, list(range(self.problem.n_classes)))
+        return OPEN if not proved else best[0] if len(best) == 1 else TIED
+
     def _remember(self, cache: OrderedDict[bytes, Any], key: bytes, value: Any, most: int) -> None:
         with self._lock:
             cache[key] = value

@@ -109,6 +109,10 @@ class Predictor(ABC):
     def _sides(self, nodes: Index) -> Float:
         return np.where(self.predicted[nodes] == 1, 1.0, -1.0)
 
+    def predicts(self, codes: Int, node: int) -> int:
+        """The class that alone has the highest score under labels ``codes``, provably; else ``TIED`` or ``OPEN``."""
+        return OPEN
+
     def retrained(self) -> Predictor:
         """The same model without the shortcut of linear scores, where retraining can be decided exactly."""
         if not self.linear or self.problem.trained_with.always_linear or self.problem.m > EXACT_LIMIT:

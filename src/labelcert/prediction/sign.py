@@ -59,6 +59,11 @@ class Sign(Predictor):
         sure = np.array([decided & (signs <= 0), decided & (signs >= 0)])
         return sure, sure | ~decided
 
+    def predicts(self, codes: Int, node: int) -> int:
+        """By the sign."""
+        sign = int(self.scorer.signs(self.scorer.train(signs_of(codes, 1)), np.array([node]))[0])
+        return {-1: 0, 0: TIED, 1: 1}.get(sign, OPEN)
+
     def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
         """Half the difference, for every labelling alike."""
         row, one = self.scorer.exact_row(t), self.scorer.exact_solution(self.scorer.train(signs_of(codes, 1)))

@@ -8,16 +8,17 @@ Names: ν labels that the adversary may change, n nodes of the question.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int, Words
-from labelcert.engines.base import Question
+from labelcert.engines.base import Findings, Question
 from labelcert.engines.bitsets import words_for
 from labelcert.engines.control import Control
-
-_REPORT_EVERY = 64
+from labelcert.engines.enumerate import Enumerate
+from labelcert.engines.observing import Visited
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +53,13 @@ def bits_of(positions: Int, nu: int) -> Words:
     >>> bits_of(np.array([0, 2]), 3).tolist()
     [5]
     """
-    words = np.zeros(max(1, words_for(nu)), dtype=np.uint64)
-    for position in positions.tolist():
-        words[position >> 6] |= np.uint64(1) << np.uint64(position & 63)
-    return words
+    flipped = np.zeros((1, nu), dtype=bool)
+    flipped[0, positions] = True
+    return np.asarray(_words(flipped)[0])
 
 
 def list_attacks(question: Question, weights: Float, control: Control, *, strongest: bool) -> AttackList:
-    """Retrain on every relabelling within budget, by size, until time is up.
+    """Retrain on every relabelling within budget, until time is up.
 
     Parameters
     ----------
@@ -70,46 +70,103 @@ def list_attacks(question: Question, weights: Float, control: Control, *, strong
     strongest : bool
         Whether anybody asks for it. If not, sets that contain a smaller one that does the same are left out.
     """
-    a, budget, n = question.problem.adversary, question.budget, question.nodes.size
-    total = a.count_sets(budget, a.targets.sum(axis=1))
-    contrary = question.contrary
-    known: dict[tuple[int, ...], Bool] = {(): contrary}  # what a set or any smaller one overturns
-    kept: list[tuple[tuple[int, ...], Bool, float]] = [((), contrary, float(weights[contrary].sum()))]
-    complete, trainings = True, 0
-    for size in range(1, a.most_flips(budget) + 1):
-        here: dict[tuple[int, ...], Bool] = {}
-        for chosen in a.sets(size, budget):
-            positions = tuple(chosen.tolist())
-            before = np.zeros(n, dtype=bool)
-            for k in range(size):
-                before |= known.get(positions[:k] + positions[k + 1 :], contrary)
-            own, most = before.copy(), 0.0
-            for change in a.changes(chosen):
-                changed, unchanged = question.changed(change)
-                complete &= bool((changed | unchanged).all())
-                own |= changed
-                most = max(most, float(weights[changed].sum()))
-                trainings += 1
-                if trainings % _REPORT_EVERY == 0:
-                    control.report(trainings, total)
-            here[positions] = own
-            new = own & ~before
-            if new.any() or (strongest and most > 0):
-                kept.append((positions, new, most))
-            if control.over():
-                return _packed(kept, a.labels.size, False, trainings)
-        known = here
-        if not here:
-            break
-    return _packed(kept, a.labels.size, complete, trainings)
+    listing = AttackListing(question, weights, strongest=strongest)
+    Enumerate().run(replace(question, observers=(listing,)), control, Findings.nothing(question))
+    return listing.attacks()
 
 
-def _packed(kept: list[tuple[tuple[int, ...], Bool, float]], nu: int, complete: bool, trainings: int) -> AttackList:
-    words = [bits_of(np.array(s, dtype=np.int64), nu) for s, _, _ in kept]
-    return AttackList(
-        sets=np.array(words, dtype=np.uint64).reshape(len(kept), max(1, words_for(nu))),
-        overturned=np.array([o for _, o, _ in kept], dtype=bool).reshape(len(kept), kept[0][1].size),
-        strongest=np.array([s for _, _, s in kept]),
-        complete=complete,
-        trainings=trainings,
-    )
+class AttackListing:
+    """The observer that lists attacks.
+
+    Parameters
+    ----------
+    question, weights, strongest
+        As in :func:`list_attacks`.
+    """
+
+    def __init__(self, question: Question, weights: Float, *, strongest: bool) -> None:
+        self._question, self._weights, self._strongest = question, weights, strongest
+        self._batches: list[tuple[Words, Words, Float]] = []
+        self._complete, self._visited = True, 0
+
+    def observe(self, visited: Visited) -> None:
+        """Keep what each relabelling overturns, one bit a node."""
+        self._complete &= bool((visited.changed | visited.unchanged).all())
+        self._visited += visited.cost.size
+        changed = visited.changed
+        self._batches.append((_words(visited.flipped()), _words(changed), self._weight(changed)))
+
+    def unvisited(self, cost: int) -> None:
+        """The list is not complete."""
+        self._complete = False
+
+    def attacks(self) -> AttackList:
+        """The list: the empty set, then others by size, in the order of their positions."""
+        nu, n = self._question.problem.adversary.labels.size, self._question.nodes.size
+        empty = np.zeros((1, max(1, words_for(nu))), dtype=np.uint64)
+        clean = _words(self._question.contrary[None])
+        nothing = (empty, clean, self._weight(self._question.contrary[None]))
+        codes, changed, weight = (np.concatenate(parts) for parts in zip(nothing, *self._batches, strict=True))
+        # Several relabellings of a set count as one.
+        keys, first, which = np.unique(_keys(codes), return_index=True, return_inverse=True)
+        sets, own, most = codes[first], np.zeros((keys.size, changed.shape[1]), np.uint64), np.zeros(keys.size)
+        np.bitwise_or.at(own, which.ravel(), changed)
+        np.maximum.at(most, which.ravel(), weight)
+        before = self._by_smaller_sets(sets, keys, own, clean[0])
+        new = own & ~before
+        flipped = _bits(sets, nu)
+        size = flipped.sum(axis=1)
+        kept = np.flatnonzero((size == 0) | new.any(axis=1) | (self._strongest & (most > 0)))
+        kept = kept[np.lexsort((*~flipped[kept].T[::-1], size[kept]))]
+        new[size == 0] = clean
+        return AttackList(
+            sets=sets[kept],
+            overturned=_bits(new[kept], n),
+            strongest=most[kept],
+            complete=self._complete,
+            trainings=max(0, self._visited - 1),
+        )
+
+    def _by_smaller_sets(self, sets: Words, keys: Any, own: Words, clean: Words) -> Words:
+        """What a smaller set of each set overturns already; ``own`` becomes what it or any smaller one does."""
+        flipped = _bits(sets, self._question.problem.adversary.labels.size)
+        size = flipped.sum(axis=1)
+        before = np.zeros_like(own)
+        for s in range(1, int(size.max(initial=0)) + 1):
+            here = np.flatnonzero(size == s)
+            before[here] |= clean
+            positions = np.nonzero(flipped[here])[1].reshape(here.size, s)
+            for column in positions.T:
+                smaller = sets[here].copy()
+                smaller[np.arange(here.size), column >> 6] ^= np.uint64(1) << (column & 63).astype(np.uint64)
+                wanted = _keys(smaller)
+                at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+                there = keys[at] == wanted  # all of them are, unless the walk was stopped
+                before[here[there]] |= own[at[there]]
+            own[here] |= before[here]
+        return before
+
+    def _weight(self, changed: Bool) -> Float:
+        """(S,) weights of changed nodes."""
+        weights = self._weights
+        if weights.size and np.all(weights == weights[0]):  # as sums of so many equal numbers
+            sums = np.array([weights[:k].sum() for k in range(weights.size + 1)])
+            return np.asarray(sums[changed.sum(axis=1)])
+        return np.asarray(changed @ weights)
+
+
+def _words(bits: Bool) -> Words:
+    """(S, W) rows of bits as words of 64."""
+    wide = np.zeros((bits.shape[0], 64 * max(1, words_for(bits.shape[1]))), dtype=bool)
+    wide[:, : bits.shape[1]] = bits
+    return np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
+
+
+def _bits(words: Words, count: int) -> Bool:
+    """(S, count) words as rows of bits."""
+    return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :count].astype(bool)
+
+
+def _keys(words: Words) -> Any:
+    """(S,) one value for each row, to sort and find rows by."""
+    return np.ascontiguousarray(words).view([("", np.uint64)] * words.shape[1]).ravel()

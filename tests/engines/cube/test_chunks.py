@@ -8,8 +8,8 @@ from tests.helpers.problems import gaussian
 
 from labelcert import Threat, certify
 from labelcert.engines.base import Question
-from labelcert.engines.cube.chunks import cube_chunks, level_chunks
-from labelcert.engines.cube.walking import labellings, make_walk
+from labelcert.engines.cube.cutting import cube_chunks, level_chunks
+from labelcert.engines.cube.labellings import labellings, make_walk
 from labelcert.prediction import Sign
 from labelcert.problem import Problem
 

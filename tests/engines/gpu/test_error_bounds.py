@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.helpers.problems import gaussian
 
-from labelcert.engines.gpu.problems import Problems, Shapes, clean_start
+from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes, clean_start
 from labelcert.losses.retraining import retraining
 from labelcert.prediction.scoring import RetrainingScorer
 from labelcert.problem import Problem
@@ -31,7 +31,7 @@ def test_scores_are_within_the_bound(arrays: Any, C: float, device: Any) -> None
     y0, m, n = problem.y, problem.m, problem.n_test
     M = device.padded(m)
     start = clean_start(retraining(scorer.machine), y0)
-    there = Problems(device, M, [scorer.machine], [y0], [start], [0.0])
+    there = DeviceProblems(device, M, [scorer.machine], [y0], [start], [0.0])
     rng = np.random.default_rng(0)
     solutions, codes, truths = [], [], []
     for _ in range(20):
@@ -75,7 +75,7 @@ def test_what_is_no_number_proves_nothing(device: Any) -> None:
     problem = Problem.build(*gaussian(10, 7), 1.0)
     scorer = RetrainingScorer(problem)
     M = device.padded(10)
-    there = Problems(
+    there = DeviceProblems(
         device, M, [scorer.machine], [problem.y], [clean_start(retraining(scorer.machine), problem.y)], [0.0]
     )
     z = np.zeros((4, M))

@@ -10,7 +10,7 @@ from tests.helpers.certificates import same
 from tests.helpers.problems import blobs, gaussian, small_cap
 
 from labelcert import Threat, certify, certify_partition
-from labelcert.engines.gpu import cube, device, families, problems
+from labelcert.engines.gpu import device, device_problems, device_walks, families
 from labelcert.selfcheck import check
 from labelcert.selfcheck.cases import nasty_case, with_loss_in_turn
 
@@ -76,7 +76,7 @@ def test_more_doubts_than_fit_are_not_lost(name: str, elsewhere: Any, monkeypatc
     """With an error bound so poor that everything is in doubt, and room for few doubts."""
     arrays, C, options = CASES[name]
     here = certify(*arrays, C, engine="enumerate", **options)
-    monkeypatch.setattr(cube, "DOUBTS_AT_ONCE", 40)
+    monkeypatch.setattr(device_walks, "DOUBTS_AT_ONCE", 40)
     poor = device.source().replace("return select(better, by_gap, tau);", "return select(better, by_gap, tau) + 0.5;")
     assert poor != device.source()
     monkeypatch.setattr(device, "source", lambda: poor)
@@ -101,8 +101,8 @@ def test_a_path_that_gets_lost_is_left_to_the_cpu(elsewhere: Any, monkeypatch: p
 def test_tableaus_outside_shared_memory(name: str, elsewhere: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays, C, options = CASES[name]
     here = certify(*arrays, C, engine="enumerate", **options)
-    monkeypatch.setattr(problems, "MOST_SHARED_LABELS", 0)
-    monkeypatch.setattr(problems.Shapes, "shared_tableau", False)
+    monkeypatch.setattr(device_problems, "MOST_SHARED_LABELS", 0)
+    monkeypatch.setattr(device_problems.Shapes, "shared_tableau", False)
     with elsewhere(launches=1):
         there = certify(*arrays, C, engine="enumerate", **options)
     same(here, there)

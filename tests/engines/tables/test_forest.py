@@ -9,7 +9,7 @@ from tests.helpers.problems import blobs
 from labelcert import Threat
 from labelcert.engines.base import Question
 from labelcert.engines.tables.sizes import new_forest, toggled_sets
-from labelcert.engines.tables.trees import FORBIDDEN, LEAF
+from labelcert.engines.tables.toggled_trees import FORBIDDEN, LEAF
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
 

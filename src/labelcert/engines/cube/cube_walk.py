@@ -25,7 +25,7 @@ from labelcert.engines.cube.recording import (
     SOLVED,
     STUCK,
     Batch,
-    Walk,
+    CubeWork,
     add,
     flush,
     new_batch,
@@ -37,7 +37,7 @@ from labelcert.svm.walking import combine, copy_scratch
 
 
 @by_reference
-class Walker(NamedTuple):
+class CubeWorker(NamedTuple):
     """Everything that one worker writes to during a walk.
 
     ``clean`` is the training that all walks start from, ``child`` is ``svm`` with the parent's tableau.
@@ -55,13 +55,13 @@ class Walker(NamedTuple):
     batch: Batch
 
 
-def new_walker(task: Walk) -> Walker:
+def new_cube_worker(task: CubeWork) -> CubeWorker:
     """Working memory of one worker for ``task``."""
     m, n = task.scores.shape
     words = words_for(task.labels.size)
     svm_size = 0 if task.linear else m
     svm, parent = new_scratch(svm_size), new_scratch(svm_size)
-    return Walker(
+    return CubeWorker(
         svm=svm,
         child=sharing(svm, parent),
         y=task.y.copy(),
@@ -303,7 +303,7 @@ def _begin(task: Any, w: Any) -> None:
 
 @compiled()
 def walk(task: Any, w: Any, found: Any, prefix: int, low: int, parents: Any, stop: Any) -> bool:
-    """Walk a cube (``low ≥ 0``) or the extensions of a block of parents (``low < 0``), from the clean labels.
+    """CubeWork a cube (``low ≥ 0``) or the extensions of a block of parents (``low < 0``), from the clean labels.
 
     Returns whether the walk was finished; ``stop[0] != 0`` ends it early. One function for both, since compiling
     it twice would double the time of the first call.

@@ -7,8 +7,9 @@ import numpy as np
 from labelcert.arrays import Int
 from labelcert.engines.base import Question
 from labelcert.engines.bitsets import positions_of, words_for
-from labelcert.engines.cube.chunks import Chunk
-from labelcert.engines.cube.recording import Found
+from labelcert.engines.control import Control
+from labelcert.engines.cube.cutting import LabellingChunk
+from labelcert.engines.cube.recording import CubeSummary
 from labelcert.problem import Relabelling
 
 
@@ -38,17 +39,18 @@ class Lowest:
         self.low_set = np.zeros((rows, n, words), dtype=np.uint64)
         self.frontier = question.budget + 1
 
-    def merge(self, found: Found, chunk: Chunk, finished: bool) -> None:
+    def collect(self, found: CubeSummary, chunk: LabellingChunk) -> None:
         """Take over a chunk's results."""
         lower = found.low < self.low
         self.low[lower] = found.low[lower]
         self.low_set[lower] = found.low_set[lower]
-        if not finished:
-            self.unvisited(chunk.min_cost)
 
     def unvisited(self, cost: int) -> None:
-        """Some labellings of this cost or more were not visited."""
+        """Learn that some labellings of this cost or more were not visited."""
         self.frontier = min(self.frontier, cost)
+
+    def settle(self, control: Control) -> None:
+        """Bounds are bounds: there is nothing to decide."""
 
     def change(self, row: int, t: int) -> Relabelling:
         """A labelling that comes closest to a bound."""

@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Float, Float32, Int, Signs, Words
+from labelcert.arrays import Bool, Float, Float32, Int, Signs, Words
 from labelcert.compiling import by_reference, compiled
 from labelcert.engines.bitsets import words_for
+from labelcert.engines.seen import Seen
 from labelcert.svm.pivoting import REORDER
 from labelcert.svm.walking import combine
 
-SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS = range(7)
-N_COUNTERS = 7
+SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS, SEEN = range(8)
+N_COUNTERS = 8
 
 
 @by_reference
-class Walk(NamedTuple):
+class CubeWork(NamedTuple):
     """What to walk over: constant during a run and shared by all workers.
 
     Attributes
@@ -67,6 +68,8 @@ class Walk(NamedTuple):
         What is known when a chunk begins: least cost at which each node is changed.
     most : (B + 1,) array
         The same for the most nodes changed at each cost (-1: nothing).
+    observed : bool
+        Whether to write down what every single labelling does.
     """
 
     retraining: Any
@@ -89,10 +92,11 @@ class Walk(NamedTuple):
     strides: Int
     radius: Int
     most: Int
+    observed: bool
 
 
 @by_reference
-class Found(NamedTuple):
+class CubeSummary(NamedTuple):
     """What one chunk proved.
 
     Attributes
@@ -106,11 +110,15 @@ class Found(NamedTuple):
         The running maximum of ``most``.
     doubt : (·, D) array
         Undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W).
-    counters : (7,) array
+    counters : (8,) array
         See the names ``SOLVED`` and following.
     low : (R, n) array
         Lower bound on the score of each node over the sets of each row; infinite where none was visited.
         ``low_set`` (R, n, W) is a set that comes closest to it.
+    seen_cost, seen_set : (V,) and (V, W) arrays
+        Every labelling, if they are observed; else V is 0.
+    seen_changed, seen_unchanged : (V, n) arrays
+        Nodes that it provably changes, and nodes that it provably does not.
     """
 
     radius: Int
@@ -123,6 +131,26 @@ class Found(NamedTuple):
     counters: Int
     low: Float
     low_set: Words
+    seen_cost: Int
+    seen_set: Words
+    seen_changed: Bool
+    seen_unchanged: Bool
+
+    def seen(self) -> Seen:
+        """All labellings."""
+        return Seen(self.seen_cost, self.seen_set, self.seen_changed, self.seen_unchanged)
+
+    def used(self) -> CubeSummary:
+        """Without unused room for doubts and labellings."""
+        doubts, seen = int(self.counters[DOUBTS]), int(self.counters[SEEN])
+        return self._replace(
+            doubt=self.doubt[:doubts].copy(),
+            doubt_set=self.doubt_set[:doubts].copy(),
+            seen_cost=self.seen_cost[:seen],
+            seen_set=self.seen_set[:seen],
+            seen_changed=self.seen_changed[:seen],
+            seen_unchanged=self.seen_unchanged[:seen],
+        )
 
 
 DOUBT_COST, DOUBT_SURE, DOUBT_POSSIBLE, DOUBT_CLOSER, DOUBT_NODES = range(5)
@@ -133,12 +161,13 @@ NAMED_NODES = 8
 """Nodes that a doubt names."""
 
 
-def new_found(task: Walk, stops: int) -> Found:
+def new_summary(task: CubeWork, stops: int) -> CubeSummary:
     """Empty results of a chunk with at most ``stops`` stops."""
     n = task.scores.shape[1]
     words = words_for(task.labels.size)
     doubts = stops * (2 if task.mirror else 1)
-    return Found(
+    seen = doubts if task.observed else 0
+    return CubeSummary(
         radius=task.radius.copy(),
         radius_set=np.zeros((n, words), dtype=np.uint64),
         most=task.most.copy(),
@@ -149,6 +178,10 @@ def new_found(task: Walk, stops: int) -> Found:
         counters=np.zeros(N_COUNTERS, dtype=np.int64),
         low=np.full((task.rows, n), np.inf),
         low_set=np.zeros((task.rows, n, words), dtype=np.uint64),
+        seen_cost=np.empty(seen, dtype=np.int64),
+        seen_set=np.empty((seen, words), dtype=np.uint64),
+        seen_changed=np.empty((seen, n), dtype=np.bool_),
+        seen_unchanged=np.empty((seen, n), dtype=np.bool_),
     )
 
 
@@ -168,6 +201,20 @@ def _lower(p: Float, sign: float, tau: float, row: int, bits: Words, found: Any)
             low[t] = v if v == v else -np.inf
             for k in range(bits.shape[0]):
                 found.low_set[row, t, k] = bits[k]
+
+
+@compiled(inner=True)
+def _see(p: Float, sign: float, tau: float, cost: int, bits: Words, found: Any) -> None:
+    """Write down what one labelling does to each node."""
+    k = found.counters[SEEN]
+    found.counters[SEEN] += 1
+    found.seen_cost[k] = cost
+    for w in range(bits.shape[0]):
+        found.seen_set[k, w] = bits[w]
+    changed, unchanged = found.seen_changed[k], found.seen_unchanged[k]
+    for t in range(p.shape[0]):
+        changed[t] = sign * p[t] < -tau
+        unchanged[t] = sign * p[t] > tau
 
 
 @compiled(inner=True)
@@ -201,6 +248,8 @@ def record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, 
     n = p.shape[0]
     if found.low.shape[0] > 0:
         _lower(p, sign, tau, row, bits, found)
+    if found.seen_cost.shape[0] > 0:
+        _see(p, sign, tau, cost, bits, found)
     changed: Any = np.int64(0)
     doubtful = 0
     closer = 0
@@ -310,7 +359,7 @@ def _aligned(size: int) -> Float32:
     return memory[start : start + 4 * size].view(np.float32)
 
 
-def new_batch(task: Walk) -> Batch:
+def new_batch(task: CubeWork) -> Batch:
     """An empty batch."""
     m, n = task.scores.shape
     return Batch(
@@ -350,7 +399,7 @@ def add(task: Any, batch: Any, z: Float, tau: float, cost: int, mirror_cost: int
     batch.cost[s, 0], batch.cost[s, 1] = cost, mirror_cost
     batch.changed[s, 0] = batch.changed[s, 1] = 0
     batch.state[s] = IN_DOUBT
-    if task.rows == 0 and 1e-250 < top < 1e250 and tau < np.inf:
+    if task.rows == 0 and not task.observed and 1e-250 < top < 1e250 and tau < np.inf:
         scale = math.ldexp(1.0, -math.frexp(top)[1])
         norm2 = 0.0
         for i in range(m):

@@ -9,7 +9,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int
 from labelcert.engines.gpu.device import Device
-from labelcert.engines.gpu.problems import Problems, Shapes
+from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes
 
 BLOCKS_PER_MULTIPROCESSOR = 16
 """About so many ranges of parents each multiprocessor gets, so that all are busy until the end."""
@@ -22,14 +22,16 @@ class Families:
     ----------
     device : Device
     shapes : Shapes
-    problems : Problems
+    problems : DeviceProblems
     labels : (count, M) array
         The labels that children may add, of each problem, in order.
     ends : sequence of int
         How many there are.
     """
 
-    def __init__(self, device: Device, shapes: Shapes, problems: Problems, labels: Any, ends: Sequence[int]) -> None:
+    def __init__(
+        self, device: Device, shapes: Shapes, problems: DeviceProblems, labels: Any, ends: Sequence[int]
+    ) -> None:
         self._device, self._shapes, self._problems = device, shapes, problems
         self._labels = device.put(labels.astype(np.int32))
         self._ends_here = np.array(ends, dtype=np.int32)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Signs
-from labelcert.engines.cube.chunks import CubeChunk
-from labelcert.engines.cube.recording import Walk
-from labelcert.engines.cube.walking import CubeTask, labellings
-from labelcert.engines.gpu.cube import FEW_STOPS, DeviceWalks, Shape, launch_stops
+from labelcert.engines.cube.cutting import CubeChunk
+from labelcert.engines.cube.labellings import CubeTask, labellings
+from labelcert.engines.cube.recording import CubeWork
 from labelcert.engines.gpu.device import Device
-from labelcert.engines.gpu.problems import clean_start
-from labelcert.engines.gpu.tables import DeviceTables
+from labelcert.engines.gpu.device_problems import clean_start
+from labelcert.engines.gpu.device_tables import DeviceTables
+from labelcert.engines.gpu.device_walks import FEW_STOPS, DeviceWalks, Shape, launch_stops
 from labelcert.engines.tables.forest import FillTask
 from labelcert.losses.newton import LogisticMachine
 
@@ -56,7 +56,7 @@ class _Parcel(NamedTuple):
 class DeviceChunks:
     """Walks chunks on one or more devices.
 
-    Problems of one shape that wait at the same time are walked in one launch.
+    DeviceProblems of one shape that wait at the same time are walked in one launch.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class _Worker:
                     parcel.promise.set_result(result)
 
     def _walk_or_leave(self, parcels: list[_Parcel]) -> list[list[Any]]:
-        """Walk on the device; if it fails, and nobody asked for it by name, on the CPU."""
+        """CubeWork on the device; if it fails, and nobody asked for it by name, on the CPU."""
         try:
             if not self._entered:
                 self._device.enter()
@@ -285,5 +285,5 @@ class _Worker:
         return self._there
 
 
-def _start_of(walk: Walk) -> Any:
+def _start_of(walk: CubeWork) -> Any:
     return None if walk.linear else clean_start(walk.retraining, walk.y)

@@ -13,8 +13,8 @@ from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.partition.class_walk import Low, Scores, new_low, walk_lowest
 from labelcert.engines.partition.ensemble import lowest_votes
+from labelcert.engines.partition.part_tables import PartsAsked, PartTable, most, opened, row_states, states_of
 from labelcert.engines.partition.parts import Part
-from labelcert.engines.partition.tables import Asked, Table, most, opened, row_states, states_of
 from labelcert.engines.pools import Local, in_order
 from labelcert.engines.tables.options import all_options
 from labelcert.engines.tables.relabelling_walk import new_path
@@ -28,7 +28,7 @@ PIECE_CELLS = 2e6
 """Largest table that each of several pieces of work may have of its own."""
 
 
-def class_table(part: Part, asked: Asked, control: Control) -> Table:
+def class_table(part: Part, asked: PartsAsked, control: Control) -> PartTable:
     """Every admissible relabelling of the part."""
     question = asked.within(part)
     nodes, own = question.nodes, question.predicted
@@ -47,7 +47,7 @@ def class_table(part: Part, asked: Asked, control: Control) -> Table:
         chosen = low.options[rows[s], r, t]
         return NOTHING if rows[s] == 0 else options.change(chosen[chosen >= 0].astype(np.int64))
 
-    return opened(Table(states_of(rows, spans), floor, floor, change, statistics), part, asked, frontier, limit)
+    return opened(PartTable(states_of(rows, spans), floor, floor, change, statistics), part, asked, frontier, limit)
 
 
 class _Sweep:
@@ -132,7 +132,7 @@ class _Sweep:
         return [(first, min(count, first + step)) for first in range(0, count, step)]
 
 
-def _clean(part: Part, asked: Asked) -> Float:
+def _clean(part: Part, asked: PartsAsked) -> Float:
     """(K, n) values of the clean labels; infinite for a node's own class."""
     nodes, own = asked.question.nodes, asked.question.predicted
     columns = np.arange(nodes.size)
@@ -145,7 +145,7 @@ def _clean(part: Part, asked: Asked) -> Float:
     return value
 
 
-def class_work(asked: Asked, parts: Sequence[Part]) -> Float:
+def class_work(asked: PartsAsked, parts: Sequence[Part]) -> Float:
     """Seconds of one worker for all parts, for each largest cost of an attack on a part that is looked at."""
     questions = [asked.within(part) for part in parts]
     per_training = seconds_per_training(max(questions, key=lambda q: q.problem.m))

@@ -20,7 +20,7 @@ class Scores(NamedTuple):
     Attributes
     ----------
     base : (S,) array
-        As in :class:`~labelcert.engines.tables.trees.Tree`.
+        As in :class:`~labelcert.engines.tables.toggled_trees.ToggledTree`.
     P, tau : (S, n) and (S,) arrays
     """
 

@@ -15,13 +15,19 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Capabilities, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.cube.walking import count_stops
+from labelcert.engines.cube.labellings import count_stops
 from labelcert.engines.linear.spending import first_row
 from labelcert.engines.partition.class_tables import class_table, class_work
 from labelcert.engines.partition.combining import combine, largest_sum
 from labelcert.engines.partition.ensemble import COMBINATIONS, Ensemble, Votes, sum_error
+from labelcert.engines.partition.part_tables import (
+    PartsAsked,
+    PartTable,
+    black_box_tables,
+    two_class_table,
+    two_class_work,
+)
 from labelcert.engines.partition.parts import Part
-from labelcert.engines.partition.tables import Asked, Table, black_box_tables, two_class_table, two_class_work
 from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.engines.tables.sizes import toggled_sets
 from labelcert.errors import InvalidInput
@@ -102,7 +108,9 @@ def _class_labellings(question: Question) -> float:
     return float(toggled_sets(question.problem)[-1])
 
 
-METHODS: dict[type[Predictor], tuple[Callable[..., Table], Callable[..., Float], Callable[[Question], float]]] = {
+PartMethod = tuple[Callable[..., PartTable], Callable[..., Float], Callable[[Question], float]]
+
+METHODS: dict[type[Predictor], PartMethod] = {
     Sign: (two_class_table, two_class_work, _two_class_labellings),
     OneVsRest: (class_table, class_work, _class_labellings),
 }
@@ -194,11 +202,11 @@ class PartEngine:
         }
         return replace(known, statistics={**statistics, **about})
 
-    def _asked(self, question: Question) -> tuple[DealtLabels, Asked]:
+    def _asked(self, question: Question) -> tuple[DealtLabels, PartsAsked]:
         """The parts, and what all their tables are about."""
         dealt = cast(DealtLabels, question.problem.by)
         shared = shared_groups(question, dealt.parts)
-        asked = Asked(question, dealt.combine == "votes", shared, dealt.part_flips)
+        asked = PartsAsked(question, dealt.combine == "votes", shared, dealt.part_flips)
         pool = pool_in_force()
         if pool is None or question.nodes.size == 0:
             return dealt, asked
@@ -206,7 +214,7 @@ class PartEngine:
         together = pool.take_many(sum(labellings(asked.within(part)) for part in dealt.parts))
         return dealt, replace(asked, together=together)
 
-    def _lower(self, asked: Asked, tables: list[Table]) -> Int:
+    def _lower(self, asked: PartsAsked, tables: list[PartTable]) -> Int:
         """(n,) least cost at which nothing proves that a prediction survives; one more than the budget for none."""
         parts = []
         for some in _node_blocks(asked, tables):
@@ -216,7 +224,7 @@ class PartEngine:
             parts.append(first_row(np.any(~(totals.by_cost() > error), axis=1)))
         return np.concatenate(parts).astype(np.int64)
 
-    def _attack(self, asked: Asked, tables: list[Table], control: Control) -> Attacks:
+    def _attack(self, asked: PartsAsked, tables: list[PartTable], control: Control) -> Attacks:
         """The cheapest attacks, from the tables, tried on the ensemble."""
         question, ensemble = asked.question, cast(Ensemble, asked.question.predictor)
         attacks = Attacks(question)
@@ -240,7 +248,7 @@ class PartEngine:
         return attacks
 
     @staticmethod
-    def _change(ensemble: Ensemble, tables: list[Table], rows: list[int], r: int, t: int) -> Relabelling:
+    def _change(ensemble: Ensemble, tables: list[PartTable], rows: list[int], r: int, t: int) -> Relabelling:
         """The attack that some rows of all tables stand for."""
         moves: dict[int, int] = {}
         for part, table, s in zip(ensemble.parts, tables, rows, strict=True):
@@ -337,17 +345,19 @@ def black_box_radii(votes: Votes) -> Int:
     return radii
 
 
-def _method(parts: Sequence[Part]) -> tuple[Callable[..., Table], Callable[..., Float], Callable[[Question], float]]:
+def _method(
+    parts: Sequence[Part],
+) -> tuple[Callable[..., PartTable], Callable[..., Float], Callable[[Question], float]]:
     """How the parts of an ensemble are worked on, which are all alike."""
     return METHODS[type(parts[0].predictor)]
 
 
-def _tables(asked: Asked, parts: Sequence[Part], control: Control) -> Iterator[Table]:
+def _tables(asked: PartsAsked, parts: Sequence[Part], control: Control) -> Iterator[PartTable]:
     """The tables of all parts; with a time limit, each gets its share of what is left."""
     count, together = len(parts), asked.together
     make, _, _ = _method(parts)
 
-    def table(k: int) -> tuple[Table, Stop]:
+    def table(k: int) -> tuple[PartTable, Stop]:
         child = Control(workers=control.workers, collective=False, parent=control)
         if together == 1:
             control.note(f"part {k + 1} of {count}")
@@ -364,14 +374,14 @@ def _tables(asked: Asked, parts: Sequence[Part], control: Control) -> Iterator[T
             control.stop = stop
 
 
-def _limits(asked: Asked) -> Int:
+def _limits(asked: PartsAsked) -> Int:
     """(1 + G,) largest cost, and largest cost inside each shared group, of an attack on the ensemble."""
     problem = asked.question.problem
     caps = problem.adversary.group_caps[asked.shared]
     return np.concatenate([[problem.max_flips], np.minimum(caps, problem.max_flips)]).astype(np.int64)
 
 
-def _node_blocks(asked: Asked, tables: list[Table]) -> Iterator[Int]:
+def _node_blocks(asked: PartsAsked, tables: list[PartTable]) -> Iterator[Int]:
     """Nodes in blocks whose knapsacks fit into memory."""
     n = asked.question.nodes.size
     cells = float(np.prod(_limits(asked) + 1.0)) * tables[0].floor.shape[1] * len(tables)

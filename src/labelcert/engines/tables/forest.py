@@ -1,6 +1,6 @@
 """Tables of scores over toggled sets: for each class a tree of sets, built and filled level by level.
 
-Each level is trained on in blocks, by all workers; see :mod:`labelcert.engines.tables.trees` for how.
+Each level is trained on in blocks, by all workers; see :mod:`labelcert.engines.tables.toggled_trees` for how.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from labelcert.arrays import Float, Float32, Index, Int, Signs
 from labelcert.engines.control import Control
 from labelcert.engines.pools import chunk_stops, in_order
-from labelcert.engines.tables.trees import (
+from labelcert.engines.tables.toggled_trees import (
     FORBIDDEN,
     LEAF,
     Fill,
+    FillWorker,
     Rules,
-    Tree,
-    Walker,
+    ToggledTree,
     add_children,
     count_children,
     fill_children,
-    new_walker,
+    new_fill_worker,
     storage_error,
 )
 from labelcert.prediction import OneVsRest
@@ -48,14 +48,14 @@ class FillTask(NamedTuple):
 
     fill: Fill
     rules: Rules
-    tree: Tree
+    tree: ToggledTree
     levels: int
 
-    def new_worker(self) -> Walker:
+    def new_worker(self) -> FillWorker:
         """Working memory of one worker."""
-        return new_walker(self.fill, self.levels)
+        return new_fill_worker(self.fill, self.levels)
 
-    def walk(self, chunk: tuple[int, int, int], worker: Walker, flag: Signs) -> Filled:
+    def walk(self, chunk: tuple[int, int, int], worker: FillWorker, flag: Signs) -> Filled:
         """Train on one chunk."""
         start, end, stops = chunk
         n = self.fill.scores.shape[1]
@@ -77,7 +77,7 @@ class Filled(NamedTuple):
     ----------
     finished : bool
     counters : (2,) array
-        See :mod:`~labelcert.engines.tables.trees`.
+        See :mod:`~labelcert.engines.tables.toggled_trees`.
     first : int
         Slot of the first row.
     P, tau : (·, n) and (·,) arrays
@@ -162,7 +162,7 @@ class Forest:
         return len(self.starts) - 2
 
     def _grow(self, K: int, slots: float, depth: int) -> None:
-        self.tree = Tree(
+        self.tree = ToggledTree(
             base=np.full(K, LEAF),
             last=np.full(K, -1, dtype=np.int64),
             parent=np.full(K, -1, dtype=np.int64),
@@ -176,7 +176,7 @@ class Forest:
             self.full = self.levels < depth and self.starts[-1] + more > slots
             if self.complete or self.full or self.levels >= depth:
                 return
-            self.tree = Tree(*(np.concatenate([array, np.zeros(more, dtype=np.int64)]) for array in self.tree))
+            self.tree = ToggledTree(*(np.concatenate([array, np.zeros(more, dtype=np.int64)]) for array in self.tree))
             add_children(self.rules, self.tree, self.starts[-2], self.starts[-1], self.starts[-1])
             self.starts.append(self.starts[-1] + more)
 

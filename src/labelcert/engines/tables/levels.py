@@ -14,15 +14,19 @@ import numpy as np
 
 from labelcert.arrays import Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import Findings, Question, running_best, within_reach
+from labelcert.engines.base import Findings, Question, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.pools import Local, in_order, pool_in_force, seconds_per_step
+from labelcert.engines.ledger import Ledger
+from labelcert.engines.pools import Local, pool_in_force, seconds_per_step
+from labelcert.engines.seen import Moves, Seen, Telling, clean_labels
 from labelcert.engines.tables import relabelling_walk as walks
 from labelcert.engines.tables.forest import Forest
 from labelcert.engines.tables.options import Options, all_options, pair_options
-from labelcert.engines.tables.relabelling_walk import Table, new_board, new_path, walk_all, walk_pairs
-from labelcert.engines.tables.trees import subtree_extremes
-from labelcert.problem import NOTHING, Relabelling
+from labelcert.engines.tables.relabelling_walk import ScoreTable, new_board, new_path, walk_all, walk_pairs
+from labelcert.engines.tables.showing import Extended, extended, show
+from labelcert.engines.tables.toggled_trees import subtree_extremes
+from labelcert.engines.walks import collect_all
+from labelcert.problem import Relabelling
 
 DOUBTS_AT_ONCE = 4096
 """Doubts that one chunk notes before they are decided and the chunk is walked again from there."""
@@ -39,27 +43,32 @@ BATCH = 32
 """Chunks between two updates of what is known: fixed, so that results do not depend on the number of workers."""
 
 
-class Piece(NamedTuple):
-    """A range of relabellings to walk over."""
+class Range(NamedTuple):
+    """A range of relabellings to walk over: those that begin with some of the options."""
 
     plan: Int
     options: Options
+    min_cost: int
+    stops: int = 1
 
 
-class Walked(NamedTuple):
-    """What a walk over one piece found.
+class Met(NamedTuple):
+    """What a walk over one range found.
 
     Attributes
     ----------
-    found : array
-        The options of what is better than what was known, and in the last column how much better.
+    cost : array
+        What is better than what was known: costs of cheaper attacks on each node, or numbers of nodes by cost.
+    options : array
+        The options of these relabellings.
     doubts : array
         Relabellings that float32 does not decide: the first ``DOUBTS_AT_ONCE`` of them.
     met : int
         Number of doubts; -1 where the walk was stopped.
     """
 
-    found: Int
+    better: Int
+    options: Int
     doubts: Int
     met: int
 
@@ -76,31 +85,16 @@ class Sweep:
     """
 
     def __init__(self, question: Question, forest: Forest, per_stop: float) -> None:
-        problem = question.problem
-        n, self.budget = question.nodes.size, question.budget
-        self._question = question
-        self._forest = forest
-        self._per_stop = per_stop
-        self._a = problem.adversary
-        self._never = self._a.never
+        n = question.nodes.size
+        self.ledger, self.budget = Ledger(question), question.budget
+        self._question, self._forest, self._per_stop = question, forest, per_stop
+        self._a = question.problem.adversary
         slots = forest.starts[-1]
-        self._P = np.empty((slots, n), dtype=np.float32)
-        self._tau = np.empty(slots, dtype=np.float32)
-        self.radius = np.full(n, self._never, dtype=np.int64)
-        self.changes: list[Relabelling | None] = [None] * n
-        for t in np.flatnonzero(question.contrary).tolist():
-            self.radius[t], self.changes[t] = 0, NOTHING
-        self._open_radius = np.full(n, self._never, dtype=np.int64)
-        self._frontier = self.budget + 1
-        self._most = np.zeros(self.budget + 1, dtype=np.int64)
-        self._most[0] = question.contrary.sum()
-        self._most_changes: list[Relabelling] = [NOTHING] * (self.budget + 1)
-        self._open_most = np.zeros(self.budget + 1, dtype=np.int64)
-        self._curve_frontier = self.budget + 1
+        self._P, self._tau = np.empty((slots, n), dtype=np.float32), np.empty(slots, dtype=np.float32)
+        self._filled_to = 0
         self._cheapest = np.concatenate([[0], np.cumsum(np.sort(self._a.costs))])
         self._curve_budget = self.budget
         self._settled = 0
-        self._decided_exactly = 0
         self._doubts = 0
         self._options = all_options(question, forest.place)
         self.seconds = {"tables": 0.0, "radii": 0.0, "curve": 0.0}
@@ -116,9 +110,9 @@ class Sweep:
             Largest budget up to which the curve is walked.
         """
         self._curve_budget = curve_to
-        self._curve_frontier = min(self._curve_frontier, curve_to + 1)
+        self.ledger.unvisited(curve_to + 1, radii=False)
         self._walk(control, radii)
-        self._settled = self._curve_frontier
+        self._settled = self.ledger.curve_frontier
 
     def _walk(self, control: Control, radii: bool) -> None:
         forest = self._forest
@@ -129,27 +123,27 @@ class Sweep:
                 return
             started = time.perf_counter()
             if not self._filled(size, control, total):
-                self._unfinished(size, radii=radii, curve=True)
+                self.ledger.unvisited(self.cheapest(size), radii=radii)
                 return
             table = self._table(size)
             self._lap("tables", started)
             started = time.perf_counter()
             if radii and not self._radii(size, table, control):
-                self._unfinished(size, radii=True, curve=True)
+                self.ledger.unvisited(self.cheapest(size))
                 return
             self._lap("radii", started)
             started = time.perf_counter()
-            if self.cheapest(size) < self._curve_frontier and not self._curve(size, table, control):
-                self._unfinished(size, radii=False, curve=True)
+            if self.cheapest(size) < self.ledger.curve_frontier and not self._curve(size, table, control):
+                self.ledger.unvisited(self.cheapest(size), radii=False)
                 if control.over():
                     if size < last or not forest.complete:
-                        self._unfinished(size + 1, radii=radii, curve=True)
+                        self.ledger.unvisited(self.cheapest(size + 1), radii=radii)
                     return
             self._lap("curve", started)
         if not forest.complete:
             if control.stop is Stop.FINISHED:
                 control.stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
-            self._unfinished(forest.levels + 1, radii=radii, curve=True)
+            self.ledger.unvisited(self.cheapest(forest.levels + 1), radii=radii)
 
     def _largest(self, radii: bool) -> int:
         """Largest size of a relabelling to walk.
@@ -170,27 +164,45 @@ class Sweep:
         stops = forest.starts[size + 1] - forest.starts[size]
         if self._too_long(stops, control):
             return False
-        return forest.fill_level(size, self._P, self._tau, control, total)
+        if not forest.fill_level(size, self._P, self._tau, control, total):
+            return False
+        self._filled_to = size
+        return True
 
-    def know(self, lower: Int, upper: Int, changes: list[Relabelling | None]) -> None:
-        """Take over radii that were found in another way."""
-        self.radius, self.changes = upper, changes
-        self._open_radius = lower.copy()
+    def show(self, control: Control) -> None:
+        """Show every relabelling to the question's observers, size by size, as far as tables reach."""
+        question, forest, longest = self._question, self._forest, self._a.most_flips(self.budget)
+        telling = Telling(question, control, Moves(self._a), lambda seen: seen)
+        telling.collect(clean_labels(question), None)
+        total = self._a.count_sets(self.budget, self._options.ways(self._a.labels.size))
+
+        def walk(chunk: Extended) -> tuple[Seen, bool]:
+            table = forest.tree.base, self._P, self._tau
+            return show(question, *table, self._options, chunk, longest, control.flag)
+
+        reached = self._filled_to == forest.levels and forest.complete
+        for size in range(1, longest + 1):
+            if size > self._filled_to and not reached:
+                telling.unvisited(self.cheapest(size))
+                return
+            chunks = extended(question, self._options, size, self.cheapest(size))
+            if not collect_all(Local(walk), chunks, [telling], control, total):
+                return
 
     def suggest(self, change: Relabelling) -> None:
         """Count what a relabelling that was found anyway changes, unless its budget is settled."""
-        cost = self._a.cost(change)
+        cost, ledger = self._a.cost(change), self.ledger
         if cost < self._settled or cost > self.budget:
             return
-        if self._most[: cost + 1].max() < int((self.radius_lower <= cost).sum()):
-            self._enter(cost, change, int(self._question.changed(change)[0].sum()))
+        if ledger.most[: cost + 1].max() < int((ledger.radius_lower <= cost).sum()):
+            ledger.stronger(cost, int(self._question.changed(change)[0].sum()), change)
 
     def extend(self, control: Control) -> None:
         """Beyond the exact part of the curve, add to the strongest attack one label after the other."""
-        if self._curve_frontier > self.budget:
+        if self.ledger.curve_frontier > self.budget:
             return
         _, position, target = self._options
-        change = self.strongest(self._curve_frontier - 1)
+        change = self.ledger.strongest(self.ledger.curve_frontier - 1)
         for _ in range(1 + EXTENSIONS // max(1, position.size)):
             best, most = None, -1
             for i, k in zip(position, target, strict=True):
@@ -204,49 +216,26 @@ class Sweep:
             if best is None or control.over():
                 return
             change = best
-            self._enter(self._a.cost(change), change, most)
-
-    def strongest(self, budget: int) -> Relabelling:
-        """The relabelling within a budget that is known to change the most nodes."""
-        return self._most_changes[int(self._most[: budget + 1].argmax())]
-
-    @property
-    def radius_lower(self) -> Int:
-        """(n,) what is proved so far."""
-        return np.minimum(np.minimum(self.radius, self._open_radius), self._frontier)
+            self.ledger.stronger(self._a.cost(change), most, change)
 
     def cheapest(self, size: int) -> int:
         """Least cost of a relabelling of a size."""
         return int(self._cheapest[size]) if size < self._cheapest.size else self.budget + 1
 
-    def findings(self, seconds: float, **more: Any) -> Findings:
+    def findings(self, seconds: float) -> Findings:
         """Radii and curve, as intervals."""
-        lower = self.radius_lower
-        curve_lower, curve_changes = running_best(self._most, self._most_changes.__getitem__)
-        reach = within_reach(lower, self.budget)
-        curve_upper = np.minimum(reach, np.maximum(curve_lower, np.maximum.accumulate(self._open_most)))
-        unsettled = np.arange(self.budget + 1) >= self._curve_frontier
-        curve_upper[unsettled] = reach[unsettled]
-        statistics: dict[str, Any] = {
-            "trainings": int(self._forest.counters[0]),
-            "not_converged": int(self._forest.counters[1]),
-            "toggled_sets": int(self._forest.starts[-1]),
-            "doubtful_relabellings": self._doubts,
-            "decided_exactly": self._decided_exactly,
-            "solved_exactly": self._forest.sharpened,
-            "curve_walked_to": min(self._curve_frontier - 1, self.budget),
-            "seconds": seconds,
-            **{f"seconds_for_{stage}": spent for stage, spent in self.seconds.items()},
-            **more,
-        }
-        return Findings(
-            radius_lower=lower,
-            radius_upper=self.radius,
-            radius_changes=self.changes,
-            curve_lower=curve_lower,
-            curve_upper=curve_upper,
-            curve_changes=curve_changes,
-            statistics=statistics,
+        return self.ledger.findings(
+            {
+                "trainings": int(self._forest.counters[0]),
+                "not_converged": int(self._forest.counters[1]),
+                "toggled_sets": int(self._forest.starts[-1]),
+                "doubtful_relabellings": self._doubts,
+                "decided_exactly": self.ledger.decided,
+                "solved_exactly": self._forest.sharpened,
+                "curve_walked_to": min(self.ledger.curve_frontier - 1, self.budget),
+                "seconds": seconds,
+                **{f"seconds_for_{stage}": spent for stage, spent in self.seconds.items()},
+            }
         )
 
     def _lap(self, stage: str, started: float) -> None:
@@ -264,19 +253,13 @@ class Sweep:
             control.stop = Stop.TIME_LIMIT  # what is left of the time serves for attacks
         return True
 
-    def _unfinished(self, size: int, *, radii: bool, curve: bool) -> None:
-        if radii:
-            self._frontier = min(self._frontier, self.cheapest(size))
-        if curve:
-            self._curve_frontier = min(self._curve_frontier, self.cheapest(size))
-
-    def _table(self, size: int) -> Table:
+    def _table(self, size: int) -> ScoreTable:
         forest = self._forest
         beyond = forest.levels + 1
         inner, filled = forest.starts[min(size, beyond)], forest.starts[min(size + 1, beyond)]
         low, high = (np.empty((inner, self._P.shape[1]), dtype=np.float32) for _ in range(2))
         subtree_extremes(forest.tree, forest.rules, self._P, self._tau, filled, low, high)
-        return Table(forest.tree.base, self._P, self._tau, low, high)
+        return ScoreTable(forest.tree.base, self._P, self._tau, low, high)
 
     def _plan(self, size: int, begin: int, end: int) -> Int:
         plan = np.zeros(9, dtype=np.int64)
@@ -284,145 +267,120 @@ class Sweep:
         plan[walks.BUDGET] = self.budget
         return plan
 
-    def _radii(self, size: int, table: Table, control: Control) -> bool:
+    def _radii(self, size: int, table: ScoreTable, control: Control) -> bool:
         """All relabellings of one size against all pairs of predicted class and rival; whether it was finished."""
-        segments = self._question.segments
+        segments, ledger, least = self._question.segments, self.ledger, self.cheapest(size)
         K = segments.size - 1
-        work: list[Piece] = []
+        work: list[Range] = []
         for c in range(K):
             begin, end = int(segments[c]), int(segments[c + 1])
             for r in range(K):
                 near = ~(table.low[c, begin:end] > table.high[r, begin:end])
-                if r == c or not np.any(near & (self.radius[begin:end] > self.cheapest(size))):
+                if r == c or not np.any(near & (ledger.radius[begin:end] > least)):
                     continue
                 options = pair_options(self._question, self._forest.place, c, r)
                 plan = self._plan(size, begin, end)
                 plan[walks.OWN], plan[walks.RIVAL] = c, r
                 visits = self._a.count_sets(self.budget, options.ways(self._a.labels.size)) * (end - begin)
-                work += _split(plan, options, visits)
+                work += _split(plan, options, visits, least)
 
-        def walk() -> Callable[[Piece], Walked]:
-            limit = self.radius.copy()
+        def start() -> Callable[[Range], Met]:
+            limit = ledger.radius.copy()
 
-            def one(piece: Piece) -> Walked:
+            def one(part: Range) -> Met:
                 radius, found = limit.copy(), np.zeros((limit.size, size), dtype=np.int64)
                 doubts = np.zeros((DOUBTS_AT_ONCE, walks.DOUBT_HEAD + size), dtype=np.int64)
-                met = walk_pairs(
-                    table,
-                    piece.options.table,
-                    self._a.group_caps,
-                    piece.plan,
-                    new_path(size, 2),
-                    radius,
-                    limit,
-                    found,
-                    doubts,
-                    control.flag,
-                )
-                return Walked(np.column_stack([found, radius]), doubts, int(met))
+                path = new_path(size, 2)
+                known = radius, limit, found, doubts
+                met = walk_pairs(table, part.options.table, self._a.group_caps, part.plan, path, *known, control.flag)
+                return Met(radius, found, doubts, int(met))
 
             return one
 
-        def take(piece: Piece, found: Int) -> None:
-            for t in np.flatnonzero(found[:, size] < self.radius):
-                self.radius[t], self.changes[t] = found[t, size], piece.options.change(found[t, :size])
+        def take(part: Range, found: Met) -> None:
+            changes: Any = np.full(found.better.size, None, dtype=object)
+            for t in np.flatnonzero(found.better < ledger.radius):
+                changes[t] = part.options.change(found.options[t])
+            ledger.closer(found.better, changes)
 
-        return self._walk_all(work, walk, take, self._settle_pairs, control)
+        return self._walk_all(work, start, take, self._settle_pairs, control)
 
     def _settle_pairs(self, doubts: Int, options: Options, control: Control) -> None:
         """Decide noted relabellings exactly where that can still matter; the others stay open."""
         self._doubts += len(doubts)
+        ledger = self.ledger
         for row in doubts[np.argsort(doubts[:, walks.DOUBT_COST], kind="stable")]:
             cost, t = int(row[walks.DOUBT_COST]), int(row[walks.DOUBT_NODE])
-            if cost >= min(self.radius[t], self._open_radius[t]):
+            if cost >= min(ledger.radius[t], ledger.open_radius[t]):
                 continue
-            yes = no = np.zeros(1, dtype=bool)
-            if not control.closed():
-                self._decided_exactly += 1
-                change = options.change(row[walks.DOUBT_HEAD :])
-                yes, no = self._question.changed(change, np.array([t]))
-            if yes[0]:
-                self.radius[t], self.changes[t] = cost, change
-            elif not no[0]:
-                self._open_radius[t] = cost
+            if control.closed():
+                ledger.open_radius[t] = cost
+            else:
+                ledger.decide(cost, options.change(row[walks.DOUBT_HEAD :]), np.array([t]), curve=False)
 
-    def _curve(self, size: int, table: Table, control: Control) -> bool:
+    def _curve(self, size: int, table: ScoreTable, control: Control) -> bool:
         """All relabellings of one size, all nodes at once; whether it was finished."""
-        lower = self.radius_lower
+        ledger = self.ledger
+        lower = ledger.radius_lower
         segments, n = self._question.segments, lower.size
-        best = np.maximum.accumulate(self._most)
         reach = within_reach(lower, self.budget)
         costs = slice(self.cheapest(size), self._curve_budget + 1)
-        if np.all(best[costs] >= reach[costs]):
+        if np.all(np.maximum.accumulate(ledger.most)[costs] >= reach[costs]):
             return True
         bonus = np.where(lower <= self.budget, np.float32(0), np.float32(np.inf)).astype(np.float32)
         visits = self._a.count_sets(self._curve_budget, self._options.ways(self._a.labels.size)) * n
         plan = self._plan(size, 0, n)
         plan[walks.BUDGET] = self._curve_budget
 
-        def walk() -> Callable[[Piece], Walked]:
-            best = np.maximum.accumulate(self._most)
+        def start() -> Callable[[Range], Met]:
+            best = np.maximum.accumulate(ledger.most)
 
-            def one(piece: Piece) -> Walked:
+            def one(part: Range) -> Met:
                 found = np.zeros((self.budget + 1, size + 1), dtype=np.int64)
                 doubts = np.zeros((DOUBTS_AT_ONCE, walks.DOUBT_HEAD + size), dtype=np.int64)
-                met = walk_all(
-                    table,
-                    piece.options.table,
-                    self._a.group_caps,
-                    piece.plan,
-                    new_path(size, segments.size - 1),
-                    segments,
-                    bonus,
-                    new_board(segments),
-                    best.copy(),
-                    found,
-                    doubts,
-                    control.flag,
-                )
-                return Walked(found, doubts, int(met))
+                path, board = new_path(size, segments.size - 1), new_board(segments)
+                known = segments, bonus, board, best.copy(), found, doubts
+                met = walk_all(table, part.options.table, self._a.group_caps, part.plan, path, *known, control.flag)
+                return Met(found[:, size], found[:, :size], doubts, int(met))
 
             return one
 
-        def take(piece: Piece, found: Int) -> None:
-            for cost in np.flatnonzero(found[:, size] > self._most).tolist():
-                self._enter(cost, piece.options.change(found[cost, :size]), int(found[cost, size]))
+        def take(part: Range, found: Met) -> None:
+            for cost in np.flatnonzero(found.better > np.maximum(ledger.most, 0)).tolist():
+                ledger.stronger(cost, int(found.better[cost]), part.options.change(found.options[cost]))
 
-        return self._walk_all(list(_split(plan, self._options, visits)), walk, take, self._settle_curve, control)
+        work = list(_split(plan, self._options, visits, self.cheapest(size)))
+        return self._walk_all(work, start, take, self._settle_curve, control)
 
     def _settle_curve(self, doubts: Int, options: Options, control: Control) -> None:
         """The same for relabellings that may change more nodes than is known."""
         self._doubts += len(doubts)
+        ledger = self.ledger
         order = np.lexsort((-doubts[:, walks.DOUBT_POSSIBLE], doubts[:, walks.DOUBT_COST]))
         for row in doubts[order]:
             cost, possible = int(row[walks.DOUBT_COST]), int(row[walks.DOUBT_POSSIBLE])
-            if possible <= max(self._most[: cost + 1].max(), self._open_most[cost]):
+            if possible <= max(ledger.most[: cost + 1].max(), ledger.open_most[cost]):
                 continue
             if control.closed():
-                self._open_most[cost] = possible
-                continue
-            self._decided_exactly += 1
-            change = options.change(row[walks.DOUBT_HEAD :])
-            yes, no = self._question.changed(change)
-            self._enter(cost, change, int(yes.sum()))
-            if not np.all(yes | no):
-                self._open_most[cost] = max(self._open_most[cost], int(yes.sum() + (~(yes | no)).sum()))
+                ledger.open_most[cost] = possible
+            else:
+                ledger.decide(cost, options.change(row[walks.DOUBT_HEAD :]), radii=False)
 
     def _walk_all(
         self,
-        work: list[Piece],
-        walk: Callable[[], Callable[[Piece], Walked]],
-        take: Callable[[Piece, Int], None],
+        work: list[Range],
+        start: Callable[[], Callable[[Range], Met]],
+        take: Callable[[Range, Met], None],
         settle: Callable[[Int, Options, Control], None],
         control: Control,
     ) -> bool:
-        """Walk all pieces, batch by batch; whether everything was visited and every doubt looked at.
+        """Walk all ranges, batch by batch; whether everything was visited and every doubt looked at.
 
         Parameters
         ----------
-        work : list of Piece
-        walk : callable
-            From what is known at the beginning of a batch, the walk over one piece.
+        work : list of Range
+        start : callable
+            From what is known at the beginning of a batch, the walk over one range.
         take : callable
             Takes over what was found.
         settle : callable
@@ -431,44 +389,56 @@ class Sweep:
         """
         fine = True
         for at in range(0, len(work), BATCH):
-            one, batch = walk(), work[at : at + BATCH]
-            held: list[tuple[Piece, Walked]] = []
-            walked = 0
-            for piece, done in in_order(Local(one), iter(batch), control):
-                walked += done.met >= 0
-                take(piece, done.found)
-                if done.met > 0:
-                    held.append((piece, done))
-            fine = fine and walked == len(batch)
-            for piece, done in held:
-                settle(done.doubts[: done.met], piece.options, control)
-                for skip in range(DOUBTS_AT_ONCE, done.met, DOUBTS_AT_ONCE):
-                    piece.plan[walks.SKIP] = skip
-                    again = None if control.closed() else one(piece)
-                    if again is None or again.met != done.met:
+            one, taking = start(), _Taking(take)
+
+            def walk(part: Range, one: Callable[[Range], Met] = one) -> tuple[Met, bool]:
+                found = one(part)
+                return found, found.met >= 0
+
+            fine &= collect_all(Local(walk), iter(work[at : at + BATCH]), [taking], control, len(work), at)
+            for part, found in taking.held:
+                settle(found.doubts[: found.met], part.options, control)
+                for skip in range(DOUBTS_AT_ONCE, found.met, DOUBTS_AT_ONCE):
+                    part.plan[walks.SKIP] = skip
+                    again = None if control.closed() else one(part)
+                    if again is None or again.met != found.met:
                         fine = False
                         break
-                    settle(again.doubts[: done.met - skip], piece.options, control)
-            control.report(at, len(work))
+                    settle(again.doubts[: found.met - skip], part.options, control)
             if control.over():
                 return fine and at + BATCH >= len(work)
         return fine
 
-    def _enter(self, cost: int, change: Relabelling, count: int) -> None:
-        if count > self._most[cost]:
-            self._most[cost] = count
-            self._most_changes[cost] = change
+
+class _Taking:
+    """The collector of one batch: what is better is taken at once, doubts are held until the batch is over."""
+
+    def __init__(self, take: Callable[[Range, Met], None]) -> None:
+        self._take = take
+        self.held: list[tuple[Range, Met]] = []
+
+    def collect(self, found: Met, chunk: Range) -> None:
+        """Take over what was found in one range."""
+        self._take(chunk, found)
+        if found.met > 0:
+            self.held.append((chunk, found))
+
+    def unvisited(self, cost: int) -> None:
+        """The size is not finished: its sweep tells the ledger."""
+
+    def settle(self, control: Control) -> None:
+        """Doubts are settled with the walk at hand, which may have to be repeated."""
 
 
-def _split(plan: Int, options: Options, visits: float) -> Iterator[Piece]:
-    """Pieces for ranges of the first option, fine enough for all workers."""
+def _split(plan: Int, options: Options, visits: float, min_cost: int) -> Iterator[Range]:
+    """Ranges of the first option, fine enough for all workers."""
     count = len(options.table)
     pieces = int(np.clip(visits / CHUNK_VISITS, 1, max(1, count)))
     edges = np.unique(np.linspace(0, count, pieces + 1).round().astype(np.int64))
     for first, last in itertools.pairwise(edges):
         part = plan.copy()
         part[walks.FIRST], part[walks.LAST] = first, last
-        yield Piece(part, options)
+        yield Range(part, options, min_cost)
 
 
 def seconds_per_stop(forest: Forest) -> float:

@@ -36,13 +36,13 @@ ROUNDED = np.float32(1.000001)
 
 
 @by_reference
-class Table(NamedTuple):
+class ScoreTable(NamedTuple):
     """Scores of all toggled sets.
 
     Attributes
     ----------
     base : (S,) array
-        As in :class:`~labelcert.engines.tables.trees.Tree`.
+        As in :class:`~labelcert.engines.tables.toggled_trees.ToggledTree`.
     P, tau : (S, n) and (S,) arrays
     low, high : (·, n) arrays
         Extremes over each set and its descendants, for sets that have any.

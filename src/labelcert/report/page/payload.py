@@ -209,7 +209,9 @@ def comparability(certs: Sequence[Certificate]) -> list[str]:
         notes.append("Some budgets are numbers of wrong labels, others are cost units.")
     names = [None if cert.test_names is None else tuple(sorted(cert.test_names.tolist())) for cert in certs]
     if len({cert.n_test for cert in certs}) > 1 or len(set(names)) > 1:
-        notes.append("The models were certified on different test nodes, so their percentages cannot be compared directly.")
+        notes.append(
+            "The models were certified on different test nodes, so their percentages cannot be compared directly."
+        )
     elif None in names and len(certs) > 1:
         notes.append("Test nodes have no names, so nobody checked that they are the same.")
     known = [None if cert.label_names is None else tuple(sorted(cert.label_names.tolist())) for cert in certs]

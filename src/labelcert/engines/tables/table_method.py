@@ -64,7 +64,8 @@ class TableMethod:
 
     def run(self, question: Question, control: Control) -> Findings:
         """All nodes at once, or as many at a time as tables in memory allow."""
-        blocks = np.array_split(np.arange(question.nodes.size), _blocks(question, control))
+        count = 1 if question.observers else _blocks(question, control)  # observers look at all nodes at once
+        blocks = np.array_split(np.arange(question.nodes.size), count)
         if len(blocks) == 1:
             return self._run(question, control)
         found = []
@@ -86,6 +87,8 @@ class TableMethod:
             _suggest_radius_attacks(sweep)
             if control.collective:
                 sweep.extend(control)
+        if question.observers:
+            sweep.show(control)
         return sweep.findings(time.perf_counter() - started)
 
 
@@ -150,13 +153,13 @@ def table_curve(
     reach = curve_reach(Sizes.of(question), control, slots)
     depth = question.problem.adversary.most_flips(reach)
     sweep = Sweep(question, new_forest(question, slots, depth, reach), 0.0)
-    sweep.know(*radii)
+    sweep.ledger.know(*radii)
     if question.nodes.size:
         for change in dict.fromkeys(attacks.curve_changes):
             sweep.suggest(change)
         sweep.run(control, radii=False, curve_to=reach)
         if reach < question.budget:
-            for change in greedy_changes(question, sweep.strongest(reach)):
+            for change in greedy_changes(question, sweep.ledger.strongest(reach)):
                 sweep.suggest(change)
     found = sweep.findings(0.0)
     for change, count in zip(found.curve_changes, found.curve_lower.tolist(), strict=True):
@@ -167,6 +170,6 @@ def table_curve(
 
 def _suggest_radius_attacks(sweep: Sweep) -> None:
     """Try the nodes' own attacks on all nodes, where the curve is open."""
-    changes = list(dict.fromkeys(change for change in sweep.changes if change is not None))
+    changes = list(dict.fromkeys(change for change in sweep.ledger.changes if change is not None))
     for change in changes[:: max(1, len(changes) // SUGGESTIONS)]:
         sweep.suggest(change)

@@ -10,8 +10,8 @@ import numpy as np
 
 from labelcert.arrays import Int, Signs, Words
 from labelcert.engines.bitsets import words_for
-from labelcert.engines.cube.chunks import Chunk, CubeChunk, LevelChunk
 from labelcert.engines.cube.cube_walk import linear_error
+from labelcert.engines.cube.cutting import CubeChunk, LabellingChunk, LevelChunk
 from labelcert.engines.cube.recording import (
     DOUBT_CLOSER,
     DOUBT_COST,
@@ -21,16 +21,16 @@ from labelcert.engines.cube.recording import (
     DOUBTS,
     GAP_PROOFS,
     GLOBAL_PROOFS,
-    N_COUNTERS,
     NAMED_NODES,
     SOLVED,
     STUCK,
-    Found,
-    Walk,
+    CubeSummary,
+    CubeWork,
+    new_summary,
 )
 from labelcert.engines.gpu.device import Device
+from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes, Start
 from labelcert.engines.gpu.families import Families, blocks_of
-from labelcert.engines.gpu.problems import Problems, Shapes, Start
 
 LAUNCH_STOPS = 1 << 20
 USUAL_LABELS = 128
@@ -88,7 +88,7 @@ class Shape(NamedTuple):
     rows: int
 
     @classmethod
-    def of(cls, device: Device, walk: Walk) -> Shape:
+    def of(cls, device: Device, walk: CubeWork) -> Shape:
         """The shape of one walk."""
         m, n = walk.scores.shape
         return cls(device.padded(m), n, walk.linear, walk.group_caps.size, walk.most.size, walk.rows)
@@ -100,18 +100,18 @@ class DeviceWalks:
     Parameters
     ----------
     device : Device
-    walks : sequence of Walk
+    walks : sequence of CubeWork
     starts : sequence of Start or None
         Where they start, unless they are linear.
     """
 
-    def __init__(self, device: Device, walks: Sequence[Walk], starts: Sequence[Start | None]) -> None:
+    def __init__(self, device: Device, walks: Sequence[CubeWork], starts: Sequence[Start | None]) -> None:
         self._device, self._walks = device, walks
         self._shape = shape = Shape.of(device, walks[0])
         count, M = len(walks), shape.M
         machines = [None if walk.linear else walk.retraining.machine.values for walk in walks]
         errors = [float(linear_error(walk)) for walk in walks]
-        self._problems = Problems(device, M, machines, [walk.y for walk in walks], starts, errors)
+        self._problems = DeviceProblems(device, M, machines, [walk.y for walk in walks], starts, errors)
         self._shapes = Shapes(device, M, shape.linear)
         rows = np.zeros((count, shape.nodes, M))
         costs, groups = np.zeros((count, M), dtype=np.int32), np.full((count, M), -1, dtype=np.int32)
@@ -134,7 +134,9 @@ class DeviceWalks:
         ends = [int(walk.affordable.size) for walk in walks]
         self._families = Families(device, self._shapes, self._problems, later, ends)
 
-    def walk(self, chunks: Sequence[Chunk], known: Sequence[Walk], flag: Signs) -> list[tuple[Found, bool]]:
+    def walk(
+        self, chunks: Sequence[LabellingChunk], known: Sequence[CubeWork], flag: Signs
+    ) -> list[tuple[CubeSummary, bool]]:
         """Visit everything in one chunk of each walk; also returns whether it was finished.
 
         Several chunks are cubes of one size.
@@ -151,7 +153,9 @@ class DeviceWalks:
             return [self._in_parts(p, chunks, known, flag) for p in range(len(chunks))]
         return [(found, finished) for found in self._found(chunks, known, results, met)]
 
-    def _in_parts(self, p: int, chunks: Sequence[Chunk], known: Sequence[Walk], flag: Signs) -> tuple[Found, bool]:
+    def _in_parts(
+        self, p: int, chunks: Sequence[LabellingChunk], known: Sequence[CubeWork], flag: Signs
+    ) -> tuple[CubeSummary, bool]:
         """The same for one chunk, in halves if it was alone already: no doubt is lost."""
         alone = self if len(chunks) == 1 else DeviceWalks(self._device, [known[p]], [self._problems.starts[p]])
         own, complete = known[p], True
@@ -163,7 +167,7 @@ class DeviceWalks:
             own = own._replace(radius=np.minimum(own.radius, found.radius), most=np.maximum(own.most, found.most))
         return (all_found[0] if len(all_found) == 1 else _joined(*all_found)), complete
 
-    def _new_results(self, known: Sequence[Walk]) -> _Results:
+    def _new_results(self, known: Sequence[CubeWork]) -> _Results:
         device, count = self._device, len(known)
         cells = max(1, self._shape.rows * self._shape.nodes)
         radius = np.array([walk.radius for walk in known]).astype(np.uint64)
@@ -177,7 +181,7 @@ class DeviceWalks:
             counters=device.full((count, 4), 0, np.uint64),
         )
 
-    def _launches(self, chunks: Sequence[Chunk]) -> Iterator[tuple[int, int, int, Any, Any]]:
+    def _launches(self, chunks: Sequence[LabellingChunk]) -> Iterator[tuple[int, int, int, Any, Any]]:
         """Launch after launch.
 
         Each is the number of its first labelling, how many there are, how many of each problem, solutions and states.
@@ -215,7 +219,7 @@ class DeviceWalks:
             first += stops
 
     def _judge(
-        self, known: Sequence[Walk], results: _Results, first: int, stops: int, each: int, z: Any, code: Any
+        self, known: Sequence[CubeWork], results: _Results, first: int, stops: int, each: int, z: Any, code: Any
     ) -> None:
         best = self._device.put(np.array([np.maximum.accumulate(walk.most) for walk in known], dtype=np.int32))
         shape = self._shape
@@ -247,7 +251,9 @@ class DeviceWalks:
             )
             self._shapes.verdicts("judge", stops, arguments)
 
-    def _found(self, chunks: Sequence[Chunk], known: Sequence[Walk], results: _Results, met: int) -> Iterator[Found]:
+    def _found(
+        self, chunks: Sequence[LabellingChunk], known: Sequence[CubeWork], results: _Results, met: int
+    ) -> Iterator[CubeSummary]:
         """What each chunk found, on the host."""
         get = self._device.get
         radius, most, counters = get(results.radius), get(results.most), get(results.counters)
@@ -263,7 +269,7 @@ class DeviceWalks:
 
 
 def _as_found(
-    known: Walk,
+    known: CubeWork,
     numbers: _Numbers,
     radius_key: Words,
     most_key: Words,
@@ -271,39 +277,23 @@ def _as_found(
     counts: Words,
     low: Words,
     low_stop: Words,
-) -> Found:
+) -> CubeSummary:
     """Numbers of labellings turned into sets of flips."""
-    n = known.radius.size
     radius = (radius_key >> np.uint64(32)).astype(np.int64)
     better = np.flatnonzero(radius < known.radius)
-    radius_set = np.zeros((n, numbers.words), dtype=np.uint64)
-    radius_set[better] = numbers.sets((radius_key[better] & _NUMBER).astype(np.int64))
     changed = (most_key >> np.uint64(32)).astype(np.int64)
     stronger = np.flatnonzero((most_key > 0) & (changed > known.most))
-    most, most_set = known.most.copy(), np.zeros((known.most.size, numbers.words), dtype=np.uint64)
-    most[stronger] = changed[stronger]
-    most_set[stronger] = numbers.sets((_NUMBER - (most_key[stronger] & _NUMBER)).astype(np.int64))
-    counters = np.zeros(N_COUNTERS, dtype=np.int64)
-    counters[[SOLVED, GLOBAL_PROOFS, GAP_PROOFS, STUCK]] = counts
-    counters[DOUBTS] = len(noted)
-    lowest = np.full((known.rows, n), np.inf)
-    low_set = np.zeros((known.rows, n, numbers.words), dtype=np.uint64)
+    found = new_summary(known, 0)._replace(radius=radius, doubt=noted[:, 1:], doubt_set=numbers.sets(noted[:, 0]))
+    found.radius_set[better] = numbers.sets((radius_key[better] & _NUMBER).astype(np.int64))
+    found.most[stronger] = changed[stronger]
+    found.most_set[stronger] = numbers.sets((_NUMBER - (most_key[stronger] & _NUMBER)).astype(np.int64))
+    found.counters[[SOLVED, GLOBAL_PROOFS, GAP_PROOFS, STUCK]] = counts
+    found.counters[DOUBTS] = len(noted)
     if known.rows:
-        lowest[:] = _from_ordered(low).reshape(lowest.shape)
-        stop = low_stop.reshape(lowest.shape).astype(np.int64)
-        low_set[stop > 0] = numbers.sets(stop[stop > 0] - 1)
-    return Found(
-        radius=radius,
-        radius_set=radius_set,
-        most=most,
-        most_set=most_set,
-        best=np.maximum.accumulate(most),
-        doubt=noted[:, 1:],
-        doubt_set=numbers.sets(noted[:, 0]),
-        counters=counters,
-        low=lowest,
-        low_set=low_set,
-    )
+        found.low[:] = _from_ordered(low).reshape(found.low.shape)
+        stop = low_stop.reshape(found.low.shape).astype(np.int64)
+        found.low_set[stop > 0] = numbers.sets(stop[stop > 0] - 1)
+    return found
 
 
 class _Numbers:
@@ -312,7 +302,7 @@ class _Numbers:
     A number is twice the place in the chunk, plus 1 for the complement.
     """
 
-    def __init__(self, walk: Walk, chunk: Chunk) -> None:
+    def __init__(self, walk: CubeWork, chunk: LabellingChunk) -> None:
         self._nu, self._chunk, self._affordable = walk.labels.size, chunk, walk.affordable
         self.words = words_for(self._nu)
         if isinstance(chunk, LevelChunk):
@@ -340,7 +330,7 @@ class _Numbers:
         return np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
 
 
-def _halves(chunk: Chunk, affordable: int) -> tuple[Chunk, Chunk]:
+def _halves(chunk: LabellingChunk, affordable: int) -> tuple[LabellingChunk, LabellingChunk]:
     if isinstance(chunk, CubeChunk):
         low, half = chunk.low - 1, chunk.stops // 2
         lower, upper = (CubeChunk(chunk.min_cost, half, 2 * chunk.prefix + k, low) for k in (0, 1))
@@ -354,15 +344,14 @@ def _halves(chunk: Chunk, affordable: int) -> tuple[Chunk, Chunk]:
     )
 
 
-def _joined(one: Found, other: Found) -> Found:
+def _joined(one: CubeSummary, other: CubeSummary) -> CubeSummary:
     """What two chunks found together; the second one knew what the first had found."""
     closer, stronger, lower = other.radius < one.radius, other.most > one.most, other.low < one.low
-    return Found(
+    return one._replace(
         radius=other.radius,
         radius_set=np.where(closer[:, None], other.radius_set, one.radius_set),
         most=np.maximum(one.most, other.most),
         most_set=np.where(stronger[:, None], other.most_set, one.most_set),
-        best=np.maximum(one.best, other.best),
         doubt=np.concatenate([one.doubt, other.doubt]),
         doubt_set=np.concatenate([one.doubt_set, other.doubt_set]),
         counters=one.counters + other.counters,

@@ -64,7 +64,7 @@ class Rules(NamedTuple):
 
 
 @by_reference
-class Tree(NamedTuple):
+class ToggledTree(NamedTuple):
     """Sets of all classes, level by level.
 
     Attributes
@@ -173,7 +173,7 @@ class Fill(NamedTuple):
 
 
 @by_reference
-class Walker(NamedTuple):
+class FillWorker(NamedTuple):
     """Everything that one worker writes to; ``child`` is ``svm`` with the parent's tableau."""
 
     svm: Scratch
@@ -187,12 +187,12 @@ class Walker(NamedTuple):
     counters: Int
 
 
-def new_walker(fill: Fill, levels: int) -> Walker:
+def new_fill_worker(fill: Fill, levels: int) -> FillWorker:
     """Working memory of one worker, for sets of up to ``levels`` labels."""
     m, n = fill.scores.shape
     svm_size = 0 if fill.linear else m
     svm, parent = new_scratch(svm_size), new_scratch(svm_size)
-    return Walker(
+    return FillWorker(
         svm=svm,
         child=sharing(svm, parent),
         parent=parent,

@@ -1,4 +1,4 @@
-"""Problems as kernels read them: padded to one number of labels, in arrays with one row per problem."""
+"""DeviceProblems as kernels read them: padded to one number of labels, in arrays with one row per problem."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def clean_start(retraining: Retraining, y: Float) -> Start | None:
     return Start(scratch.T, scratch.v[X], scratch.v[G], scratch.state.astype(np.int64))
 
 
-class Problems:
+class DeviceProblems:
     """Machines and clean labels of several problems, on a device.
 
     Parameters

@@ -17,8 +17,8 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
+from labelcert.engines.cube.labellings import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.cube.lowest import Lowest
-from labelcert.engines.cube.walking import CubeMethod, count_stops, make_walk, seconds_per_stop
 from labelcert.engines.partition.parts import Part
 from labelcert.problem import NOTHING, Relabelling
 
@@ -30,7 +30,7 @@ SPARES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class PartTable:
     """One part's values: S states, R rivals (one for two classes, else all classes), n nodes.
 
     Attributes
@@ -55,7 +55,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PartsAsked:
     """What all tables are about.
 
     Attributes
@@ -92,7 +92,7 @@ class Asked:
         return frontier > part.problem.max_flips
 
 
-def row_states(asked: Asked, question: Question) -> tuple[Int, Int]:
+def row_states(asked: PartsAsked, question: Question) -> tuple[Int, Int]:
     """How the states of attacks on a part are numbered.
 
     Returns
@@ -114,13 +114,13 @@ def states_of(rows: Int, spans: Int) -> Int:
     return np.stack(np.unravel_index(rows, tuple(spans + 1), order="F"), axis=1).astype(np.int64)
 
 
-def most(part: Part, asked: Asked) -> Float:
+def most(part: Part, asked: PartsAsked) -> Float:
     """(n,) bound on the magnitude of every score of a part, whatever its labels."""
     scorer, nodes = part.predictor.scorer, asked.question.nodes
     return np.asarray(1.01 * scorer.largest_score(nodes) * scorer.scale[nodes] + 1e-290)
 
 
-def two_class_table(part: Part, asked: Asked, control: Control) -> Table:
+def two_class_table(part: Part, asked: PartsAsked, control: Control) -> PartTable:
     """Every admissible labelling of the part, visited once."""
     question = asked.within(part)
     if asked.votes and not asked.shared.size:
@@ -155,7 +155,7 @@ def _radii(question: Question, control: Control, first: Sequence[int]) -> Findin
     return replace(known, radius_lower=lower, radius_upper=upper, radius_changes=changes, statistics=statistics)
 
 
-def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -> Table:
+def _from_radii(part: Part, asked: PartsAsked, question: Question, found: Findings) -> PartTable:
     """Votes of two classes: the part votes for the rival from its radius on."""
     clean = part.tops(part.problem.codes, question.nodes)[1][1 - question.predicted, np.arange(question.nodes.size)]
     lower = np.where(clean, found.radius_lower, np.maximum(found.radius_lower, 1))
@@ -168,7 +168,7 @@ def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -
 
     states = np.zeros((costs.size, 1 + asked.shared.size), dtype=np.int64)
     states[:, 0] = costs
-    return Table(
+    return PartTable(
         states=states,
         floor=np.where(lower <= costs[:, None], -1.0, 1.0)[:, None],
         attack=np.where(found.radius_upper <= costs[:, None], -1.0, 1.0)[:, None],
@@ -177,7 +177,7 @@ def _from_radii(part: Part, asked: Asked, question: Question, found: Findings) -
     )
 
 
-def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistics: dict[str, Any]) -> Table:
+def _from_scores(part: Part, asked: PartsAsked, spans: Int, lowest: Lowest, statistics: dict[str, Any]) -> PartTable:
     """Lowest scores of two classes, and votes that follow from them."""
     nodes, own = asked.question.nodes, asked.question.predicted
     p, error = part.scores(part.problem.codes, nodes)
@@ -192,11 +192,11 @@ def _from_scores(part: Part, asked: Asked, spans: Int, lowest: Lowest, statistic
 
     if asked.votes:
         floor, limit = np.where(floor > 0, 1.0, -1.0), np.full(nodes.size, 0.5)
-    table = Table(states_of(rows, spans), floor, floor, change, statistics)
+    table = PartTable(states_of(rows, spans), floor, floor, change, statistics)
     return opened(table, part, asked, max(1, lowest.frontier), 2 * limit)
 
 
-def one_flip(part: Part, asked: Asked) -> Float:
+def one_flip(part: Part, asked: PartsAsked) -> Float:
     """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none.
 
     Where scores are linear, it is read off the linear map.
@@ -205,7 +205,7 @@ def one_flip(part: Part, asked: Asked) -> Float:
     return np.asarray(scorer.one_flip_bound(nodes, movable) * scorer.scale[nodes])
 
 
-def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) -> Table:
+def opened(table: PartTable, part: Part, asked: PartsAsked, frontier: int, limit: Float) -> PartTable:
     """With more states where attacks on a part were not all looked at.
 
     Scores cannot move further with each label than :func:`one_flip`, nor beyond ``limit`` (n,). Votes can be anything.
@@ -232,7 +232,7 @@ def opened(table: Table, part: Part, asked: Asked, frontier: int, limit: Float) 
     )
 
 
-def two_class_work(asked: Asked, parts: Sequence[Part]) -> Float:
+def two_class_work(asked: PartsAsked, parts: Sequence[Part]) -> Float:
     """Seconds of one worker for all parts, for each largest cost of an attack on a part that is looked at."""
     questions = [asked.within(part) for part in parts]
     per_stop = seconds_per_stop(make_walk(max(questions, key=lambda question: question.problem.m)))

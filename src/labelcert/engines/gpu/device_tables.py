@@ -7,10 +7,10 @@ import numpy as np
 from labelcert.arrays import Bool, Int
 from labelcert.engines.cube.cube_walk import linear_error
 from labelcert.engines.gpu.device import Device
+from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes, clean_start
 from labelcert.engines.gpu.families import Families
-from labelcert.engines.gpu.problems import Problems, Shapes, clean_start
 from labelcert.engines.tables.forest import Filled, FillTask
-from labelcert.engines.tables.trees import FORBIDDEN, LEAF, Tree
+from labelcert.engines.tables.toggled_trees import FORBIDDEN, LEAF, ToggledTree
 
 
 class DeviceTables:
@@ -33,7 +33,7 @@ class DeviceTables:
             return
         machine = None if fill.linear else fill.retraining.machine.values
         error = float(linear_error(fill))
-        self._problems = Problems(device, M, [machine] * K, list(fill.ys), starts, [error] * K)
+        self._problems = DeviceProblems(device, M, [machine] * K, list(fill.ys), starts, [error] * K)
         self._shapes = Shapes(device, M, fill.linear)
         labels = np.zeros((K, M), dtype=np.int64)
         labels[:, : rules.labels.shape[1]] = rules.labels
@@ -71,7 +71,7 @@ class DeviceTables:
         return Filled(True, np.array([stops - int(unwanted.sum()), 0]), first, P, tau)
 
 
-def _size(tree: Tree, parents: Int) -> int:
+def _size(tree: ToggledTree, parents: Int) -> int:
     """Labels that the parents of a level have toggled."""
     size, s = 0, int(parents[0]) if parents.size else -1
     while s >= 0 and tree.last[s] >= 0:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from labelcert.arrays import Int, Signs
-from labelcert.compiling import compiled
-from labelcert.engines.cube.cube_walk import Walker, walk, walk_children
-from labelcert.engines.cube.recording import Found, Walk, new_found
+from labelcert.engines.cube.cube_walk import CubeWorker, walk, walk_children
+from labelcert.engines.cube.recording import CubeSummary, CubeWork, new_summary
+from labelcert.engines.subsets import SingleMoves, blocks_of_sets
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 4096
@@ -31,9 +31,9 @@ class CubeChunk:
     prefix: int
     low: int
 
-    def walk(self, task: Walk, walker: Walker, flag: Signs) -> tuple[Found, bool]:
+    def walk(self, task: CubeWork, walker: CubeWorker, flag: Signs) -> tuple[CubeSummary, bool]:
         """Visit everything; also returns whether the chunk was finished."""
-        found = new_found(task, self.stops)
+        found = new_summary(task, self.stops)
         return found, walk(task, walker, found, self.prefix, self.low, _NO_PARENTS, flag)
 
 
@@ -46,7 +46,7 @@ class LevelChunk:
     parents: Int
 
     @classmethod
-    def of(cls, task: Walk, min_cost: int, parents: Int) -> LevelChunk:
+    def of(cls, task: CubeWork, min_cost: int, parents: Int) -> LevelChunk:
         """The extensions of some parents."""
         chunk = cls(min_cost, 0, parents)
         return replace(chunk, stops=int((task.affordable.size - chunk.first_child).sum()))
@@ -57,23 +57,23 @@ class LevelChunk:
         size = self.parents.shape[1]
         return self.parents[:, -1] + 1 if size else np.zeros(len(self.parents), dtype=np.int64)
 
-    def walk(self, task: Walk, walker: Walker, flag: Signs) -> tuple[Found, bool]:
+    def walk(self, task: CubeWork, walker: CubeWorker, flag: Signs) -> tuple[CubeSummary, bool]:
         """Visit everything; also returns whether the chunk was finished."""
-        found = new_found(task, self.stops)
+        found = new_summary(task, self.stops)
         if task.y.size > MANY_LABELS and not task.linear:
             return found, walk_children(task, walker, found, self.parents, flag)
         return found, walk(task, walker, found, 0, -1, self.parents, flag)
 
 
-Chunk = CubeChunk | LevelChunk
+LabellingChunk = CubeChunk | LevelChunk
 
 
-def cube_bits(task: Walk) -> int:
+def cube_bits(task: CubeWork) -> int:
     """Dimension of the cube to walk: one less where complements come for free."""
     return int(task.labels.size) - (1 if task.mirror else 0)
 
 
-def cube_chunks(task: Walk, stops: int = CHUNK_STOPS) -> Iterator[Chunk]:
+def cube_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingChunk]:
     """The whole cube of labellings, in chunks of so many stops (a power of two)."""
     bits = cube_bits(task)
     low = min(stops.bit_length() - 1, bits)
@@ -88,7 +88,7 @@ def cube_chunks(task: Walk, stops: int = CHUNK_STOPS) -> Iterator[Chunk]:
         yield CubeChunk(min_cost=int(cheapest[k]), stops=1 << low, prefix=int(prefixes[k]), low=low)
 
 
-def level_chunks(task: Walk, stops: int = CHUNK_STOPS) -> Iterator[Chunk]:
+def level_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingChunk]:
     """All sets within budget, by size, in chunks of about so many; ends at the first size that none has."""
     yield CubeChunk(min_cost=0, stops=1, prefix=0, low=0)
     nu = int(task.affordable.size)
@@ -106,71 +106,13 @@ def level_chunks(task: Walk, stops: int = CHUNK_STOPS) -> Iterator[Chunk]:
             return
 
 
-def admissible_parents(task: Walk, size: int, block: int) -> Iterator[Int]:
+def admissible_parents(task: CubeWork, size: int, block: int) -> Iterator[Int]:
     """Blocks of admissible sets of a size that leave a later label to add; they count affordable positions."""
-    if size == 0:
-        yield np.zeros((1, 0), dtype=np.int64)
-        return
-    costs, groups = task.costs[task.affordable], task.groups[task.affordable]
-    chosen, used = np.full(size, -1, dtype=np.int64), np.zeros(task.group_caps.size, dtype=np.int64)
-    while True:
-        rows = np.empty((block, size), dtype=np.int64)
-        count = _next_sets(costs, groups, task.group_caps, task.budget, chosen, used, rows)
-        if count:
-            yield rows[:count]
-        if count < block:
-            return
-
-
-@compiled()
-def _next_sets(costs: Int, groups: Int, caps: Int, budget: int, chosen: Int, used: Int, rows: Int) -> int:
-    """Fill rows with the admissible sets that come after ``chosen`` in lexicographic order; returns how many there are.
-
-    ``chosen`` is the last set then, or begins with -1 before the first one; ``used`` is scratch. The last position is
-    in none of them.
-    """
-    size = chosen.shape[0]
-    end = costs.shape[0] - 1
-    count = 0
-    spent = 0
-    for g in range(used.shape[0]):
-        used[g] = 0
-    d = 0
-    placed = 0  # so many of the chosen count as spent
-    if chosen[0] >= 0:
-        d = size - 1
-        placed = size
-        for k in chosen:
-            spent += costs[k]
-            if groups[k] >= 0:
-                used[groups[k]] += costs[k]
-    while count < rows.shape[0]:
-        k = chosen[d]
-        if placed > d:
-            placed = d
-            spent -= costs[k]
-            if groups[k] >= 0:
-                used[groups[k]] -= costs[k]
-        k += 1
-        while k <= end - (size - d) and (
-            spent + costs[k] > budget or (groups[k] >= 0 and used[groups[k]] + costs[k] > caps[groups[k]])
-        ):
-            k += 1
-        if k > end - (size - d):
-            if d == 0:
-                return count
-            d -= 1
-            continue
-        chosen[d] = k
-        placed = d + 1
-        spent += costs[k]
-        if groups[k] >= 0:
-            used[groups[k]] += costs[k]
-        if d + 1 < size:
-            d += 1
-            chosen[d] = k
-            continue
-        for j in range(size):
-            rows[count, j] = chosen[j]
-        count += 1
-    return count
+    count = task.affordable.size
+    moves = SingleMoves(
+        cost=task.costs[task.affordable],
+        group=task.groups[task.affordable],
+        following=np.arange(1, count + 1),
+        later=np.arange(count - 1, -1, -1),
+    )
+    yield from blocks_of_sets(moves, task.group_caps, task.budget, size, block)

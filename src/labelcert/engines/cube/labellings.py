@@ -9,23 +9,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Signs
+from labelcert.arrays import Int, Signs, Words
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.cube.chunks import (
+from labelcert.engines.cube import recording
+from labelcert.engines.cube.cube_walk import CubeWorker, new_cube_worker
+from labelcert.engines.cube.cutting import (
     CHUNK_STOPS,
-    Chunk,
+    LabellingChunk,
     LevelChunk,
     admissible_parents,
     cube_bits,
     cube_chunks,
     level_chunks,
 )
-from labelcert.engines.cube.cube_walk import Walker, new_walker
-from labelcert.engines.cube.ledger import Ledger
 from labelcert.engines.cube.lowest import Lowest
-from labelcert.engines.cube.recording import DOUBTS, SOLVED, Found, Walk, in_tiles
-from labelcert.engines.pools import chunk_stops, in_order, pool_in_force, seconds_per_step
+from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
+from labelcert.engines.ledger import Ledger
+from labelcert.engines.pools import chunk_stops, pool_in_force, seconds_per_step
+from labelcert.engines.seen import Flips, Telling
+from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
 
@@ -76,51 +79,119 @@ class CubeMethod:
         if lowest is not None:
             last = task.total + int(lowest.strides @ task.group_totals)
             task = task._replace(rows=lowest.rows, strides=lowest.strides, last_row=last)
-        ledger = Ledger(question, task)
+        ledger = CubeLedger(question, control, task)
+        collectors: list[Collector] = [ledger]
+        if lowest is not None:
+            collectors.append(lowest)
+        if question.observers:
+            collectors.append(Telling(question, control, ledger.short, CubeSummary.seen))
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
-        total, done = count_stops(question, question.budget), 0.0
-        for chunk, (found, finished) in in_order(CubeTask(task), chunks, control):
-            ledger.merge(found, chunk, finished)
-            if lowest is not None:
-                lowest.merge(found, chunk, finished)
-            if ledger.doubts_held > _MAX_DOUBTS_HELD:
-                ledger.settle_doubts(control)
-            done += chunk.stops
-            control.report(min(done, total), total)
-        rest = next(chunks, None)
-        if rest is not None:
-            ledger.unvisited(rest.min_cost)
-            if lowest is not None:
-                lowest.unvisited(rest.min_cost)
-        ledger.settle_doubts(control)
-        return ledger.findings(time.perf_counter() - started)
+        collect_all(CubeTask(task), chunks, collectors, control, count_stops(question, question.budget))
+        return ledger.found(time.perf_counter() - started)
 
 
 class CubeTask(NamedTuple):
     """A walk over labellings as work for a pool."""
 
-    walk_over: Walk
+    walk_over: CubeWork
 
-    def new_worker(self) -> Walker:
+    def new_worker(self) -> CubeWorker:
         """Working memory of one worker."""
-        return new_walker(self.walk_over)
+        return new_cube_worker(self.walk_over)
 
-    def walk(self, chunk: Chunk, worker: Walker, flag: Signs) -> tuple[Found, bool]:
+    def walk(self, chunk: LabellingChunk, worker: CubeWorker, flag: Signs) -> tuple[CubeSummary, bool]:
         """What was found, without unused room for doubts, and whether the chunk was finished."""
         found, finished = chunk.walk(self.walk_over, worker, flag)
-        doubts = int(found.counters[DOUBTS])
-        short = found._replace(doubt=found.doubt[:doubts].copy(), doubt_set=found.doubt_set[:doubts].copy())
-        return short, finished
+        return found.used(), finished
 
 
-def make_walk(question: Question) -> Walk:
+class CubeLedger(Ledger):
+    """The ledger of a walk over labellings, whose doubts are decided when many are held, and at the end.
+
+    Parameters
+    ----------
+    question : Question
+    control : Control
+    task : CubeWork
+        Chunks start from what is known when they do.
+    """
+
+    def __init__(self, question: Question, control: Control, task: CubeWork) -> None:
+        self.short = Flips(question.problem.adversary)
+        super().__init__(question, self.short.change)
+        self._control = control
+        self.radius, self.most = task.radius, task.most
+        self._doubts: list[tuple[Int, Words]] = []
+        self._counters = np.zeros(recording.N_COUNTERS, dtype=np.int64)
+
+    def collect(self, found: CubeSummary, chunk: LabellingChunk) -> None:
+        """Take over a chunk's results."""
+        self.closer(found.radius, found.radius_set)
+        for cost in np.flatnonzero(found.most > self.most).tolist():
+            self.stronger(cost, int(found.most[cost]), found.most_set[cost])
+        self._counters += found.counters
+        if len(found.doubt):
+            self._doubts.append((found.doubt, found.doubt_set))
+            if sum(len(doubt) for doubt, _ in self._doubts) > _MAX_DOUBTS_HELD:
+                self.settle(self._control)
+
+    def settle(self, control: Control) -> None:
+        """Decide noted labellings exactly, cheapest first, where the answer can still matter.
+
+        What is not decided when the run is closed, or cannot be decided exactly, stays open.
+        """
+        if not self._doubts:
+            return
+        doubts, sets = (np.concatenate(parts) for parts in zip(*self._doubts, strict=True))
+        self._doubts = []
+        costs, sure = doubts[:, recording.DOUBT_COST], doubts[:, recording.DOUBT_SURE]
+        possible = sure + doubts[:, recording.DOUBT_POSSIBLE]
+        order = np.lexsort((-sure, costs))
+        for k, row in enumerate(order):
+            cost = int(costs[row])
+            if possible[row] <= self.most[cost] and not self._may_lower_a_radius(doubts[row]):
+                continue
+            if not self.question.predictor.scorer.exact or control.closed():
+                rest = order[k:]
+                self.open_radius = np.minimum(self.open_radius, costs[rest].min())
+                np.maximum.at(self.open_most, costs[rest], possible[rest])
+                return
+            self.decide(cost, sets[row])
+
+    def _may_lower_a_radius(self, doubt: Int) -> bool:
+        """Whether a labelling in doubt could change a node more cheaply than is known."""
+        cost, closer = int(doubt[recording.DOUBT_COST]), int(doubt[recording.DOUBT_CLOSER])
+        if closer > recording.NAMED_NODES:
+            return bool(cost < self.radius.max(initial=0))
+        named = doubt[recording.DOUBT_NODES : recording.DOUBT_NODES + closer]
+        return bool((cost < self.radius[named]).any())
+
+    def found(self, seconds: float) -> Findings:
+        """Radii and curve with plain numbers about the walk."""
+        c = self._counters
+        return self.findings(
+            {
+                "trainings": int(c[recording.SOLVED]),
+                "pivoting_rounds": int(c[recording.ROUNDS]),
+                "proved_by_global_bound": int(c[recording.GLOBAL_PROOFS]),
+                "proved_by_local_bound": int(c[recording.LOCAL_PROOFS]),
+                "proved_by_duality_gap": int(c[recording.GAP_PROOFS]),
+                "not_converged": int(c[recording.STUCK]),
+                "doubtful_labellings": int(c[recording.DOUBTS]),
+                "decided_in_rational_arithmetic": self.decided,
+                "seconds": seconds,
+            }
+        )
+
+
+def make_walk(question: Question) -> CubeWork:
     """The compiled form of a question."""
     problem, predictor = question.problem, question.predictor
     a = problem.adversary
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
-    return Walk(
+    return CubeWork(
         retraining=scorer.retraining,
         scores=rows,
         short=in_tiles(rows),
@@ -141,6 +212,7 @@ def make_walk(question: Question) -> Walk:
         strides=np.zeros(a.group_caps.size, dtype=np.int64),
         radius=np.full(question.nodes.size, a.never, dtype=np.int64),
         most=np.full(question.budget + 1, -1, dtype=np.int64),
+        observed=bool(question.observers),
     )
 
 
@@ -156,7 +228,7 @@ def count_stops(question: Question, budget: int) -> float:
     return min(2.0 ** min(free, 1000), a.count_sets(budget))
 
 
-def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
+def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
     """Of one worker; measured on as many labellings of the most frequent size as a moment allows (compiled first)."""
     nu = int(task.affordable.size)
     if nu == 0:
@@ -178,7 +250,7 @@ def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
     early = min(nu - 1, max(size - 1, nu // 2))
     parents = np.array([np.sort(rng.permutation(early)[: size - 1]) for _ in range(_SAMPLE_PARENTS)], dtype=np.int64)
     chunk = LevelChunk.of(generous, 0, parents)
-    walker = new_walker(generous)
+    walker = new_cube_worker(generous)
 
     def walk(flag: Signs) -> int:
         found, finished = chunk.walk(generous, walker, flag)
@@ -187,7 +259,7 @@ def seconds_per_stop(task: Walk, moment: float = 0.3) -> float:
     return seconds_per_step(walk, moment)
 
 
-def _large_sample(task: Walk, size: int, cube: bool) -> Chunk:
+def _large_sample(task: CubeWork, size: int, cube: bool) -> LabellingChunk:
     """So many labellings that a device is busy."""
     if cube:
         return next(cube_chunks(task, min(_LARGE_SAMPLE, 1 << cube_bits(task))))
@@ -195,13 +267,13 @@ def _large_sample(task: Walk, size: int, cube: bool) -> Chunk:
     return LevelChunk.of(task, 0, next(admissible_parents(task, size - 1, max(1, _LARGE_SAMPLE // leaves))))
 
 
-def _cube_fits(task: Walk) -> bool:
+def _cube_fits(task: CubeWork) -> bool:
     """Whether the whole cube is small enough, and no larger than the sets of so many flips."""
     bits = cube_bits(task)
     return bits <= _CUBE_LIMIT and 2.0**bits <= labellings(task)
 
 
-def labellings(task: Walk) -> float:
+def labellings(task: CubeWork) -> float:
     """About how many there are to visit, groups aside."""
     nu, most, count = int(task.labels.size), 2.0 ** min(cube_bits(task), 1000), 0
     sizes = int(np.searchsorted(np.cumsum(np.sort(task.costs)), task.budget, side="right"))
@@ -212,7 +284,7 @@ def labellings(task: Walk) -> float:
     return float(count)
 
 
-def choose_chunks(question: Question, task: Walk, control: Control) -> tuple[Walk, Iterator[Chunk]]:
+def choose_chunks(question: Question, task: CubeWork, control: Control) -> tuple[CubeWork, Iterator[LabellingChunk]]:
     """The whole cube where it is smaller than the sets within budget; with a time limit, only if it fits."""
     bits = cube_bits(task)
     by_size = task._replace(mirror=False)

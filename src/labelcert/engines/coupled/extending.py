@@ -1,0 +1,126 @@
+"""The extensions of a few relabellings by one label each: trained together, and what each of them does.
+
+A parent is a relabelling; its children change one later label more. All children of a parent are trained at a time,
+from the parent's solution and with its inverse.
+
+Names: K classes, m labels, n test nodes, ν labels that may change, B the largest budget.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Int, Signs
+from labelcert.engines.seen import Seen
+from labelcert.losses.softmax import SoftmaxMachine
+from labelcert.prediction.highest import GUARD
+from labelcert.prediction.softmax import score_errors
+from labelcert.problem import Adversary
+
+CHILDREN = 256
+"""So many children are trained at a time."""
+
+
+class Parents(NamedTuple):
+    """Some relabellings to extend.
+
+    Attributes
+    ----------
+    positions, targets : (P, s) arrays
+        The labels that each of them changes, and what they become.
+    min_cost : int
+        The least that a child of any parent of this level or a later one costs.
+    stops : int
+        How many children there are.
+    """
+
+    positions: Int
+    targets: Int
+    min_cost: int
+    stops: int
+
+
+class Extend(NamedTuple):
+    """Everything that a walk needs: constant, and plain values, so that it can travel as work for a pool.
+
+    Attributes
+    ----------
+    machine : SoftmaxMachine
+    rows : (n, m) array
+        Scaled test rows.
+    own : (n,) array
+        Predicted classes.
+    codes : (m,) array
+        Clean labels.
+    Z, inverse : (K, m) and (Km, Km) arrays
+        The clean solution, and from where similar labels are trained.
+    adversary : Adversary
+    numbers : (ν, K) array
+        The number of each single move: see :class:`~labelcert.engines.seen.Moves`.
+    budget : int
+    longest : int
+        Labels of the longest relabelling.
+    """
+
+    machine: SoftmaxMachine
+    rows: Float
+    own: Int
+    codes: Int
+    Z: Float
+    inverse: Float
+    adversary: Adversary
+    numbers: Int
+    budget: int
+    longest: int
+
+    def new_worker(self) -> None:
+        """Nothing is needed."""
+
+    def walk(self, chunk: Parents, worker: None, flag: Signs) -> tuple[Seen, bool]:
+        """What the children of some parents do, and whether all of them were looked at."""
+        found = [self._nothing()]
+        for positions, targets in zip(chunk.positions, chunk.targets, strict=True):
+            if flag[0] != 0:
+                break
+            found += self._extend(positions, targets)
+        seen = Seen(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        return seen, flag[0] == 0 or seen.cost.size == chunk.stops
+
+    def _nothing(self) -> Seen:
+        effects = np.zeros((0, self.own.size), dtype=bool)
+        return Seen(np.zeros(0, dtype=np.int64), np.zeros((0, self.longest), dtype=np.int64), effects, effects)
+
+    def _extend(self, positions: Int, targets: Int) -> list[Seen]:
+        moves = self.adversary.children(positions, self.budget)
+        if moves.size == 0:
+            return []
+        parent = self.codes.copy()
+        parent[self.adversary.labels[positions]] = targets
+        Z, inverse = self.Z, self.inverse
+        if positions.size:
+            Z = self.machine.train(parent[None], Z, inverse)[0][0]
+            inverse = self.machine.inverse(Z)
+        spent, size, found = self.adversary.costs[positions].sum(), positions.size, []
+        for start in range(0, moves.shape[0], CHILDREN):
+            some = moves[start : start + CHILDREN]
+            codes = np.repeat(parent[None], some.shape[0], axis=0)
+            codes[np.arange(some.shape[0]), self.adversary.labels[some[:, 0]]] = some[:, 1]
+            solutions, error = self.machine.train(codes, Z, inverse)
+            chosen = np.full((some.shape[0], self.longest), -1, dtype=np.int64)
+            chosen[:, :size] = self.numbers[positions, targets]
+            chosen[:, size] = self.numbers[some[:, 0], some[:, 1]]
+            cost = spent + self.adversary.costs[some[:, 0]]
+            found.append(Seen(cost, chosen, *self._effects(solutions, score_errors(solutions, error))))
+        return found
+
+    def _effects(self, Z: Float, tau: Float) -> tuple[Bool, Bool]:
+        """(c, n) nodes that are provably changed, and nodes that are provably not."""
+        p = Z @ self.rows.T
+        columns = np.arange(self.own.size)
+        mine = p[:, self.own, columns].copy()
+        p[:, self.own, columns] = -np.inf
+        difference = mine - p.max(axis=1)
+        error = 2.0 * GUARD * tau[:, None]
+        return difference < -error, difference > error

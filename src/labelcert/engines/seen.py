@@ -1,0 +1,143 @@
+"""Everything that a walk saw, in short: what each attack costs, what it does to each node, and which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from labelcert.arrays import Bool, Int, Words
+from labelcert.engines.base import Question
+from labelcert.engines.bitsets import positions_of
+from labelcert.engines.control import Control
+from labelcert.engines.observing import Visited
+from labelcert.problem import Adversary, Relabelling
+
+
+class Seen(NamedTuple):
+    """What S attacks do to n nodes.
+
+    Attributes
+    ----------
+    cost : (S,) array
+    code : (S, L) array
+        Which attacks they are: see :class:`Flips` and :class:`Moves`.
+    changed, unchanged : (S, n) arrays
+        Nodes that each of them provably changes, and nodes that it provably does not.
+    """
+
+    cost: Int
+    code: Any
+    changed: Bool
+    unchanged: Bool
+
+
+def clean_labels(question: Question) -> Seen:
+    """What the clean labels do: nothing, but to nodes whose prediction was given and is another."""
+    contrary = question.contrary[None]
+    return Seen(np.zeros(1, dtype=np.int64), np.full((1, 1), -1, dtype=np.int64), contrary.copy(), ~contrary)
+
+
+class Shorthand(Protocol):
+    """A short form of attacks, as rows of an array."""
+
+    def change(self, code: Any) -> Relabelling:
+        """The relabelling that one row stands for."""
+
+    def flipped(self, codes: Any) -> Bool:
+        """(S, ν) labels that each row changes."""
+
+
+class Flips:
+    """Two classes: sets of flipped labels, as bits in words of 64."""
+
+    def __init__(self, adversary: Adversary) -> None:
+        self._adversary = adversary
+
+    def change(self, code: Words) -> Relabelling:
+        """The other class for each label of the set."""
+        return self._adversary.flipped(positions_of(code))
+
+    def flipped(self, codes: Words) -> Bool:
+        """The bits."""
+        bits = np.unpackbits(codes.view(np.uint8), axis=1, bitorder="little")
+        return bits[:, : self._adversary.labels.size].astype(bool)
+
+
+class Moves:
+    """Any number of classes: numbers of single moves, ascending, and -1 behind the last one.
+
+    Attributes
+    ----------
+    position, target : (o,) arrays
+        The label that each move changes, and the class that it becomes.
+    number : (ν, K) array
+        The number of each move; -1 where the threat does not allow it.
+    """
+
+    def __init__(self, adversary: Adversary) -> None:
+        self.position, self.target = np.argwhere(adversary.targets).T.astype(np.int64)
+        self.number = np.full(adversary.targets.shape, -1, dtype=np.int64)
+        self.number[self.position, self.target] = np.arange(self.position.size)
+
+    def change(self, code: Int) -> Relabelling:
+        """Its moves."""
+        used = code[code >= 0]
+        return Relabelling(self.position[used], self.target[used])
+
+    def flipped(self, codes: Int) -> Bool:
+        """The labels that moves change."""
+        flipped = np.zeros((len(codes), len(self.number)), dtype=bool)
+        rows, columns = np.nonzero(codes >= 0)
+        flipped[rows, self.position[codes[rows, columns]]] = True
+        return flipped
+
+
+class Telling:
+    """The collector that shows everything to the observers of a question.
+
+    What a walk leaves open is decided one by one, as far as the predictor can, until the run is closed.
+
+    Parameters
+    ----------
+    question : Question
+    control : Control
+    short : Shorthand
+        How the walk writes attacks down.
+    read : callable
+        What a chunk saw, from what it found.
+    """
+
+    def __init__(self, question: Question, control: Control, short: Shorthand, read: Callable[[Any], Seen]) -> None:
+        self._question, self._control, self._short, self._read = question, control, short, read
+
+    def collect(self, found: Any, chunk: Any) -> None:
+        """Show what one chunk found."""
+        seen, short, question = self._read(found), self._short, self._question
+        close = ~(seen.changed | seen.unchanged)
+        for s in np.flatnonzero(close.any(axis=1)).tolist():
+            if self._control.closed():
+                break
+            nodes = np.flatnonzero(close[s])
+            seen.changed[s, nodes], seen.unchanged[s, nodes] = question.changed(short.change(seen.code[s]), nodes)
+        if seen.cost.size == 0:
+            return
+        visited = Visited(
+            cost=seen.cost,
+            changed=seen.changed,
+            unchanged=seen.unchanged,
+            close=close,
+            change=lambda s: short.change(seen.code[s]),
+            flipped=lambda: short.flipped(seen.code),
+        )
+        for observer in question.observers:
+            observer.observe(visited)
+
+    def unvisited(self, cost: int) -> None:
+        """Pass it on."""
+        for observer in self._question.observers:
+            observer.unvisited(cost)
+
+    def settle(self, control: Control) -> None:
+        """Everything was decided when it was shown."""

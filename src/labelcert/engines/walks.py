@@ -1,0 +1,84 @@
+"""One loop for all walks: chunks go to whoever walks them, and what they find goes to whoever collects it.
+
+A walk is a task (compiled work, constant during a run) and its chunks, in ascending order of the cheapest attack that
+each holds. So whenever a run stops, everything cheaper than the first unfinished chunk is settled. Whoever runs the
+chunks (threads, processes, a cluster, a GPU) knows no collector, and no collector knows who ran them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from labelcert.engines.control import Control
+from labelcert.engines.pools import Task, in_order
+
+
+class Piece(Protocol):
+    """A chunk of a walk.
+
+    Attributes
+    ----------
+    stops : int
+        How much work it is, in the units of a progress report.
+    min_cost : int
+        The least that an attack in this chunk or a later one costs.
+    """
+
+    @property
+    def stops(self) -> int:
+        """How much work it is."""
+
+    @property
+    def min_cost(self) -> int:
+        """The least that an attack in it costs."""
+
+
+class Collector(Protocol):
+    """Takes what chunks found, in their order, and makes something of it: a ledger, tables, lowest scores."""
+
+    def collect(self, found: Any, chunk: Any) -> None:
+        """Take over what one chunk found, also if it was not finished."""
+
+    def unvisited(self, cost: int) -> None:
+        """Learn that some attacks of this cost or more were not visited."""
+
+    def settle(self, control: Control) -> None:
+        """Decide what was left in doubt, now that many doubts are held, or everything was visited."""
+
+
+def collect_all(
+    task: Task,
+    chunks: Iterator[Any],
+    collectors: Sequence[Collector],
+    control: Control,
+    total: float,
+    done: float = 0.0,
+) -> bool:
+    """Walk all chunks; returns whether everything was visited.
+
+    Parameters
+    ----------
+    task : Task
+        Its results are pairs of what was found and whether the chunk was finished.
+    chunks : iterator of Piece
+    collectors : sequence of Collector
+    control : Control
+    total, done : float
+        For the progress report: all stops, and those made before.
+    """
+    finished = True
+    for chunk, (found, complete) in in_order(task, chunks, control):
+        for collector in collectors:
+            collector.collect(found, chunk)
+            if not complete:
+                collector.unvisited(chunk.min_cost)
+        finished = finished and complete
+        done += chunk.stops
+        control.report(min(done, total), total)
+    rest = next(chunks, None)
+    for collector in collectors:
+        if rest is not None:
+            collector.unvisited(rest.min_cost)
+        collector.settle(control)
+    return finished and rest is None
