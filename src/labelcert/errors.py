@@ -79,6 +79,10 @@ class ClusterLost(DataUnavailable):
     """The connection to a cluster broke; what arrived before is kept."""
 
 
+class MilpWarning(RuntimeWarning):
+    """The answer of a mixed-integer solver was not believed."""
+
+
 class MissingExtra(LabelcertError, ImportError):
     """An optional dependency is missing; the message names the exact install command.
 

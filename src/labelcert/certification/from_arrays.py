@@ -16,11 +16,10 @@ from labelcert.certification.places import CPU, walked_by
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
-from labelcert.engines.control import Control
+from labelcert.engines.control import Control, check_solver
 from labelcert.engines.freezing import Names, freeze
 from labelcert.engines.planning import plan
 from labelcert.engines.pools import pool_in_force
-from labelcert.engines.search.solvers import check_solver
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget

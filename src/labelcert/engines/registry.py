@@ -6,8 +6,9 @@ from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.relaxed import Relaxed
-from labelcert.engines.search import PaperProgram, Search
+from labelcert.engines.search import BranchAndBound
 from labelcert.errors import InvalidInput
+from labelcert.extensions import load_extensions
 
 ENGINES: dict[str, Engine] = {}
 
@@ -21,7 +22,7 @@ def register(engine: Engine) -> Engine:
     return engine
 
 
-for _engine in (ClosedForm(), Enumerate(), Relaxed(), Search(), PaperProgram()):
+for _engine in (ClosedForm(), Enumerate(), Relaxed(), BranchAndBound()):
     register(_engine)
 
 
@@ -33,11 +34,14 @@ def engine_names() -> list[str]:
     >>> engine_names()
     ['auto', 'closed-form', 'enumerate', 'relaxed', 'milp', 'milp-paper']
     """
+    load_extensions()
     return [AUTO, *ENGINES]
 
 
 def get_engine(name: str) -> Engine:
     """The engine of a name."""
+    if name not in ENGINES:
+        load_extensions()
     if name not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(engine_names())}, got {name!r}")
     return ENGINES[name]

@@ -16,20 +16,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import highspy
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.certificate import proofs
+from labelcert.engines.search.highs import simplex
+from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges, ball_ranges
 from labelcert.engines.search.mixed_integer import Builder, MixedInteger, add_budget
-from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges
-from labelcert.engines.search.solvers.highs import load
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 Side = tuple[int, int]
+"""A label, and whether it is kept or flipped."""
+
+NO_SIDE = (-1, KEPT)
+"""No label's side is given."""
 
 MAX_ROUNDS = 20
 """Rounds of tightening at the most."""
@@ -97,6 +101,33 @@ class Multipliers:
         )
 
 
+def multipliers(
+    problem: Problem,
+    cost_z: Float,
+    beta: Float,
+    cost_f: float | Float = 0.0,
+    given: Side = NO_SIDE,
+    end: int = LOW,
+    empty: bool = False,
+    price: float = 0.0,
+) -> Multipliers:
+    """One suggestion for ``cost_z·z + cost_f·f``; ``beta`` is rounded to what proofs can store."""
+    kernel, beta = problem.C * problem.K_train, as_float32(beta)
+    size = np.abs(beta)
+    return Multipliers(
+        on_z=(cost_z + kernel @ beta)[:, None],
+        on_f=(cost_f - beta)[:, None],
+        size_z=(np.abs(cost_z) + np.abs(kernel) @ size)[:, None],
+        size_f=(np.abs(cost_f) + size)[:, None],
+        label=np.array([given[0]]),
+        side=np.array([given[1]]),
+        end=np.array([end]),
+        empty=np.array([empty]),
+        beta=beta[:, None],
+        price=np.array([price]),
+    )
+
+
 class Bounds:
     """Evaluates multipliers for one problem and set of ranges: pure arithmetic, no solver."""
 
@@ -107,26 +138,26 @@ class Bounds:
         self._possible = ranges.possible
         self._largest = np.abs(self._g).max(axis=(1, 2), initial=0.0)
         a = problem.adversary
-        self._costs = np.full(problem.m, ranges.budget + 1, dtype=np.int64)
-        self._costs[a.labels] = a.costs
+        self.costs = np.full(problem.m, ranges.budget + 1, dtype=np.int64)
+        self.costs[a.labels] = a.costs
 
     def evaluate(self, multipliers: Multipliers) -> Float:
         """(K,) proved lower bounds; ∞ where no attack is left."""
         mu = multipliers
-        count = mu.on_z.shape[1]
-        possible = np.repeat(self._possible[:, :, None], count, axis=2)
+        possible = np.repeat(self._possible[:, :, None], mu.on_z.shape[1], axis=2)
         given = np.flatnonzero(mu.label >= 0)
         possible[mu.label[given], 1 - mu.side[given], given] = False
         kept, flipped = (self.least(mu, side) for side in (KEPT, FLIPPED))
-        forced = ~possible[:, KEPT]
-        budget = self.ranges.budget - np.where(forced, self._costs[:, None], 0).sum(axis=0)
-        nothing = (budget < 0) | ~possible.any(axis=1).all(axis=0)
-        total = np.where(forced, flipped, kept).sum(axis=0)
-        choice = possible.all(axis=1) & (self._costs[:, None] <= budget)
-        gains = np.where(choice, np.maximum(0.0, kept - flipped), 0.0)
-        out = total - most_gain(gains, self._costs, budget) - self.rounding(mu)
-        out = np.where(mu.empty, np.where(out > 0.0, np.inf, -np.inf), out)
-        return np.where(nothing, np.inf, np.where(np.isnan(out), -np.inf, out))
+        out = least_sum(
+            kept,
+            flipped,
+            possible[:, KEPT],
+            possible[:, FLIPPED],
+            costs=self.costs,
+            budget=self.ranges.budget,
+            rounding=self.rounding(mu),
+        )
+        return np.where(mu.empty, np.where(out > 0.0, np.inf, -np.inf), out)
 
     def rounding(self, mu: Multipliers) -> Float:
         """(K,) what rounding can do to a bound."""
@@ -172,14 +203,10 @@ class Relaxation:
         self._problem = problem
         self._left_seconds = left_seconds
         self._success = success
-        self._kernel = problem.C * problem.K_train
-        self._sizes = np.abs(self._kernel)
         self._signs = np.stack([problem.y, -problem.y], axis=1)
         self._a, self._g, self._present = ranges.corners()
         self._ranges = ranges
-        self._highs = load(self._model())
-        for option, value in (("threads", 1), ("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", 4)):
-            self._highs.setOptionValue(option, value)
+        self._highs = simplex(self._model())
 
     def suggest(self, cost_z: Float, cost_f: Float, fixed: Side | None = None, end: int = LOW) -> Multipliers:
         """Multipliers for ``cost_z·z + cost_f·f``, with a label's side given or not."""
@@ -190,25 +217,12 @@ class Relaxation:
             beta, _, hopeless = self._solve(self._success, np.zeros_like(cost_f), fixed)
             self._success_required(True)
             price = 0.0 if hopeless else 1.0
-        beta, price = as_float32(beta), float(as_float32(np.array(price)))
+        price = float(as_float32(np.array(price)))
         if empty:
             cost_z, cost_f = np.zeros_like(cost_z), np.zeros_like(cost_f)
         if self._success is not None:
             cost_z = cost_z + price * self._success
-        label, side = (-1, KEPT) if fixed is None else fixed
-        size = np.abs(beta)
-        return Multipliers(
-            on_z=(cost_z + self._kernel @ beta)[:, None],
-            on_f=(cost_f - beta)[:, None],
-            size_z=(np.abs(cost_z) + self._sizes @ size)[:, None],
-            size_f=(np.abs(cost_f) + size)[:, None],
-            label=np.array([label]),
-            side=np.array([side]),
-            end=np.array([end]),
-            empty=np.array([empty]),
-            beta=beta[:, None],
-            price=np.array([price]),
-        )
+        return multipliers(self._problem, cost_z, beta, cost_f, fixed or NO_SIDE, end, empty, price)
 
     def suggest_for(self, fixed: Side, ends: Sequence[int]) -> Multipliers:
         """Multipliers for ends of the ranges of one label on one side."""
@@ -290,6 +304,30 @@ def add_hulls(b: Builder, problem: Problem, ranges: Ranges, prefix: str = "") ->
     tie[np.arange(m), np.arange(m)] -= (signs * corner_g).reshape(m, 8)
     b.constrain(f"{prefix}f = Qz", [(corner.ravel(), tie.reshape(m, 8 * m))], 0.0, 0.0)
     return corner
+
+
+def least_sum(
+    keep: Float, moved: Float, may_keep: Bool, may_move: Bool, *, costs: Int, budget: int, rounding: float | Float
+) -> Float:
+    """(K,) proved lower bounds on a sum over labels, each kept or moved, with what the budget buys; ∞: there is none.
+
+    Parameters
+    ----------
+    keep, moved : (m, K) arrays
+        What each label adds to the sum; finite.
+    may_keep, may_move : (m, K) boolean arrays
+    costs : (m,) array
+        Of moving each label.
+    budget : int
+    rounding : float or (K,) array
+        What rounding can do to the sums.
+    """
+    left = budget - np.where(may_keep, 0, costs[:, None]).sum(axis=0)
+    nothing = (left < 0) | ~(may_keep | may_move).all(axis=0)
+    choice = may_keep & may_move & (costs[:, None] <= left)
+    gains = np.where(choice, np.maximum(0.0, keep - moved), 0.0)
+    out = np.where(may_keep, keep, moved).sum(axis=0) - most_gain(gains, costs, left) - rounding
+    return np.where(nothing, np.inf, np.where(np.isnan(out), -np.inf, out))
 
 
 def most_gain(gains: Float, costs: Int, budget: Int) -> Float:
@@ -449,9 +487,7 @@ def narrow(
         if sides:
             mu = Multipliers.join([relaxation.suggest(score, nothing, fixed) for fixed in sides])
             hopeless = bounds.evaluate(mu) > 0.0
-            low = ranges.low.copy()
-            low[mu.label[hopeless], mu.side[hopeless]] = np.inf
-            screened = replace(ranges, low=low)
+            screened = ranges.without(mu.label[hopeless], mu.side[hopeless])
             steps.append(proofs.Step("screen", mu.recorded(hopeless)))
         else:
             screened = ranges

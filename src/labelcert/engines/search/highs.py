@@ -1,0 +1,40 @@
+"""HiGHS on linear programs: it suggests multipliers, and nothing rests on its word."""
+
+from __future__ import annotations
+
+import highspy
+
+from labelcert.engines.search.mixed_integer import MixedInteger
+
+
+def load(model: MixedInteger) -> highspy.Highs:
+    """A silent HiGHS with the program in it."""
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = model.size
+    lp.col_cost_ = model.cost
+    lp.col_lower_, lp.col_upper_ = model.lower, model.upper
+    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = model.matrix.indptr
+    lp.a_matrix_.index_ = model.matrix.indices
+    lp.a_matrix_.value_ = model.matrix.data
+    if model.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(whole)] for whole in model.integer]
+    highs.passModel(lp)
+    return highs
+
+
+def simplex(model: MixedInteger) -> highspy.Highs:
+    """The same, to be solved by the simplex method again and again, with other costs and bounds."""
+    highs = load(model)
+    for option, value in (("threads", 1), ("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", 4)):
+        highs.setOptionValue(option, value)
+    return highs
+
+
+def version() -> str:
+    """As HiGHS says."""
+    return str(highspy.Highs().version())
