@@ -292,6 +292,7 @@ def half_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
 
 def no_leaves(patch: pytest.MonkeyPatch) -> None:
     """Leaves pass as robust without retraining."""
+    set_leaves(patch, 5)  # of a single attack, it is tried before
 
     def retrain(self: branching.Remainder, question: Question, nodes: Any, control: Control) -> Findings:
         part = Question(self.problem, question.predictor, question.nodes[nodes])
@@ -304,6 +305,7 @@ def no_leaves(patch: pytest.MonkeyPatch) -> None:
 
 def made_flips_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A subtree is searched as if its flips were not made, only paid for."""
+    set_leaves(patch, 5)
     of = branching.Remainder.of.__func__  # type: ignore[attr-defined]
 
     def forgetful(cls: type[branching.Remainder], problem: Problem, *arguments: Any) -> branching.Remainder | None:
