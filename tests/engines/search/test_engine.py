@@ -337,7 +337,7 @@ def test_the_relaxation_proves_nodes_and_no_mixed_integer_solver_is_asked(
     assert fake.opened == 0
     statistics = cert.run.stages[0].statistics
     assert statistics["proved_by_relaxation"] > 0
-    assert statistics["solves"] == statistics["not_believed"] == []
+    assert "solves" not in statistics
     assert np.any(cert.radius_lower == 2)
 
 
@@ -361,7 +361,7 @@ def test_time_limits_and_nothing_to_flip(make: Callable[..., tuple[Any, Any, Any
     full = certify(K, y, rows, 2.0, max_flips=2, engine="enumerate")
     part = certify(K, y, rows, 2.0, max_flips=2, engine=engine, node_time_limit=1e-3, workers=1)
     contains(part, full)
-    solves = part.run.stages[0].statistics["solves"]
+    solves = part.run.stages[0].statistics.get("solves")
     assert engine == "milp" or solves[0]["status"] == "time limit"
     nothing = certify(K, y, rows, 2.0, max_flips=1, engine=engine, threat=Threat(trusted=np.ones(8, dtype=bool)))
     assert nothing.exact

@@ -36,7 +36,7 @@ NO_SIDE = (-1, KEPT)
 """No label's side is given."""
 
 MAX_ROUNDS = 20
-"""Rounds of tightening at the most."""
+"""Most rounds of tightening."""
 
 WORTH_IT = 0.95
 """Another round follows while the mean width shrinks below this share of the last one."""

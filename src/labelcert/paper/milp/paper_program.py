@@ -95,7 +95,7 @@ class Asking(Searching):
         return decide
 
     def most_changed(self, budget: int, nodes: Int) -> tuple[int, Tree | None]:
-        """The paper's Theorem 2; of more than two classes, it has none, and nothing is learnt."""
+        """The paper's Theorem 2; without one for more than two classes, nothing is learnt there."""
         question, problem = self.question, self.question.problem
         known = int(self.attacks.curve[budget]), int(self.curve_upper[budget])
         if problem.n_classes > 2:
