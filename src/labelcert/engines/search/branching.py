@@ -321,7 +321,7 @@ class MostChanged:
                 pair = replace(pair, budget=pair.budget - spent)
                 for c, sign in zip(pair.members, pair.signs, strict=True):
                     if (c, sign) not in known:
-                        known[c, sign] = programs[c].suggest(sign * row, np.zeros_like(row))
+                        known[c, sign] = programs[c].suggest(sign * row)
                 mus = [known[both] for both in zip(pair.members, pair.signs, strict=True)]
                 alive[t, r] = not least_margins(pair, mus)[0] > 0.0
                 if alive[t, r]:

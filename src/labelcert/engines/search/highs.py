@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import highspy
+import math
 
+import highspy
+import numpy as np
+
+from labelcert.arrays import Float
 from labelcert.engines.search.mixed_integer import MixedInteger
 
 
@@ -33,6 +37,25 @@ def simplex(model: MixedInteger) -> highspy.Highs:
     for option, value in (("threads", 1), ("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", 4)):
         highs.setOptionValue(option, value)
     return highs
+
+
+def duals(highs: highspy.Highs, seconds: float) -> tuple[Float | None, bool]:
+    """Solve: the prices of all rows (of none, where the solver has no answer), and whether nothing is feasible.
+
+    Where nothing is feasible, they are a ray that proves it.
+    """
+    if math.isfinite(seconds):
+        highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, seconds))  # its clock goes on from run to run
+    highs.run()
+    status, prices = highs.getModelStatus(), None
+    if status == highspy.HighsModelStatus.kOptimal:
+        prices = np.asarray(highs.getSolution().row_dual)
+    elif status == highspy.HighsModelStatus.kInfeasible:
+        _, has_ray, ray = highs.getDualRay()  # type: ignore[attr-defined]
+        prices = np.asarray(ray) if has_ray else None
+    if prices is not None and not np.all(np.isfinite(prices)):
+        prices = None
+    return prices, status == highspy.HighsModelStatus.kInfeasible
 
 
 def version() -> str:

@@ -18,12 +18,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 
-import highspy
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.certificate import proofs
-from labelcert.engines.search.highs import simplex
+from labelcert.engines.search.highs import duals, simplex
 from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges, ball_ranges
 from labelcert.engines.search.mixed_integer import Builder, MixedInteger, add_budget
 from labelcert.problem import Problem
@@ -208,8 +207,11 @@ class Relaxation:
         self._ranges = ranges
         self._highs = simplex(self._model())
 
-    def suggest(self, cost_z: Float, cost_f: Float, fixed: Side | None = None, end: int = LOW) -> Multipliers:
+    def suggest(
+        self, cost_z: Float, cost_f: Float | None = None, fixed: Side | None = None, end: int = LOW
+    ) -> Multipliers:
         """Multipliers for ``cost_z·z + cost_f·f``, with a label's side given or not."""
+        cost_f = np.zeros_like(cost_z) if cost_f is None else cost_f
         beta, price, empty = self._solve(cost_z, cost_f, fixed)
         if empty and self._success is not None:
             # No successful attack is left on this side. The proof: every attack there has a positive score.
@@ -247,21 +249,10 @@ class Relaxation:
         h.changeColsCost(8 * m, np.arange(8 * m, dtype=np.int32), cost)
         if fixed is not None:
             self._allow(fixed[0], 1 - fixed[1], False)
-        left = self._left_seconds()
-        if math.isfinite(left):
-            h.setOptionValue("time_limit", h.getRunTime() + max(0.0, left))  # its clock goes on from run to run
-        h.run()
-        status = h.getModelStatus()
-        prices = None
-        if status == highspy.HighsModelStatus.kOptimal:
-            prices = np.asarray(h.getSolution().row_dual)
-        elif status == highspy.HighsModelStatus.kInfeasible:
-            _, has_ray, ray = h.getDualRay()  # type: ignore[attr-defined]
-            prices = np.asarray(ray) if has_ray else None
+        prices, empty = duals(h, self._left_seconds())
         if fixed is not None:
             self._allow(fixed[0], 1 - fixed[1], True)
-        empty = status == highspy.HighsModelStatus.kInfeasible
-        if prices is None or not np.all(np.isfinite(prices)):
+        if prices is None:
             return np.zeros(m), 0.0, empty
         return -prices[m : 2 * m], max(0.0, -float(prices[2 * m])) if self._success is not None else 0.0, empty
 
@@ -474,18 +465,17 @@ def narrow(
     Each round first asks for every label whether an attack that flips it (keeps it) can succeed at all, then tightens
     the ranges of the attacks that remain.
     """
-    nothing = np.zeros_like(score)
     steps: list[proofs.Step] = []
     for _ in range(rounds):
         relaxation, bounds = Relaxation(problem, ranges, left_seconds=left_seconds), Bounds(problem, ranges)
-        mu = relaxation.suggest(score, nothing)
+        mu = relaxation.suggest(score)
         if bounds.evaluate(mu)[0] > 0.0:
             return ranges.emptied(), [*steps, proofs.Step("screen", mu.recorded())]
         if left_seconds() <= 0.0:
             return ranges, steps
         sides = [(int(i), s) for s in (FLIPPED, KEPT) for i in np.flatnonzero(ranges.possible.all(axis=1))]
         if sides:
-            mu = Multipliers.join([relaxation.suggest(score, nothing, fixed) for fixed in sides])
+            mu = Multipliers.join([relaxation.suggest(score, fixed=fixed) for fixed in sides])
             hopeless = bounds.evaluate(mu) > 0.0
             screened = ranges.without(mu.label[hopeless], mu.side[hopeless])
             steps.append(proofs.Step("screen", mu.recorded(hopeless)))

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import highspy
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.certificate.proofs import KEEPS, Excluded, PairStep, Step
 from labelcert.engines.search import relaxation
-from labelcert.engines.search.highs import simplex
+from labelcert.engines.search.highs import duals, simplex
 from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges
 from labelcert.engines.search.mixed_integer import Builder, add_budget
 from labelcert.engines.search.relaxation import Bounds, Multipliers, Relaxation, add_hulls, least_sum, multipliers
@@ -330,13 +329,8 @@ class PairRelaxation:
         h, pair = self._highs, self._pair
         columns = self._move.ravel().astype(np.int32)
         h.changeColsBounds(columns.size, columns, np.zeros(columns.size), left.ravel().astype(float))
-        h.setOptionValue("time_limit", h.getRunTime() + max(0.0, seconds))  # HiGHS counts all runs together
-        h.run()
-        betas = [np.zeros(pair.problem.m)] * len(pair.models)
-        if h.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            prices = np.asarray(h.getSolution().row_dual)
-            if np.all(np.isfinite(prices)):
-                betas = [-prices[tie] for tie in self._ties]
+        prices, empty = duals(h, seconds)
+        betas = [np.zeros(pair.problem.m) if prices is None or empty else -prices[tie] for tie in self._ties]
         return [
             multipliers(model, sign * self._row, beta)
             for model, sign, beta in zip(pair.models, pair.signs, betas, strict=True)
@@ -360,7 +354,7 @@ def branches(pair: Rivalry, free: Int, row: Float) -> tuple[int, dict[int, Rival
         i = int(free[_harder(programs[0], Bounds(pair.models[0], pair.ranges[0]), signed[0], a.labels[free]).argmax()])
         moves = np.flatnonzero(pair.left[i])
     else:
-        betas = [program.suggest(r, np.zeros_like(r)).beta[:, 0] for program, r in zip(programs, signed, strict=True)]
+        betas = [program.suggest(r).beta[:, 0] for program, r in zip(programs, signed, strict=True)]
         mus = [multipliers(model, r, beta) for model, r, beta in zip(pair.models, signed, betas, strict=True)]
         _, with_move = least_margins(pair, mus)
         i = int(free[np.where(pair.left, with_move, np.inf)[free].min(axis=1).argmin()])
@@ -372,9 +366,8 @@ def branches(pair: Rivalry, free: Int, row: Float) -> tuple[int, dict[int, Rival
 
 def _harder(program: Relaxation, bounds: Bounds, row: Float, labels: Int) -> Float:
     """How much harder to attack both halves become with each label, by the product rule of mixed-integer solvers."""
-    nothing = np.zeros_like(row)
     values = np.empty((2, labels.size))
     for side in (KEPT, FLIPPED):
-        mu = Multipliers.join([program.suggest(row, nothing, (int(i), side)) for i in labels])
+        mu = Multipliers.join([program.suggest(row, fixed=(int(i), side)) for i in labels])
         values[side] = np.clip(bounds.evaluate(mu), -_HUGE, _HUGE)
     return np.asarray(np.maximum(values - values.min(), 1e-9).prod(axis=0))

@@ -146,5 +146,5 @@ class _Scores:
         """For ``sign`` times the score of node ``t``."""
         with self._lock:
             if (t, sign) not in self._known:
-                self._known[t, sign] = self._program.suggest(sign * row, np.zeros_like(row))
+                self._known[t, sign] = self._program.suggest(sign * row)
             return self._known[t, sign]
