@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import ENGINES
+from labelcert.errors import MissingExtra
+from labelcert.extensions import load_extensions
 from labelcert.graphs.datasets import DATASETS
 from labelcert.models.registry import MODELS
+from labelcert.paper.milp.solvers import SolverUnavailable, get_solver
+
+load_extensions()  # before anybody notes what is registered
 
 REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
 
@@ -44,3 +50,13 @@ def _registries_as_before() -> Iterator[None]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request: pytest.FixtureRequest) -> str:
+    """Name of a solver that is installed and has a licence; the others are skipped."""
+    try:
+        get_solver(request.param)
+    except (MissingExtra, SolverUnavailable) as error:
+        pytest.skip(str(error))
+    return str(request.param)

@@ -86,6 +86,10 @@ class WorkersUnavailable(LabelcertError, RuntimeError):
         super().__init__(f"no worker process can be started here ({reason}); with workers=1, none is needed")
 
 
+class MilpWarning(RuntimeWarning):
+    """The answer of a mixed-integer solver was not believed."""
+
+
 class MissingExtra(LabelcertError, ImportError):
     """An optional dependency is missing; the message names the exact install command.
 

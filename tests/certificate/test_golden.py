@@ -11,7 +11,7 @@ import pytest
 from tests.certificate.golden.generate import ENDS, HERE, problems
 
 from labelcert.engines.registry import AUTO, ENGINES
-from labelcert.engines.search import MilpWarning
+from labelcert.errors import MilpWarning
 from labelcert.problem import Problem
 
 PROBLEMS = problems()

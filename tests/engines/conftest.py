@@ -8,8 +8,6 @@ from tests.engines.gpu.emulation import EmulatedDevice
 from labelcert.engines.gpu.device import devices
 from labelcert.engines.gpu.pool import DeviceChunks
 from labelcert.engines.pools import chunks_walked_by
-from labelcert.engines.search.solvers import SOLVERS, SolverUnavailable, get_solver
-from labelcert.errors import MissingExtra
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +31,3 @@ def _on_the_cpu(request: pytest.FixtureRequest) -> None:
     """What a test says about the CPU alone."""
     if request.config.getoption("--device") != "cpu":
         pytest.skip("about the CPU")
-
-
-@pytest.fixture(params=SOLVERS)
-def solver(request: pytest.FixtureRequest) -> str:
-    """Name of a solver that is installed and has a licence; the others are skipped."""
-    try:
-        get_solver(request.param)
-    except (MissingExtra, SolverUnavailable) as error:
-        pytest.skip(str(error))
-    return str(request.param)

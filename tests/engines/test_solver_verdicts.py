@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from labelcert import Certificate, Threat, certify
-from labelcert.engines.search import MilpWarning
-from labelcert.errors import WorkTooLarge
+from labelcert.errors import MilpWarning, WorkTooLarge
 
 FILE = Path(__file__).parent / "data" / "solver_verdicts.jsonl"
 """One problem a line; numbers in hexadecimal, keys of a threat as text, the truth as radii and curve."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labelcert.engines.search import engine
 from labelcert.engines.search.mixed_integer import MixedInteger
-from labelcert.engines.search.solvers import Answer, Limits, Row, Status, get_solver
+from labelcert.paper.milp import paper_program
+from labelcert.paper.milp.solvers import Answer, Ending, Limits, Row, get_solver
 from labelcert.problem import Problem
 
 
@@ -41,7 +41,7 @@ class Asked:
 Reply = Callable[[Asked], Answer]
 
 
-def answer(status: Status, *, bound: float = -np.inf, x: np.ndarray | None = None, objective: float = np.inf) -> Answer:
+def answer(status: Ending, *, bound: float = -np.inf, x: np.ndarray | None = None, objective: float = np.inf) -> Answer:
     """An answer; nothing but its status has to be named."""
     return Answer(status, objective, bound, x, tree_nodes=1, seconds=0.0, detail=f"fake {status}")
 
@@ -86,29 +86,29 @@ class FakeSession:
 
 
 SILENT: dict[str, Reply] = {
-    "time limit": lambda asked: answer(Status.TIME_LIMIT),
-    "interrupted": lambda asked: answer(Status.INTERRUPTED),
-    "time limit with a useless bound": lambda asked: answer(Status.TIME_LIMIT, bound=-100.0),
-    "time limit, unchanged": lambda asked: answer(Status.TIME_LIMIT, bound=-100.0, x=asked.point(False), objective=1.0),
+    "time limit": lambda asked: answer(Ending.TIME_LIMIT),
+    "interrupted": lambda asked: answer(Ending.INTERRUPTED),
+    "time limit with a useless bound": lambda asked: answer(Ending.TIME_LIMIT, bound=-100.0),
+    "time limit, unchanged": lambda asked: answer(Ending.TIME_LIMIT, bound=-100.0, x=asked.point(False), objective=1.0),
 }
 """Answers that are not finished."""
 
 UNBELIEVABLE: dict[str, Reply] = {
-    "infeasible": lambda asked: answer(Status.INFEASIBLE, bound=np.inf),
-    "infeasible, no bound": lambda asked: answer(Status.INFEASIBLE),
-    "failed": lambda asked: answer(Status.FAILED),
-    "failed with a bound": lambda asked: answer(Status.FAILED, bound=1e-3),
-    "bound is NaN": lambda asked: answer(Status.OPTIMAL, bound=np.nan),
-    "time limit, bound is NaN": lambda asked: answer(Status.TIME_LIMIT, bound=np.nan),
-    "bound is infinite": lambda asked: answer(Status.OPTIMAL, bound=np.inf),
-    "bound above what the clean labels attain": lambda asked: answer(Status.DECIDED, bound=1e3),
-    "solution and bound above it": lambda asked: answer(Status.OPTIMAL, bound=1e3, x=asked.point(False), objective=1e3),
-    "attack beyond the budget": lambda asked: answer(Status.OPTIMAL, bound=-1e3, x=asked.point(True), objective=-1e3),
+    "infeasible": lambda asked: answer(Ending.INFEASIBLE, bound=np.inf),
+    "infeasible, no bound": lambda asked: answer(Ending.INFEASIBLE),
+    "failed": lambda asked: answer(Ending.FAILED),
+    "failed with a bound": lambda asked: answer(Ending.FAILED, bound=1e-3),
+    "bound is NaN": lambda asked: answer(Ending.OPTIMAL, bound=np.nan),
+    "time limit, bound is NaN": lambda asked: answer(Ending.TIME_LIMIT, bound=np.nan),
+    "bound is infinite": lambda asked: answer(Ending.OPTIMAL, bound=np.inf),
+    "bound above what the clean labels attain": lambda asked: answer(Ending.DECIDED, bound=1e3),
+    "solution and bound above it": lambda asked: answer(Ending.OPTIMAL, bound=1e3, x=asked.point(False), objective=1e3),
+    "attack beyond the budget": lambda asked: answer(Ending.OPTIMAL, bound=-1e3, x=asked.point(True), objective=-1e3),
     "solution with NaN": lambda asked: answer(
-        Status.OPTIMAL, bound=-1e3, x=np.full(asked.model.lower.size, np.nan), objective=-1e3
+        Ending.OPTIMAL, bound=-1e3, x=np.full(asked.model.lower.size, np.nan), objective=-1e3
     ),
     "solution with infinities": lambda asked: answer(
-        Status.OPTIMAL, bound=-1e3, x=np.full(asked.model.lower.size, np.inf), objective=-1e3
+        Ending.OPTIMAL, bound=-1e3, x=np.full(asked.model.lower.size, np.inf), objective=-1e3
     ),
 }
 """Answers that cannot be true."""
@@ -147,17 +147,17 @@ class LyingSession:
 
 
 LIES: dict[str, Callable[[Answer], Answer]] = {
-    "robust": lambda a: replace(a, status=Status.OPTIMAL, bound=1e3, objective=1e3),
-    "robust without a solution": lambda a: replace(a, status=Status.OPTIMAL, bound=1e3, x=None),
+    "robust": lambda a: replace(a, status=Ending.OPTIMAL, bound=1e3, objective=1e3),
+    "robust without a solution": lambda a: replace(a, status=Ending.OPTIMAL, bound=1e3, x=None),
     "not a number": lambda a: replace(a, bound=float("nan"), x=None),
     "vulnerable": lambda a: replace(a, objective=-1.0, bound=-1.0, x=None if a.x is None else np.zeros_like(a.x)),
     "all labels moved": lambda a: replace(a, objective=-1.0, bound=-1.0, x=None if a.x is None else np.ones_like(a.x)),
-    "infeasible": lambda a: replace(a, status=Status.INFEASIBLE, x=None, bound=float("inf")),
-    "failed": lambda a: replace(a, status=Status.FAILED, x=None, bound=0.5),
+    "infeasible": lambda a: replace(a, status=Ending.INFEASIBLE, x=None, bound=float("inf")),
+    "failed": lambda a: replace(a, status=Ending.FAILED, x=None, bound=0.5),
 }
 """What becomes of a true answer."""
 
 
 def install(monkeypatch: pytest.MonkeyPatch, solver: Any) -> None:
     """Every engine asks this solver from now on."""
-    monkeypatch.setattr(engine, "get_solver", lambda name: solver)
+    monkeypatch.setattr(paper_program, "get_solver", lambda name: solver)

@@ -14,7 +14,7 @@ from tests.helpers.problems import gaussian, hand_made
 from labelcert import selfcheck
 from labelcert.certificate import Certificate, Stop
 from labelcert.engines.registry import engine_names
-from labelcert.engines.search import branching, rival_branching
+from labelcert.engines.search import branching
 from labelcert.selfcheck import Case, Outcome, Truth, brute_force, comparing
 
 
@@ -32,17 +32,17 @@ def test_every_engine_is_asked_and_branch_and_bound_twice(monkeypatch: pytest.Mo
     asked = []
 
     def note(case: Case, truth: object, engine: str, **options: Any) -> list[str]:
-        asked.append((engine, branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS))
+        asked.append((engine, branching.LEAF_SETS, branching.LEAF_RELABELLINGS))
         return []
 
     monkeypatch.setattr(comparing, "compare", note)
-    before = branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS
+    before = branching.LEAF_SETS, branching.LEAF_RELABELLINGS
     case = hand_made(*gaussian(4, 2), 1e-3)
     assert selfcheck.check(case, milp=True) == []
     assert {engine for engine, *_ in asked} == set(engine_names())
     leaves = [tuple(sizes) for engine, *sizes in asked if engine == "milp"]
     assert leaves == [before, (1, 1)]
-    assert before == (branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS)
+    assert before == (branching.LEAF_SETS, branching.LEAF_RELABELLINGS)
 
 
 def test_small_leaves_make_branch_and_bound_branch() -> None:

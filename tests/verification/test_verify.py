@@ -13,7 +13,7 @@ from tests.helpers.problems import blobs, gaussian
 import labelcert
 from labelcert import Certificate, InvalidInput, Threat, certify, verify
 from labelcert.certificate.proofs import RivalProof, Step, Tree
-from labelcert.engines.search import branching, rival_branching
+from labelcert.engines.search import branching
 from labelcert.graphs import karate
 from labelcert.models import GCN
 from labelcert.selfcheck.cases import nasty_case
@@ -53,7 +53,7 @@ def test_stored_trees_prove_what_the_search_proved(
     threat: Threat, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(branching, "LEAF_SETS", 3)
-    monkeypatch.setattr(rival_branching, "LEAF_RELABELLINGS", 3)
+    monkeypatch.setattr(branching, "LEAF_RELABELLINGS", 3)
     K, y, rows = gaussian(7, 8, seed=3) if classes == 2 else blobs(7, 8, classes=3, seed=3)
     if classes == 3 and threat.allowed_flips is not None:
         threat = Threat(allowed_flips={0: [1, 2], 1: [2]})

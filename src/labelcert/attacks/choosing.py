@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.engines.base import Question
+from labelcert.engines.stepwise import by_merit, fixed, grow
 from labelcert.prediction import predictor_for
 from labelcert.problem import NOTHING, Adversary, Problem, Relabelling
 
@@ -23,8 +26,6 @@ def sources(problem: Problem) -> Int:
 def spend(adversary: Adversary, budget: int, merit: Float) -> Relabelling:
     """Make the best changes first, as long as the budgets pay for them.
 
-    A change that is too expensive is passed over, and cheaper ones after it are still made.
-
     Parameters
     ----------
     adversary : Adversary
@@ -32,15 +33,12 @@ def spend(adversary: Adversary, budget: int, merit: Float) -> Relabelling:
     merit : (ν, K) array
         How good each change is; ``-inf`` stands for a change that is never made.
     """
-    merit = np.where(adversary.targets, merit, -np.inf)
-    change = NOTHING
-    while True:
-        may = adversary.affordable(budget - adversary.cost(change), change.positions)
-        left = np.where(may[:, None], merit, -np.inf)
-        if not np.isfinite(left.max(initial=-np.inf)):
-            return change
-        i, k = np.unravel_index(int(left.argmax()), left.shape)
-        change = change.plus(int(i), int(k))
+    return last(grow(by_merit(adversary, budget, fixed(merit))))
+
+
+def last(steps: Iterable[Relabelling]) -> Relabelling:
+    """The last step of an attack that grows; the clean labels where there is none."""
+    return [NOTHING, *steps][-1]
 
 
 def worth(question: Question, change: Relabelling) -> tuple[int, float]:

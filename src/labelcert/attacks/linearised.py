@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import scipy.special
 
-from labelcert.arrays import Float
-from labelcert.attacks.choosing import ask, spend
+from labelcert.arrays import Bool, Float
+from labelcert.attacks.choosing import ask, last, spend
 from labelcert.attacks.linear_model import LinearModel
 from labelcert.engines.base import Question
 from labelcert.engines.linear.greedy import greedy_changes
+from labelcert.engines.stepwise import by_merit, grow
 from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
 from labelcert.prediction.scoring import ridge_rows, unit_rows
@@ -88,15 +89,12 @@ def _ridge_maps(question: Question) -> Float:
 
 def _by_gradient(model: LinearModel, a: Adversary, budget: int) -> Relabelling:
     """Change by change, as long as the gradient promises anything."""
-    change = NOTHING
-    while True:
+
+    def merit(change: Relabelling, may: Bool) -> Float:
         gain = model.gradient(model.moves(change)) / a.costs[:, None]
-        gain[~a.affordable(budget - a.cost(change), change.positions)] = 0.0
-        gain[~a.targets] = 0.0
-        if not gain.max(initial=0.0) > 0.0:
-            return change
-        i, k = np.unravel_index(int(gain.argmax()), gain.shape)
-        change = change.plus(int(i), int(k))
+        return np.where(gain > 0.0, gain, -np.inf)
+
+    return last(grow(by_merit(a, budget, merit)))
 
 
 def _by_sampling(model: LinearModel, a: Adversary, budget: int, rng: np.random.Generator) -> Relabelling:

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from labelcert.arrays import Int
 from labelcert.checking import whole_number
+from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
 from labelcert.engines.partition.ensemble import COMBINATIONS
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
-from labelcert.engines.search.solvers import check_solver
 from labelcert.errors import InvalidInput
 from labelcert.losses import LOSSES
 from labelcert.problem import Problem, Threat

@@ -11,8 +11,8 @@ import click
 
 from labelcert.certification.places import DEVICES
 from labelcert.cli.reporting import REPORT_OPTION
+from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
-from labelcert.engines.search.solvers import SOLVERS
 from labelcert.errors import LabelcertError
 from labelcert.losses import LOSSES, loss_names
 from labelcert.models import models

@@ -1,8 +1,8 @@
 """Good attacks on single nodes and on all at once: upper ends for whatever nobody can prove to be robust.
 
-An attack grows change by change. The effect of every further change is foretold from the solution at hand, at no cost;
-only the most promising ones are trained on. What comes out is entered into :class:`~labelcert.engines.base.Attacks`,
-which trains on it with error bounds, and tries it on all nodes.
+An attack grows change by change (:mod:`~labelcert.engines.stepwise`). The effect of every further change is foretold
+from the solution at hand, at no cost; only the most promising ones are trained on. What comes out is entered into
+:class:`~labelcert.engines.base.Attacks`, which trains on it with error bounds, and tries it on all nodes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.engines.base import Attacks, Question, within_reach
+from labelcert.engines.stepwise import Step, by_merit, fixed, grow
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import signs_of
 
 TRIED = 6
-"""So many of the most promising changes are trained on in each step, where there is time to look for a better one than
-the first, which is nearly as good."""
+"""Promising changes that are trained on in each step, where there is time for more than the first, which is nearly as
+good."""
 
 CACHE_BYTES = 3e8
 """Memory for trained models."""
 
 
-class Trained(NamedTuple):
+class TrainedModel(NamedTuple):
     """One model under some labels.
 
     Attributes
@@ -66,7 +67,7 @@ class Attacker:
         problem = question.problem
         self._rows = question.predictor.scorer.rows[question.nodes]
         self._source = problem.codes[problem.adversary.labels]
-        self._models: OrderedDict[bytes, Trained] = OrderedDict()
+        self._models: OrderedDict[bytes, TrainedModel] = OrderedDict()
         self._bytes = 0
 
     @contextmanager
@@ -96,13 +97,9 @@ class Attacker:
             nodes = np.flatnonzero((self._question.predicted == c) & (self._attacks.radius > budget))
             if nodes.size == 0:
                 continue
-            gains = np.where(a.targets, self._foretold(NOTHING, nodes).mean(axis=0), np.inf) / a.costs[:, None]
+            gains = -self._foretold(NOTHING, nodes).mean(axis=0) / a.costs[:, None]
             change = NOTHING
-            for i in np.argsort(gains.min(axis=1), kind="stable").tolist():
-                longer = change.plus(i, int(gains[i].argmin()))
-                if self._over() or not np.isfinite(gains[i].min()) or not a.admits(longer, budget):
-                    continue
-                change = longer
+            for change in self._steps(by_merit(a, budget, fixed(gains)), NOTHING):
                 if len(change).bit_count() == 1:
                     self._attacks.enter(change)
                 if np.all(self._attacks.radius[nodes] <= budget):
@@ -114,14 +111,14 @@ class Attacker:
         self._grow(np.arange(self._question.nodes.size), self._question.budget)
 
     def improve(self, lower: Int, rounds: float) -> None:
-        """Try to do better, in so many rounds: without a part of each attack, and on a part of the nodes.
+        """Try to do better, round by round: without a part of each attack, and on a part of the nodes.
 
         Parameters
         ----------
         lower : (n,) array
             Lower ends of radii: what they settle is left alone.
         rounds : float
-            Infinite: until the time is over, or nothing is left to do.
+            How often. Infinite: until the time is over, or nothing is left to do.
         """
         rng = np.random.default_rng(0)
         budget = self._question.budget
@@ -157,38 +154,41 @@ class Attacker:
 
     # -- one attack --------------------------------------------------------------------------------------------------
 
-    def _grow(self, nodes: Int, budget: int, change: Relabelling = NOTHING, tried: int = TRIED) -> Relabelling | None:
+    def _steps(self, step: Step, start: Relabelling) -> Iterator[Relabelling]:
+        """What grows step by step until the time is over."""
+        return grow(lambda change: None if self._over() else step(change), start)
+
+    def _grow(self, nodes: Int, budget: int, start: Relabelling = NOTHING, tried: int = TRIED) -> Relabelling | None:
         """Change by change, until all of some nodes change."""
+
+        def gains(change: Relabelling, may: Bool) -> Float:
+            """How much closer to changing each move should bring the nodes, for what it costs."""
+            margins = self.margins(change)[nodes]
+            after = self._distance(margins[:, None, None] + self._foretold(change, nodes))
+            return np.asarray((self._distance(margins) - after) / a.costs[:, None])
+
+        def best(change: Relabelling, merit: Float) -> tuple[int, int]:
+            """Of the most promising moves, the one that does it best."""
+            order = np.argsort(-merit, axis=None)[:tried]
+            positions, targets = np.unravel_index(order[np.isfinite(merit.ravel()[order])], merit.shape)
+            options = list(zip(positions.tolist(), targets.tolist(), strict=True))
+            if len(options) == 1:
+                return options[0]
+            before = self._distance(self.margins(change)[nodes])
+
+            def trained(move: tuple[int, int]) -> float:
+                after = self._distance(self.margins(change.plus(*move))[nodes])
+                return float((after - before) / float(a.costs[move[0]]))
+
+            return min(options, key=trained)
+
         a = self._question.problem.adversary
-        while not self._over():
-            may = a.affordable(budget - a.cost(change), change.positions)
-            options = self._promising(change, nodes, may)[:tried]
-            if not options:
-                return None
-            (i, k), before = options[0], self._distance(self.margins(change)[nodes])
-            if len(options) > 1:
-                i, k = min(
-                    options,
-                    key=lambda option: (
-                        (self._distance(self.margins(change.plus(*option))[nodes]) - before) / float(a.costs[option[0]])
-                    ),
-                )
-            change = change.plus(i, k)
+        for change in self._steps(by_merit(a, budget, gains, best), start):
             if nodes.size > 1:
                 self._attacks.enter(change)
             if np.all(self.margins(change)[nodes] < 0.0):
                 return change
         return None
-
-    def _promising(self, change: Relabelling, nodes: Int, may: Bool) -> list[tuple[int, int]]:
-        """The changes that should bring some nodes closest to changing, for what they cost."""
-        a = self._question.problem.adversary
-        margins = self.margins(change)[nodes]
-        after = self._distance(margins[:, None, None] + self._foretold(change, nodes))
-        gains = np.where(a.targets & may[:, None], (self._distance(margins) - after) / a.costs[:, None], -np.inf)
-        best = np.argsort(-gains, axis=None)[:TRIED]
-        positions, targets = np.unravel_index(best[np.isfinite(gains.ravel()[best])], gains.shape)
-        return list(zip(positions.tolist(), targets.tolist(), strict=True))
 
     @staticmethod
     def _distance(margins: Float) -> Float:
@@ -234,7 +234,7 @@ class Attacker:
         """(K, n) scores of all classes."""
         return np.stack([sign * model.scores for model, sign in self._models_of(change)])
 
-    def _models_of(self, change: Relabelling) -> list[tuple[Trained, float]]:
+    def _models_of(self, change: Relabelling) -> list[tuple[TrainedModel, float]]:
         """The model of each class, and the sign of its scores: of two classes, one is the negative of the other."""
         problem = self._question.problem
         codes = problem.relabelled(change)
@@ -243,7 +243,7 @@ class Attacker:
             return [(model, -1.0), (model, 1.0)]
         return [(self._model(signs_of(codes, c)), 1.0) for c in range(problem.n_classes)]
 
-    def _model(self, y: Float) -> Trained:
+    def _model(self, y: Float) -> TrainedModel:
         key = y.astype(np.int8).tobytes()
         if key not in self._models:
             model = self._models[key] = self._train(y)
@@ -253,7 +253,7 @@ class Attacker:
                 self._bytes -= sum(array.nbytes for array in oldest)
         return self._models[key]
 
-    def _train(self, y: Float) -> Trained:
+    def _train(self, y: Float) -> TrainedModel:
         training = self._question.predictor.scorer.train(y, sharp=False)
         assert training.state is not None
-        return Trained(self._rows @ training.z, y, training.z, training.state)
+        return TrainedModel(self._rows @ training.z, y, training.z, training.state)

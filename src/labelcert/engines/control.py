@@ -14,9 +14,20 @@ import numpy as np
 
 from labelcert.arrays import Signs
 from labelcert.certificate import Stop
+from labelcert.errors import InvalidInput
 from labelcert.signals import TERMINATION
 
 GRACE_SECONDS = 1.0
+
+SOLVERS = ("highs", "scip", "gurobi")
+"""What ``solver=`` takes."""
+
+
+def check_solver(name: str) -> str:
+    """A name of :data:`SOLVERS`."""
+    if name not in SOLVERS:
+        raise InvalidInput(f"solver must be one of {', '.join(SOLVERS)}, got {name!r}")
+    return name
 
 
 @dataclass

@@ -11,7 +11,7 @@ from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.partition.engine import PartEngine
 from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
-from labelcert.engines.search import PaperProgram, Search
+from labelcert.engines.search import BranchAndBound
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.problem import ONE_MODEL
@@ -35,7 +35,7 @@ def register(engine: Engine) -> Engine:
     return engine
 
 
-for _engine in (ClosedForm(), Enumerate(), Relaxed(), Search(), PaperProgram(), PartEngine(), RowBlockEngine()):
+for _engine in (ClosedForm(), Enumerate(), Relaxed(), BranchAndBound(), PartEngine(), RowBlockEngine()):
     register(_engine)
 
 

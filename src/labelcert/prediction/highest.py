@@ -109,6 +109,10 @@ class Highest(Predictor):
         p[own, columns] = -np.inf
         return np.asarray(mine - p.max(axis=0))
 
+    def challengers(self, node: int) -> list[int]:
+        """All other classes, by their clean scores."""
+        return [c for c in np.argsort(-self.clean[:, node]).tolist() if c != self.predicted[node]]
+
     def becomes(self, codes: Int, node: int) -> int:
         """The first of the other classes with the highest score."""
         others = [c for c in range(self.problem.n_classes) if c != self.predicted[node]]

@@ -113,6 +113,10 @@ class Predictor(ABC):
         """The class that alone has the highest score under labels ``codes``, provably; else ``TIED`` or ``OPEN``."""
         return OPEN
 
+    def challengers(self, node: int) -> list[int]:
+        """The classes that can replace the prediction of a node, the closest first: of two, the other one."""
+        return [1 - int(self.predicted[node])]
+
     def retrained(self) -> Predictor:
         """The same model without the shortcut of linear scores, where retraining can be decided exactly."""
         if not self.linear or self.problem.trained_with.always_linear or self.problem.m > EXACT_LIMIT:

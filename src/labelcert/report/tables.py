@@ -238,8 +238,10 @@ def summary(cert: Certificate) -> str:
 
 
 def _how(statistics: Mapping[str, Any]) -> str:
-    if "solves" in statistics:
-        return f"{statistics['proved_by_relaxation']} proofs by relaxation, {len(statistics['solves'])} searches"
+    if "proved_by_relaxation" in statistics:
+        solves = statistics.get("solves")
+        searched = f"{len(solves)} searches" if solves else f"{statistics.get('subtrees', 0)} subtrees"
+        return f"{statistics['proved_by_relaxation']} proofs by relaxation, {searched}"
     trainings = statistics.get("trainings", 0)
     return f"{trainings:,} models retrained" if trainings else "closed form"
 

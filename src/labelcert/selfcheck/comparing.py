@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from labelcert.certificate import Certificate, Stop
-from labelcert.engines.registry import AUTO, ENGINES
-from labelcert.engines.search import MilpWarning, branching, rival_branching
+from labelcert.engines.registry import AUTO, engine_names, get_engine
+from labelcert.engines.search import branching
+from labelcert.errors import MilpWarning
 from labelcert.problem.validation import check_workers
 from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
@@ -94,7 +95,7 @@ def engines_for(case: Case, *, searching: bool = False) -> list[str]:
     problem = case.build()
     names = [
         name
-        for name, engine in ENGINES.items()
+        for name, engine in ((name, get_engine(name)) for name in engine_names() if name != AUTO)
         if engine.capabilities.searches == searching and engine.refuses(problem) is None
     ]
     return names if searching else [AUTO, *names]
@@ -131,7 +132,7 @@ def _searched(case: Case, truth: Truth, limits: dict[str, Any]) -> list[str]:
     wrong = []
     for engine in engines_for(case, searching=True):
         wrong += compare(case, truth, engine, may_be_open=True, **limits)
-        if ENGINES[engine].capabilities.continues:
+        if get_engine(engine).capabilities.continues:
             leaf = LEAVES[case.labels.size % len(LEAVES)]
             with _leaves_of(leaf):
                 found = compare(case, truth, engine, may_be_open=True, **limits)
@@ -142,12 +143,12 @@ def _searched(case: Case, truth: Truth, limits: dict[str, Any]) -> list[str]:
 @contextmanager
 def _leaves_of(attacks: int) -> Iterator[None]:
     """Branch and bound meanwhile retrains subtrees of at most so many attacks, and branches on all others."""
-    before = branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS
-    branching.LEAF_SETS = rival_branching.LEAF_RELABELLINGS = attacks
+    before = branching.LEAF_SETS, branching.LEAF_RELABELLINGS
+    branching.LEAF_SETS = branching.LEAF_RELABELLINGS = attacks
     try:
         yield
     finally:
-        branching.LEAF_SETS, rival_branching.LEAF_RELABELLINGS = before
+        branching.LEAF_SETS, branching.LEAF_RELABELLINGS = before
 
 
 @dataclass(frozen=True)

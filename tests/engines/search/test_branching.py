@@ -18,8 +18,8 @@ from tests.helpers.small_problems import certify_problem, mixed_problem
 from labelcert import Threat, certify, selfcheck
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
-from labelcert.engines.search import Search, branching, pairs, relaxation, rival_branching
-from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
+from labelcert.engines.search import BranchAndBound, branching, relaxation, rivalry
+from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
 from labelcert.engines.search.relaxation import Bounds, Multipliers, Relaxation
 from labelcert.engines.search.searching import Searching
 from labelcert.prediction import predictor_for
@@ -35,7 +35,7 @@ def set_leaves(monkeypatch: pytest.MonkeyPatch, leaves: int | None) -> None:
     """Small leaves come without greedy attacks, which leave little to decide."""
     if leaves is not None:
         monkeypatch.setattr(branching, "LEAF_SETS", leaves)
-        monkeypatch.setattr(rival_branching, "LEAF_RELABELLINGS", leaves)
+        monkeypatch.setattr(branching, "LEAF_RELABELLINGS", leaves)
         monkeypatch.setattr(Searching, "attack", lambda searching: None)
 
 
@@ -134,7 +134,7 @@ LIES: dict[str, Lie] = {
 def lie_about_everything(monkeypatch: pytest.MonkeyPatch, lie: Lie) -> list[int]:
     """Every suggestion is changed; returns a list that counts them."""
     rng, told = np.random.default_rng(5), [0]
-    solve, suggest = Relaxation._solve, pairs.PairRelaxation.suggest
+    solve, suggest = Relaxation._solve, rivalry.PairRelaxation.suggest
 
     def lying_solve(self: Relaxation, *arguments: Any) -> tuple[np.ndarray, float, bool]:
         beta, price, empty = solve(self, *arguments)
@@ -142,17 +142,17 @@ def lie_about_everything(monkeypatch: pytest.MonkeyPatch, lie: Lie) -> list[int]
         beta, empty = lie(rng, beta, empty)
         return beta, price if rng.random() < 0.5 else float(rng.exponential()), empty
 
-    def lying_suggest(self: pairs.PairRelaxation, *arguments: Any) -> tuple[Multipliers, Multipliers]:
+    def lying_suggest(self: rivalry.PairRelaxation, *arguments: Any) -> list[Multipliers]:
         told[0] += 1
-        signs = zip(self._pair.parts, (1.0, -1.0), suggest(self, *arguments), strict=True)
-        own, rival = (
-            replace(pairs.multipliers(part, sign * self._row, said[0]), empty=np.array([said[1]]))
-            for part, sign, said in ((part, sign, lie(rng, -mu.on_f[:, 0], False)) for part, sign, mu in signs)
-        )
-        return own, rival
+        found = []
+        for part, sign, mu in zip(self._pair.models, self._pair.signs, suggest(self, *arguments), strict=True):
+            beta, empty = lie(rng, -mu.on_f[:, 0], False)
+            made = relaxation.multipliers(part, sign * self._row, beta)
+            found.append(replace(made, empty=np.array([empty])))
+        return found
 
     monkeypatch.setattr(Relaxation, "_solve", lying_solve)
-    monkeypatch.setattr(pairs.PairRelaxation, "suggest", lying_suggest)
+    monkeypatch.setattr(rivalry.PairRelaxation, "suggest", lying_suggest)
     return told
 
 
@@ -212,7 +212,7 @@ def test_stopped_anywhere_intervals_are_valid(problem: Problem, monkeypatch: pyt
         with monkeypatch.context() as patch:
             count = stop_after(patch, calls)
             next(count)
-            found = Search().run(question, Control(workers=1), Findings.nothing(question))
+            found = BranchAndBound().run(question, Control(workers=1), Findings.nothing(question))
         assert np.all(found.radius_lower <= truth.radius_lower[question.nodes])
         assert np.all(found.radius_upper >= truth.radius_upper[question.nodes])
         assert np.all(found.curve_lower <= truth.collective_lower)
@@ -273,72 +273,77 @@ def no_gains(patch: pytest.MonkeyPatch) -> None:
 def no_narrowing(patch: pytest.MonkeyPatch) -> None:
     """No defect: everything is branched on."""
     patch.setattr(relaxation, "narrow", lambda problem, ranges, score, **options: (ranges, []))
-    patch.setattr(rival_branching, "narrow_pair", lambda pair, row, left_seconds, steps: pair)
-    patch.setattr(rival_branching, "screen", lambda pair, row, left_seconds, steps: pair)
+    patch.setattr(rivalry, "narrowed", lambda pair, row, left_seconds, steps, *, root: pair)
 
 
 def half_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         no_narrowing(patch)
-        branches = branching.branches
+        branches = rivalry.branches
 
-        def one(*arguments: Any) -> tuple[int, dict[int, Ranges]]:
+        def one(*arguments: Any) -> tuple[int, dict[int, rivalry.Rivalry]]:
             label, halves = branches(*arguments)
             return label, dict([list(halves.items())[which]])
 
-        patch.setattr(branching, "branches", one)
+        patch.setattr(rivalry, "branches", one)
 
     return mutate
 
 
 def no_leaves(patch: pytest.MonkeyPatch) -> None:
     """Leaves pass as robust without retraining."""
+    set_leaves(patch, 5)  # of a single attack, it is tried before
 
-    def retrain(self: branching.Part, question: Question, nodes: Any, control: Control) -> Findings:
+    def retrain(self: branching.Remainder, question: Question, nodes: Any, control: Control) -> Findings:
         part = Question(self.problem, question.predictor, question.nodes[nodes])
         found = Findings.nothing(part)
         beyond = np.full_like(found.radius_lower, part.budget + 1)
         return replace(found, radius_lower=beyond, curve_upper=found.curve_lower)
 
-    patch.setattr(branching.Part, "retrain", retrain)
+    patch.setattr(branching.Remainder, "retrain", retrain)
 
 
 def made_flips_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A subtree is searched as if its flips were not made, only paid for."""
-    of = branching.Part.of.__func__  # type: ignore[attr-defined]
+    set_leaves(patch, 5)
+    of = branching.Remainder.of.__func__  # type: ignore[attr-defined]
 
-    def forgetful(cls: type[branching.Part], problem: Problem, *arguments: Any) -> branching.Part | None:
+    def forgetful(cls: type[branching.Remainder], problem: Problem, *arguments: Any) -> branching.Remainder | None:
         part = of(cls, problem, *arguments)
         clean = {"codes": problem.codes, "labels": problem.labels}
         return None if part is None else part._replace(problem=replace(part.problem, **clean))
 
-    patch.setattr(branching.Part, "of", classmethod(forgetful))
+    patch.setattr(branching.Remainder, "of", classmethod(forgetful))
 
 
 def subtree_of_the_curve_skipped(patch: pytest.MonkeyPatch) -> None:
     """The half with a flip is lost wherever a subtree is halved."""
-    without = branching.without
+    halves, fixed = branching.Subtree.halves, rivalry.Rivalry.fixed
 
-    def lossy(ranges: Ranges, label: int, side: int) -> Ranges:
-        return ranges.emptied() if side == KEPT else without(ranges, label, side)
+    def lossy(self: rivalry.Rivalry, i: int, move: int | None) -> rivalry.Rivalry:
+        found = fixed(self, i, move)
+        emptied = tuple(ranges.emptied() for ranges in found.ranges)
+        return found if move is None else replace(found, ranges=emptied).only()
 
-    patch.setattr(branching, "without", lossy)
+    patch.setattr(rivalry.Rivalry, "fixed", lossy)
+    patch.setattr(branching.Subtree, "halves", lambda self, i: dict(list(halves(self, i).items())[:1]))
 
 
 def no_nodes_alive(patch: pytest.MonkeyPatch) -> None:
-    examined = branching.FlipCounting.examined
+    examined = branching.MostChanged.examined
 
-    def fewer(self: branching.FlipCounting, here: branching.Flips, over: Any) -> tuple[branching.Flips, Any, Any]:
+    def fewer(self: branching.MostChanged, here: branching.Subtree, over: Any) -> tuple[branching.Subtree, Any, Any]:
         found, promise, excluded = examined(self, here, over)
-        return found._replace(nodes=found.nodes[1:]), promise, excluded
+        found.rivals[found.alive[:1]] = False
+        return found, promise, excluded
 
-    patch.setattr(branching.FlipCounting, "examined", fewer)
+    patch.setattr(branching.MostChanged, "examined", fewer)
 
 
 def margins(change: Callable[[float, Any], tuple[float, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
-        least = pairs.least_margins
-        for module in (pairs, rival_branching):
+        least = rivalry.least_margins
+        for module in (rivalry, branching):
             patch.setattr(module, "least_margins", lambda *arguments: change(*least(*arguments)))
 
     return mutate
@@ -347,7 +352,7 @@ def margins(change: Callable[[float, Any], tuple[float, Any]]) -> Callable[[pyte
 def move_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         no_narrowing(patch)
-        branches, halves = rival_branching._branches, rival_branching.MoveCounting.halves
+        branches, halves = rivalry.branches, branching.Subtree.halves
 
         def fewer(*arguments: Any) -> tuple[int, dict[int, Any]]:
             label, found = branches(*arguments)
@@ -359,21 +364,21 @@ def move_skipped(which: int) -> Callable[[pytest.MonkeyPatch], None]:
             del found[list(found)[which]]
             return found
 
-        patch.setattr(rival_branching, "_branches", fewer)
-        patch.setattr(rival_branching.MoveCounting, "halves", fewer_halves)
+        patch.setattr(rivalry, "branches", fewer)
+        patch.setattr(branching.Subtree, "halves", fewer_halves)
 
     return mutate
 
 
 def made_moves_not_tried(patch: pytest.MonkeyPatch) -> None:
     """A leaf that is a single relabelling passes as robust."""
-    settle = rival_branching._settle
+    settle = branching.Remainder.settle
 
-    def trusting(question: Question, part: branching.Part, t: int, control: Control) -> Any:
-        found = settle(question, part, t, control)
-        return rival_branching.Judgement(rival_branching.Verdict.ROBUST, proved=True) if part.free.size == 0 else found
+    def trusting(self: branching.Remainder, question: Question, t: int, control: Control) -> branching.Judgement:
+        found = settle(self, question, t, control)
+        return branching.Judgement(branching.Verdict.ROBUST) if self.free.size == 0 else found
 
-    patch.setattr(rival_branching, "_settle", trusting)
+    patch.setattr(branching.Remainder, "settle", trusting)
 
 
 DEFECTS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
@@ -458,7 +463,7 @@ def rounded_bounds() -> Iterator[tuple[float, Fraction]]:
             continue
         beta = rng.normal(size=m).astype(np.float32).astype(float)
         row = -problem.C * problem.K_train @ beta + rng.choice([0.0, 1e-12]) * rng.normal(size=m)
-        bound = Bounds(problem, ranges).evaluate(pairs.multipliers(problem, row, beta))[0]
+        bound = Bounds(problem, ranges).evaluate(relaxation.multipliers(problem, row, beta))[0]
         yield float(bound), exact_least(problem, ranges, row, beta)
 
 

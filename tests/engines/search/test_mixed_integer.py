@@ -8,7 +8,8 @@ from tests.helpers.problems import gaussian
 from tests.helpers.programs import violation
 
 from labelcert import Threat
-from labelcert.engines.search.mixed_integer import INF, Builder, add_budget, add_collective
+from labelcert.engines.search.mixed_integer import INF, Builder, add_budget
+from labelcert.paper.milp.theorems import add_collective
 from labelcert.problem import Adversary, Problem
 
 

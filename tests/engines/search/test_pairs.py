@@ -11,15 +11,19 @@ from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_
 
 from labelcert import Threat
 from labelcert.engines.search import relaxation
-from labelcert.engines.search.pairs import Pair, PairRelaxation, least_margins, multipliers, narrow_pair, screen
-from labelcert.engines.search.ranges import trivial_ranges
+from labelcert.engines.search.margin_ranges import trivial_ranges
+from labelcert.engines.search.relaxation import multipliers
+from labelcert.engines.search.rivalry import PairRelaxation, Rivalry, least_margins, narrowed
 from labelcert.problem import Problem
 
 
-def pair_of(p: Problem, own: int, rival: int, budget: int, *, tight: bool = True) -> Pair:
-    parts = p.one_vs_rest(own), p.one_vs_rest(rival)
-    ranges = [relaxation.proved_ranges(part, budget)[0] if tight else trivial_ranges(part, budget) for part in parts]
-    return Pair.of(p, own, rival, parts, (ranges[0], ranges[1]))
+def pair_of(p: Problem, own: int, rival: int, budget: int, *, tight: bool = True) -> Rivalry:
+    parts = {c: p.one_vs_rest(c) for c in (own, rival)}
+    ranges = {
+        c: relaxation.proved_ranges(part, budget)[0] if tight else trivial_ranges(part, budget)
+        for c, part in parts.items()
+    }
+    return Rivalry.of(p, own, rival, parts, ranges)
 
 
 @pytest.mark.parametrize("threat", CLASS_THREATS, ids=repr)
@@ -33,9 +37,9 @@ def test_any_multipliers_give_lower_bounds(threat: Threat, tight: bool) -> None:
         pair = pair_of(p, own, rival, 2, tight=tight)
         rng = np.random.default_rng(0)
         suggested = PairRelaxation(pair, row).suggest(pair.left, 10.0)
-        random = tuple(multipliers(pair.parts[k], s * row, rng.normal(size=6)) for k, s in ((0, 1.0), (1, -1.0)))
-        for own_mu, rival_mu in (suggested, random):
-            bound, with_move = least_margins(pair, own_mu, rival_mu)
+        random = [multipliers(pair.models[k], s * row, rng.normal(size=6)) for k, s in ((0, 1.0), (1, -1.0))]
+        for mus in (suggested, random):
+            bound, with_move = least_margins(pair, mus)
             assert bound * p.C <= min(values.values()) + 1e-12
             for change, value in values.items():
                 for i, target in change.moves.items():
@@ -48,25 +52,25 @@ def test_any_multipliers_give_lower_bounds(threat: Threat, tight: bool) -> None:
 def test_narrowing_keeps_successful_relabellings(C: float) -> None:
     p = class_problem(m=9, max_flips=1, C=C)
     every = all_relabellings(p, 1)
-    parts = [p.one_vs_rest(c) for c in range(3)]
-    ranges = [relaxation.proved_ranges(part, 1)[0] for part in parts]
+    parts = {c: p.one_vs_rest(c) for c in range(3)}
+    ranges = {c: relaxation.proved_ranges(part, 1)[0] for c, part in parts.items()}
     excluded = dropped = 0
     for t, own, rival in itertools.product(range(4), range(3), range(3)):
         if own == rival:
             continue
         row = p.K_test[t]
-        pair = Pair.of(p, own, rival, (parts[own], parts[rival]), (ranges[own], ranges[rival]))
-        narrowed = narrow_pair(pair, row, lambda: 60.0, [])
+        pair = Rivalry.of(p, own, rival, parts, ranges)
+        found = narrowed(pair, row, lambda: 60.0, [], root=True)
         hits = [change for change in every if margin(p, change, row, own, [rival]) < -1e-9]
-        if narrowed is None:
+        if found is None:
             excluded += 1
             assert hits == []
             continue
-        dropped += int(pair.left.sum() - narrowed.left.sum())
+        dropped += int(pair.left.sum() - found.left.sum())
         for change in hits:
             for i, target in change.moves.items():
-                move = narrowed.move(i, target)
-                assert move is None or narrowed.left[i, move]
+                move = found.move(i, target)
+                assert move is None or found.left[i, move]
     assert excluded > 0
     assert dropped > 0
 
@@ -79,7 +83,7 @@ def test_screening_keeps_successful_relabellings(threat: Threat) -> None:
     for own, rival in itertools.permutations(range(3), 2):
         pair = pair_of(p, own, rival, 1)
         for row in p.K_test[:2]:
-            screened = screen(pair, row, lambda: 60.0, [])
+            screened = narrowed(pair, row, lambda: 60.0, [], root=False)
             hits = [change for change in every if margin(p, change, row, own, [rival]) < -1e-9]
             if screened is None:
                 excluded += 1
@@ -98,9 +102,9 @@ def test_suggested_multipliers_are_better_than_none() -> None:
     gains = []
     for own, rival in itertools.permutations(range(3), 2):
         pair = pair_of(p, own, rival, 2)
-        bound, _ = least_margins(pair, *PairRelaxation(pair, row).suggest(pair.left, 10.0))
-        plain = (multipliers(pair.parts[k], s * row, nothing) for k, s in ((0, 1.0), (1, -1.0)))
-        gains.append(bound - least_margins(pair, *plain)[0])
+        bound, _ = least_margins(pair, PairRelaxation(pair, row).suggest(pair.left, 10.0))
+        plain = [multipliers(pair.models[k], s * row, nothing) for k, s in ((0, 1.0), (1, -1.0))]
+        gains.append(bound - least_margins(pair, plain)[0])
     assert min(gains) >= -1e-9
     assert max(gains) > 1e-3
 
@@ -110,6 +114,6 @@ def test_multipliers_for_another_purpose_prove_nothing() -> None:
     pair = pair_of(p, 0, 1, 2)
     row = p.K_test[0]
     own, rival = PairRelaxation(pair, row).suggest(pair.left, 10.0)
-    bound, with_move = least_margins(pair, replace(own, empty=np.array([True])), rival)
+    bound, with_move = least_margins(pair, [replace(own, empty=np.array([True])), rival])
     assert bound == -np.inf
     assert np.all(with_move[pair.left] == -np.inf)

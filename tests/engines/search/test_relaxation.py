@@ -14,7 +14,7 @@ import pytest
 
 from labelcert import Threat, selfcheck
 from labelcert.engines.search import relaxation
-from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
+from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges, ball_ranges, trivial_ranges
 from labelcert.engines.search.relaxation import Bounds, Multipliers, narrow, proved_ranges, tighten
 from labelcert.prediction import Sign
 from labelcert.problem import Problem

@@ -22,14 +22,16 @@ from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.planning import Stage, plan
-from labelcert.engines.search import MilpWarning, PaperProgram, Search, branching, rival_branching
-from labelcert.engines.search.judging import UNDECIDED, Decide, Judge, Judgement
-from labelcert.engines.search.one_score import OneScore
+from labelcert.engines.search import BranchAndBound, branching
+from labelcert.engines.search.branching import UNDECIDED, Decide, Judgement
 from labelcert.engines.search.rivals import Rivals
 from labelcert.engines.search.searching import Searching
-from labelcert.engines.search.solvers import Answer, Limits, Status
-from labelcert.engines.search.solvers.highs import Highs
-from labelcert.errors import MissingExtra
+from labelcert.errors import MilpWarning, MissingExtra
+from labelcert.paper.milp import PaperProgram
+from labelcert.paper.milp.judging import SolverJudge
+from labelcert.paper.milp.paper_program import Asking
+from labelcert.paper.milp.solvers import Answer, Ending, Limits
+from labelcert.paper.milp.solvers.highs_mip import Highs
 from labelcert.prediction import OneVsRest, Sign, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
 
@@ -84,7 +86,7 @@ def is_true(found: Findings, question: Question, truth: Certificate) -> None:
 def small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is enumerated before the search begins."""
     monkeypatch.setattr(branching, "LEAF_SETS", 1)
-    monkeypatch.setattr(rival_branching, "LEAF_RELABELLINGS", 1)
+    monkeypatch.setattr(branching, "LEAF_RELABELLINGS", 1)
 
 
 # -- going on from what is known ---------------------------------------------------------------------------------------
@@ -95,11 +97,7 @@ class Spy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.decided: list[tuple[int, int]] = []
-        for kind in (OneScore, Rivals):
-            self._spy(monkeypatch, kind)
-
-    def _spy(self, monkeypatch: pytest.MonkeyPatch, kind: type[OneScore] | type[Rivals]) -> None:
-        step = kind.step
+        step = Rivals.step
 
         def spying(formulation: Any, budget: int) -> Decide:
             decide = step(formulation, budget)
@@ -110,7 +108,7 @@ class Spy:
 
             return noting
 
-        monkeypatch.setattr(kind, "step", spying)
+        monkeypatch.setattr(Rivals, "step", spying)
 
 
 def test_what_is_known_is_not_decided_again(
@@ -119,7 +117,7 @@ def test_what_is_known_is_not_decided_again(
     small_leaves(monkeypatch)
     asked = Spy(monkeypatch)
     known = known_up_to(question, 1)
-    found = Search().run(question, Control(workers=1), known)
+    found = BranchAndBound().run(question, Control(workers=1), known)
     at_least_as_good(found, known)
     is_true(found, question, truth)
     assert np.array_equal(found.radius_lower, truth.radius_lower[question.nodes])
@@ -137,7 +135,7 @@ def test_nothing_is_done_where_everything_is_known(question: Question, monkeypat
     install(monkeypatch, fake)
     known = known_up_to(question, BUDGET)
     assert known.settled()
-    found = Search().run(question, Control(workers=1), known)
+    found = BranchAndBound().run(question, Control(workers=1), known)
     assert asked.decided == []
     assert fake.opened == 0
     for name in ("radius_lower", "radius_upper", "curve_lower", "curve_upper"):
@@ -167,7 +165,7 @@ def test_known_radii_alone_give_the_curve(question: Question, truth: Certificate
         curve_upper=np.array([0, *[question.nodes.size] * BUDGET]),
         curve_changes=[NOTHING] * (BUDGET + 1),
     )
-    found = Search().run(question, Control(workers=1), known)
+    found = BranchAndBound().run(question, Control(workers=1), known)
     is_true(found, question, truth)
     assert np.array_equal(found.radius_lower, known.radius_lower)
     assert np.array_equal(found.curve_lower, truth.collective_lower)
@@ -211,9 +209,8 @@ def test_a_second_stage_that_stops_at_once_keeps_what_the_first_proved(
 ) -> None:
     small_leaves(monkeypatch)
     monkeypatch.setattr(Searching, "attack", lambda searching: None)
-    for kind in (OneScore, Rivals):
-        monkeypatch.setattr(kind, "step", lambda formulation, budget: lambda t: UNDECIDED)
-        monkeypatch.setattr(kind, "most_changed", lambda formulation, budget, nodes, best: (int(nodes.size), Tree()))
+    monkeypatch.setattr(Rivals, "step", lambda rivals, budget: lambda t: UNDECIDED)
+    monkeypatch.setattr(Rivals, "most_changed", lambda rivals, budget, nodes: (int(nodes.size), Tree()))
     cert = certify_problem(problem, "auto", time_limit=300.0, workers=1)
     contains(cert, truth)
     assert np.all(cert.radius_lower >= np.minimum(truth.radius_lower, 2))
@@ -251,7 +248,7 @@ def test_every_witness_was_retrained(question: Question, monkeypatch: pytest.Mon
         return changed(self, change, nodes)
 
     monkeypatch.setattr(Question, "changed", spy)
-    found = Search().run(question, Control(workers=1), Findings.nothing(question))
+    found = BranchAndBound().run(question, Control(workers=1), Findings.nothing(question))
     assert any(change is not None for change in found.radius_changes)
     assert all(change is None or change in seen for change in (*found.radius_changes, *found.curve_changes[1:]))
 
@@ -259,8 +256,8 @@ def test_every_witness_was_retrained(question: Question, monkeypatch: pytest.Mon
 # -- contradictions ----------------------------------------------------------------------------------------------------
 
 
-def judge(question: Question) -> Judge:
-    return Judge(Fake(question.problem, SILENT["time limit"]), Control(workers=1))
+def judge(question: Question) -> SolverJudge:
+    return SolverJudge(Fake(question.problem, SILENT["time limit"]), Control(workers=1))
 
 
 def test_a_contradiction_withdraws_what_rests_on_the_solver_and_nothing_else(
@@ -279,12 +276,12 @@ def test_a_contradiction_withdraws_what_rests_on_the_solver_and_nothing_else(
             if t == victim:
                 return Judgement(Verdict.VULNERABLE, attack)
             if radius[t] > BUDGET:
-                return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True)
-            return Judgement(Verdict.ROBUST) if budget == 1 else UNDECIDED
+                return Judgement(Verdict.ROBUST, by_relaxation=True)
+            return Judgement(Verdict.ROBUST, claimed=True) if budget == 1 else UNDECIDED
 
         return decide
 
-    searching = Searching(question, Control(workers=1), known, judge(question))
+    searching = Asking(question, Control(workers=1), known, judge(question))
     with ThreadPoolExecutor(1) as pool:
         searching.sweep(step, pool)
     searching.curve_upper = np.minimum(searching.curve_upper, 1)  # so the solver says
@@ -301,8 +298,8 @@ def test_a_contradiction_withdraws_what_rests_on_the_solver_and_nothing_else(
 
 
 def test_without_a_contradiction_claims_stand_and_prove_nothing(question: Question) -> None:
-    searching = Searching(question, Control(workers=1), Findings.nothing(question), judge(question))
-    robust = Judgement(Verdict.ROBUST)
+    searching = Asking(question, Control(workers=1), Findings.nothing(question), judge(question))
+    robust = Judgement(Verdict.ROBUST, claimed=True)
     with ThreadPoolExecutor(1) as pool:
         searching.sweep(lambda budget: lambda t: robust if budget == 1 else UNDECIDED, pool)
     found = searching.findings({})
@@ -323,7 +320,7 @@ def test_a_retrained_attack_outweighs_every_bound(
     def reply(asked: Asked) -> Answer:
         if len(fake.solves) == last + 1:
             return Highs().open(asked.model, 1).solve(asked.cost, Limits(), asked.rows)
-        return answer(Status.DECIDED, bound=1e-4)
+        return answer(Ending.DECIDED, bound=1e-4)
 
     fake.reply = reply
     install(monkeypatch, fake)
@@ -340,7 +337,7 @@ def test_a_retrained_attack_outweighs_every_bound(
 
 
 def test_the_curve_never_falls(question: Question) -> None:
-    found = Search().run(question, Control(workers=1), Findings.nothing(question))
+    found = BranchAndBound().run(question, Control(workers=1), Findings.nothing(question))
     assert np.all(np.diff(found.curve_lower) >= 0)
     assert np.all(np.diff(found.curve_upper) >= 0)
 
@@ -351,7 +348,7 @@ def test_the_curve_never_falls(question: Question) -> None:
 def test_two_classes_are_the_same_through_one_model_per_class() -> None:
     two = mixed_problem(2, max_flips=2)
     one, several = (
-        Search().run(asked, Control(workers=1), Findings.nothing(asked))
+        BranchAndBound().run(asked, Control(workers=1), Findings.nothing(asked))
         for asked in (Question.ask(kind(two, linear=False)) for kind in (Sign, OneVsRest))
     )
     for name in ("radius_lower", "radius_upper", "curve_lower", "curve_upper"):

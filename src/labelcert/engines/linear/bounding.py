@@ -43,7 +43,7 @@ EFFORT = 4e10
 """Cells of S multiplied for the whole curve: about half a minute."""
 
 BUDGETS = 24
-"""For so many budgets a bound is looked for; in between, the curve is monotone."""
+"""Budgets for which a bound is looked for; in between, the curve is monotone."""
 
 STEPS = 30
 """Subgradient steps between two choices of θ."""

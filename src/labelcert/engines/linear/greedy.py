@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Question
+from labelcert.engines.stepwise import by_merit, grow, highest
 from labelcert.problem import NOTHING, Relabelling
 from labelcert.problem.problem import signs_of
 
@@ -26,29 +29,31 @@ def greedy_changes(question: Question, start: Relabelling = NOTHING) -> list[Rel
     rows = question.predictor.scorer.rows[question.nodes].T
     codes = problem.relabelled(start)
     p = np.array([signs_of(codes, c) @ rows for c in range(K)])
-    change, changes = start, []
-    steps = int(min(a.most_flips(question.budget), GREEDY_UPDATES / max(1, n * K * K * a.labels.size)))
-    for _ in range(steps):
-        affordable = a.affordable(question.budget - a.cost(change), change.positions)
-        best: tuple[int, float, int, int] | None = None
-        for s, k in zip(*np.nonzero(~np.eye(K, dtype=bool)), strict=True):
-            options = np.flatnonzero(affordable & (source == s) & a.targets[:, k])
-            if options.size:
-                offer = _best_move(question.predicted, p, 2.0 * rows[a.labels[options]], int(s), int(k))
-                offered = (*offer[:2], -int(options[offer[2]]), -int(k))
-                best = offered if best is None else max(best, offered)
-        if best is None:
-            break
-        i, k = -best[2], -best[3]
+
+    def merit(change: Relabelling, may: Bool) -> Float:
+        """In which order moves are: most nodes changed, then the smallest margins left."""
+        changed, pull = np.full(may.shape, -1), np.full(may.shape, -np.inf)
+        for s, k in np.argwhere(~np.eye(K, dtype=bool)).tolist():
+            options = np.flatnonzero(may[:, k] & (source == s))
+            margin = _margins_after(question.predicted, p, 2.0 * rows[a.labels[options]], s, k)
+            changed[options, k] = (margin < 0).sum(axis=1)
+            pull[options, k] = -np.clip(margin, 0, None).sum(axis=1)
+        place = np.empty(may.size)
+        place[np.lexsort((-pull.ravel(), -changed.ravel()))] = np.arange(may.size)
+        return -place.reshape(may.shape)
+
+    def choose(change: Relabelling, merit: Float) -> tuple[int, int]:
+        i, k = highest(change, merit)
         p[source[i]] -= 2.0 * rows[a.labels[i]]
         p[k] += 2.0 * rows[a.labels[i]]
-        change = change.plus(i, k)
-        changes.append(change)
-    return changes
+        return i, k
+
+    steps = int(min(a.most_flips(question.budget), GREEDY_UPDATES / max(1, n * K * K * a.labels.size)))
+    return list(itertools.islice(grow(by_merit(a, question.budget, merit, choose), start), steps))
 
 
-def _best_move(predicted: Int, p: Float, steps: Float, s: int, k: int) -> tuple[int, float, int]:
-    """Among labels that move from class ``s`` to ``k``: nodes changed, minus the margins left, and which label it is.
+def _margins_after(predicted: Int, p: Float, steps: Float, s: int, k: int) -> Float:
+    """(options, n) margins that are left after each of some labels moves from class ``s`` to ``k``.
 
     Parameters
     ----------
@@ -66,8 +71,4 @@ def _best_move(predicted: Int, p: Float, steps: Float, s: int, k: int) -> tuple[
     left, joined = p[s] - steps, p[k] + steps
     own = np.where(predicted == s, left, np.where(predicted == k, joined, p[predicted, columns]))
     high = np.maximum(np.where(predicted == s, -np.inf, left), np.where(predicted == k, -np.inf, joined))
-    margin = own - np.maximum(high, third)
-    changed = (margin < 0).sum(axis=1)
-    pull = -np.clip(margin, 0, None).sum(axis=1)
-    pick = int(np.lexsort((-pull, -changed))[0])
-    return int(changed[pick]), float(pull[pick]), pick
+    return np.asarray(own - np.maximum(high, third))

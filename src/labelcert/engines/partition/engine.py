@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
+from labelcert.engines import stepwise
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Capabilities, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.cube.labellings import count_stops
@@ -32,7 +34,7 @@ from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.engines.tables.sizes import toggled_sets
 from labelcert.errors import InvalidInput
 from labelcert.prediction import OneVsRest, Predictor, Sign
-from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.problem import Problem, Relabelling
 
 CELLS = 2.5e7
 """Cells of all knapsack tables that are held at a time."""
@@ -272,19 +274,14 @@ def grow(question: Question, attacks: Attacks, control: Control) -> None:
         attacks.enter(a.flipped(turned))
     pool = list(dict.fromkeys(change for change in attacks.radius_changes if change is not None and len(change)))
     pool = pool[:: max(1, len(pool) // UNIONS)]
-    grown = NOTHING
-    for _ in range(STEPS):
-        best, most = None, (-1, 0)
-        for change in pool:
-            union = Relabelling.of({**change.moves, **grown.moves})
-            if len(union) == len(grown) or not a.admits(union, question.budget) or control.over():
-                continue
-            count, _ = attacks.enter(union)
-            if (count, -a.cost(union)) > most:
-                best, most = union, (count, -a.cost(union))
-        if best is None:
-            return
-        grown = best
+
+    def joined(grown: Relabelling) -> Relabelling | None:
+        unions = (Relabelling.of({**change.moves, **grown.moves}) for change in pool)
+        larger = (u for u in unions if len(u) > len(grown) and a.admits(u, question.budget) and not control.over())
+        return max(larger, key=lambda union: (attacks.enter(union)[0], -a.cost(union)), default=None)
+
+    for _ in itertools.islice(stepwise.grow(joined), STEPS):
+        pass
 
 
 def shared_groups(question: Question, parts: Sequence[Part]) -> Int:

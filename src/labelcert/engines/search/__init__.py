@@ -1,6 +1,5 @@
-"""Search: rigorous relaxations, mixed-integer programs, and solvers whose answers are only suggestions."""
+"""Search: rigorous relaxations, and branch and bound over them; a solver's answers are only suggestions."""
 
-from labelcert.engines.search.engine import PaperProgram, Search
-from labelcert.engines.search.judging import MilpWarning
+from labelcert.engines.search.branch_and_bound import BranchAndBound
 
-__all__ = ["MilpWarning", "PaperProgram", "Search"]
+__all__ = ["BranchAndBound"]

@@ -1,18 +1,16 @@
-"""Branch and bound of our own, for one score: the relaxation prunes subtrees, retraining settles what is left.
+"""Branch and bound of our own: the relaxation prunes subtrees, retraining settles what is left.
 
-A subtree is a set of attacks: some labels are flipped, some are kept, the others are free. It is described by ranges
-(:class:`~labelcert.engines.search.ranges.Ranges`) in which a side that is excluded is impossible. A solver suggests
-multipliers and thereby the order of branching; every bound is evaluated here, with its rounding errors, and every leaf
-is enumerated with retraining. So no verdict rests on a solver.
+A subtree is a set of attacks: some labels are changed, some are kept, the others are free. Against one rival it is what
+is left of a :class:`~labelcert.engines.search.rivalry.Rivalry`; for the curve, where all nodes and rivals are looked at
+together, it is what labels may become. A solver suggests multipliers and thereby the order of branching; every bound is
+evaluated here, with its rounding errors, and every leaf is enumerated with retraining. So no verdict rests on a solver.
 """
 
 from __future__ import annotations
 
-import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,26 +20,58 @@ from labelcert.certificate.proofs import KEEPS, Excluded, Tree
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
-from labelcert.engines.search import relaxation
-from labelcert.engines.search.judging import UNDECIDED, Judgement
-from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges
-from labelcert.engines.search.relaxation import Bounds, Multipliers, Relaxation
+from labelcert.engines.search import rivalry
+from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges
+from labelcert.engines.search.relaxation import Multipliers, Relaxation
+from labelcert.engines.search.rivalry import Rivalry, least_margins
 from labelcert.problem import Problem, Relabelling
 
 LEAF_SETS = 300_000
-"""A subtree with at most so many attacks is a leaf: all of them are retrained."""
+"""A subtree with at most this many attacks is a leaf: all of them are retrained."""
 
-ROUNDS_INSIDE = 2
-"""Rounds of narrowing in subtrees below the root."""
-
-_HUGE = 1e100
-"""Stands for infinity where bounds are compared."""
+LEAF_RELABELLINGS = 50_000
+"""The same for more than two classes, where each attack takes the training of several models."""
 
 
-Subtree = TypeVar("Subtree")
+def leaf_size(problem: Problem) -> int:
+    """How many attacks a leaf may have."""
+    return LEAF_SETS if problem.n_classes == 2 else LEAF_RELABELLINGS
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What was found out about one node at one budget.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    change : Relabelling, optional
+        Behind ``VULNERABLE``.
+    by_relaxation : bool
+        Proved robust by the relaxation.
+    proof : Tree, optional
+        Behind ``ROBUST``, where it is about one rival.
+    claimed : bool
+        ``ROBUST`` rests on somebody's word. No engine of the core does that.
+    """
+
+    verdict: Verdict
+    change: Relabelling | None = None
+    by_relaxation: bool = False
+    proof: Tree | None = None
+    claimed: bool = False
+
+
+UNDECIDED = Judgement(Verdict.UNKNOWN)
+
+NOTHING_TO_BUY = Judgement(Verdict.ROBUST)
+"""At a budget that no attack costs: a smaller one decides."""
+
+Decide = Callable[[int], Judgement]
+"""Decides one node, at a budget that is fixed before."""
+
+
+class Remainder(NamedTuple):
     """A subtree as a problem of its own.
 
     Attributes
@@ -59,7 +89,7 @@ class Part(NamedTuple):
     problem: Problem
 
     @classmethod
-    def of(cls, problem: Problem, made: Relabelling, targets: Bool) -> Part | None:
+    def of(cls, problem: Problem, made: Relabelling, targets: Bool) -> Remainder | None:
         """From what is made and the (ν, K) classes that other labels may become; None where the budget is too small."""
         may = targets.copy()
         may[made.positions] = False
@@ -70,14 +100,15 @@ class Part(NamedTuple):
         return cls(made, free, replace(rest, adversary=replace(rest.adversary, targets=may[free])))
 
     @classmethod
-    def within(cls, problem: Problem, ranges: Ranges) -> Part | None:
-        """From the sides of a two-class problem that are possible; None where no attack is left."""
-        if ranges.empty:
-            return None
-        a = problem.adversary
-        kept, flipped = ranges.possible[a.labels].T
-        made = a.flipped(np.flatnonzero(~kept & flipped).astype(np.int64))
-        return cls.of(problem, made, a.targets & flipped[:, None])
+    def within(cls, pair: Rivalry) -> Remainder | None:
+        """The relabellings that are left of a pair; None where there are none."""
+        a = pair.problem.adversary
+        forced = ~pair.may_keep[a.labels] & (pair.left.sum(axis=1) == 1)
+        targets = np.zeros(a.targets.shape, dtype=bool)
+        for i, o in np.argwhere(pair.left).tolist():
+            targets[i, pair.target(i, o)] = True
+        made = Relabelling.of({int(i): int(targets[i].argmax()) for i in np.flatnonzero(forced)})
+        return cls.of(replace(pair.problem, max_flips=pair.budget), made, targets)
 
     @property
     def attacks(self) -> float:
@@ -95,6 +126,17 @@ class Part(NamedTuple):
         part = Question(self.problem, question.predictor, question.nodes[nodes])
         return Enumerate().run(part, control, Findings.nothing(part))
 
+    def settle(self, question: Question, t: int, control: Control) -> Judgement:
+        """Retrain all attacks of the subtree on one node."""
+        yes, no = question.changed(self.made, np.array([t]))
+        if yes[0]:
+            return Judgement(Verdict.VULNERABLE, self.made)
+        found = self.retrain(question, np.array([t]), control)
+        change = found.radius_changes[0]
+        if change is not None and found.radius_upper[0] <= self.problem.max_flips:
+            return Judgement(Verdict.VULNERABLE, self.whole(change))
+        return Judgement(Verdict.ROBUST) if no[0] and found.radius_lower[0] > self.problem.max_flips else UNDECIDED
+
 
 @dataclass
 class Effort:
@@ -104,100 +146,110 @@ class Effort:
     leaves: int = 0
 
 
-def decide_node(
-    question: Question, ranges: Ranges, row: Float, t: int, *, control: Control, effort: Effort
+def decide_rival(
+    question: Question, pair: Rivalry, row: Float, t: int, *, control: Control, effort: Effort, whole: Tree
 ) -> Judgement:
-    """Whether some attack within the budget of a question changes node ``t``.
+    """Whether a rival can win node ``t`` within the budget of a question.
 
     Parameters
     ----------
     question : Question
-    ranges : Ranges
-        Proved for all attacks within the budget.
+    pair : Rivalry
+        Its ranges are proved for all attacks within the budget.
     row : (m,) array
-        Signed test row of the node.
+        Test row of the node.
     t : int
     control : Control
         Its deadline is the node's own.
     effort : Effort
         Counts.
+    whole : Tree
+        Holds the proof behind what is missing in the pair already; the proof of the search is added.
     """
-    problem = question.problem
-    whole = Tree()
-    stack, undecided, root = [(ranges, whole)], False, True
+    stack, undecided, root = [(pair, whole)], False, True
     while stack:
         if control.over():
             return UNDECIDED
         here, tree = stack.pop()
-        left, steps = relaxation.narrow(
-            problem,
-            here,
-            row,
-            rounds=relaxation.MAX_ROUNDS if root else ROUNDS_INSIDE,
-            left_seconds=control.left_seconds,
-        )
-        tree.steps.extend(steps)
         effort.subtrees += 1
-        part = Part.within(problem, left)
-        if part is None:
+        left = rivalry.narrowed(here, row, control.left_seconds, tree.steps, root=root)
+        part = None if left is None else Remainder.within(left)
+        if left is None or part is None:
             if root:
-                return Judgement(Verdict.ROBUST, by_relaxation=True, proved=True, proof=whole)
+                return Judgement(Verdict.ROBUST, by_relaxation=True, proof=whole)
             continue
         root = False
-        if part.attacks <= LEAF_SETS:
+        if part.attacks <= leaf_size(question.problem):
             effort.leaves += 1
             tree.leaf = True
-            found = part.retrain(question, np.array([t]), control)
-            change = found.radius_changes[0]
-            if change is not None and found.radius_upper[0] <= part.problem.max_flips:
-                return Judgement(Verdict.VULNERABLE, part.whole(change))
-            undecided = undecided or not found.radius_lower[0] > part.problem.max_flips
+            found = part.settle(question, t, control)
+            if found.verdict is Verdict.VULNERABLE:
+                return found
+            undecided = undecided or found.verdict is Verdict.UNKNOWN
             continue
-        tree.label, halves = branches(problem, left, part, row)
+        tree.label, halves = rivalry.branches(left, part.free, row)
         tree.parts = {new: Tree() for new in halves}
         stack += [(half, tree.parts[new]) for new, half in halves.items()]
-    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proved=True, proof=whole)
+    return UNDECIDED if undecided else Judgement(Verdict.ROBUST, proof=whole)
 
 
-def branches(problem: Problem, ranges: Ranges, part: Part, row: Float) -> tuple[int, dict[int, Ranges]]:
-    """A label, and the halves of a subtree by what it becomes; the flipped one comes last, and is searched first."""
-    nothing = np.zeros_like(row)
-    program, bounds = Relaxation(problem, ranges), Bounds(problem, ranges)
-    labels = problem.adversary.labels[part.free]
-    values = np.empty((2, labels.size))
-    for side in (KEPT, FLIPPED):
-        mu = Multipliers.join([program.suggest(row, nothing, (int(i), side)) for i in labels])
-        values[side] = np.clip(bounds.evaluate(mu), -_HUGE, _HUGE)
-    least = values.min()
-    # The product rule of mixed-integer solvers: both halves should become harder to attack.
-    gain = np.maximum(values - least, 1e-9).prod(axis=0)
-    label = int(labels[int(gain.argmax())])
-    kept, flipped = without(ranges, label, FLIPPED), without(ranges, label, KEPT)
-    return label, {KEEPS: kept, 1 - int(problem.codes[label]): flipped}
+class Subtree(NamedTuple):
+    """Attacks on all nodes at once.
+
+    Attributes
+    ----------
+    made : Relabelling
+    targets : (ν, K) array
+        What other labels may become.
+    rivals : (n, K) array
+        Rivals that are not excluded, for each node.
+    """
+
+    made: Relabelling
+    targets: Bool
+    rivals: Bool
+
+    @property
+    def alive(self) -> Int:
+        """Nodes that some rival may win."""
+        return np.flatnonzero(self.rivals.any(axis=1))
+
+    def halves(self, i: int) -> dict[int, Subtree]:
+        """The parts in which label ``i`` stays, and in which it becomes each class."""
+        kept = self.targets.copy()
+        kept[i] = False
+        moved = {k: Subtree(self.made.plus(i, k), kept, self.rivals) for k in np.flatnonzero(self.targets[i]).tolist()}
+        return {KEEPS: self._replace(targets=kept), **moved}
 
 
-def without(ranges: Ranges, label: int, side: int) -> Ranges:
-    """The attacks in which a label is not on one side."""
-    low = ranges.low.copy()
-    low[label, side] = np.inf
-    return replace(ranges, low=low)
+class MostChanged:
+    """The search for the most nodes that one attack within a budget changes.
 
-
-class Counting(ABC, Generic[Subtree]):
-    """The most nodes that one attack within a budget changes.
-
-    A node is excluded from a subtree where a relaxation proves that none of its attacks changes it. A subtree whose
-    other nodes are no more than a known attack changes is pruned.
+    A node is excluded from a subtree where the relaxation proves for each rival that none of its attacks makes it win.
+    A subtree whose other nodes are no more than a known attack changes is pruned.
 
     Parameters
     ----------
     question : Question
+    models : dict from int to Problem
+        Each class against the rest; of two classes, the second one.
+    ranges : dict from int to Ranges
+        Of each model, proved for all attacks within the budget.
+    rows : (n, m) array
+        Test rows of all nodes.
     effort : Effort
         Counts.
     """
 
-    def __init__(self, question: Question, effort: Effort) -> None:
-        self._question = question
+    def __init__(
+        self,
+        question: Question,
+        models: Mapping[int, Problem],
+        ranges: Mapping[int, Ranges],
+        rows: Float,
+        effort: Effort,
+    ) -> None:
+        self._question, self._models, self._ranges, self._rows = question, models, ranges, rows
         self._effort = effort
 
     def search(
@@ -216,57 +268,80 @@ class Counting(ABC, Generic[Subtree]):
         stack, possible = [(root, whole)], best
         while stack:
             here, tree = stack.pop()
-            if self.alive(here).size <= best:
+            if here.alive.size <= best:
                 continue
             if control.over():
-                possible = max(possible, *(self.alive(other).size for other, _ in [(here, tree), *stack]))
+                possible = max(possible, *(other.alive.size for other, _ in [(here, tree), *stack]))
                 break
             self._effort.subtrees += 1
-            part = self.part(here)
+            part = Remainder.of(self._question.problem, here.made, here.targets)
             if part is None:
                 continue
             here, promise, excluded = self.examined(here, control.over)
             tree.steps.append(excluded)
-            if self.alive(here).size <= best:
+            if here.alive.size <= best:
                 continue
-            if part.attacks > self.leaf_size():
+            if part.attacks > leaf_size(self._question.problem):
                 position = int(part.free[int(promise[part.free].argmax())])
                 tree.label = int(self._question.problem.adversary.labels[position])
-                halves = self.halves(here, position)
+                halves = here.halves(position)
                 tree.parts = {what: Tree() for what in halves}
                 stack += [(half, tree.parts[what]) for what, half in halves.items()]
                 continue
             self._effort.leaves += 1
             tree.leaf = True
-            best, upper = self._leaf(part, self.alive(here), best, control, enter)
+            best, upper = self._leaf(part, here.alive, best, control, enter)
             possible = max(possible, best, upper)
         return max(best, possible), whole
 
-    @abstractmethod
-    def leaf_size(self) -> int:
-        """How many attacks a leaf may have."""
-
-    @abstractmethod
-    def alive(self, here: Subtree) -> Int:
-        """Nodes that are not excluded."""
-
-    @abstractmethod
-    def part(self, here: Subtree) -> Part | None:
-        """The attacks of a subtree, as a problem; None where there are none."""
-
-    @abstractmethod
     def examined(self, here: Subtree, over: Callable[[], bool]) -> tuple[Subtree, Float, Excluded]:
         """The subtree after the relaxation has excluded what it can, how promising each label is, and the proof.
 
-        Nodes that it does not come to before the time is ``over`` are not excluded.
+        A label promises what its best move takes off the bounds that are not positive. Nodes that are not come to
+        before the time is ``over`` are not excluded.
         """
+        question, a = self._question, self._question.problem.adversary
+        targets = here.targets.copy()
+        targets[here.made.positions, here.made.targets] = True
+        narrower = replace(question.problem, adversary=replace(a, targets=targets))
+        ranges = {c: self._restricted(c, here, targets) for c in self._models}
+        programs = {c: Relaxation(model, ranges[c]) for c, model in self._models.items()}
+        source, alive, promise = question.problem.codes[a.labels], here.rivals.copy(), np.zeros(a.labels.size)
+        gone: list[tuple[int, int, list[Multipliers]]] = []
+        for t in here.alive.tolist():
+            if over():
+                break
+            own, row = int(question.predicted[t]), self._rows[t]
+            known: dict[tuple[int, float], Multipliers] = {}
+            for r in np.flatnonzero(alive[t]).tolist():
+                pair = Rivalry.of(narrower, own, r, self._models, ranges)
+                # Moves that are made between other classes are paid for, too.
+                elsewhere = ~np.isin(source[here.made.positions], (own, r)) & ~np.isin(here.made.targets, (own, r))
+                spent = int(a.costs[here.made.positions[elsewhere]].sum())
+                pair = replace(pair, budget=pair.budget - spent)
+                for c, sign in zip(pair.members, pair.signs, strict=True):
+                    if (c, sign) not in known:
+                        known[c, sign] = programs[c].suggest(sign * row)
+                mus = [known[both] for both in zip(pair.members, pair.signs, strict=True)]
+                alive[t, r] = not least_margins(pair, mus)[0] > 0.0
+                if alive[t, r]:
+                    promise += rivalry.gains(pair, mus)
+                else:
+                    gone.append((int(question.nodes[t]), r, mus))
+        return here._replace(rivals=alive), promise, _recorded(gone, question.problem.m)
 
-    @abstractmethod
-    def halves(self, here: Subtree, i: int) -> dict[int, Subtree]:
-        """The parts of a subtree in which label ``i`` stays (-1), and in which it becomes each class."""
+    def _restricted(self, c: int, here: Subtree, targets: Bool) -> Ranges:
+        """Ranges of one model in a subtree."""
+        problem, a = self._question.problem, self._question.problem.adversary
+        member = problem.codes[a.labels] == c
+        may = np.where(member, targets.any(axis=1), targets[:, c])
+        made = here.made.positions
+        toggled = member[made] | (here.made.targets == c)
+        ranges = self._ranges[c].without(a.labels[~may], FLIPPED)
+        return ranges.without(a.labels[made], np.where(toggled, KEPT, FLIPPED))
 
     def _leaf(
-        self, part: Part, nodes: Int, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
+        self, part: Remainder, nodes: Int, best: int, control: Control, enter: Callable[[Relabelling], tuple[int, bool]]
     ) -> tuple[int, int]:
         """Retrain all attacks of a subtree: the best known afterwards, and an upper end.
 
@@ -281,61 +356,13 @@ class Counting(ABC, Generic[Subtree]):
         return best, max(int((~no).sum()), int(found.curve_upper[-1]))
 
 
-class Flips(NamedTuple):
-    """A subtree of attacks on two classes: proved ranges, and the nodes that are not excluded."""
-
-    ranges: Ranges
-    nodes: Int
-
-
-class FlipCounting(Counting[Flips]):
-    """For one score.
-
-    Parameters
-    ----------
-    rows : (m, n) array
-        Signed test rows of all nodes.
-    """
-
-    def __init__(self, question: Question, rows: Float, effort: Effort) -> None:
-        super().__init__(question, effort)
-        self._rows = rows
-
-    def leaf_size(self) -> int:
-        """As for single nodes."""
-        return LEAF_SETS
-
-    def alive(self, here: Flips) -> Int:
-        """Nodes that are not excluded."""
-        return here.nodes
-
-    def part(self, here: Flips) -> Part | None:
-        """From the sides that are possible."""
-        return Part.within(self._question.problem, here.ranges)
-
-    def examined(self, here: Flips, over: Callable[[], bool]) -> tuple[Flips, Float, Excluded]:
-        """Bounds on the scores of all nodes; a label promises what its flip takes off them."""
-        problem = self._question.problem
-        program, bounds = Relaxation(problem, here.ranges), Bounds(problem, here.ranges)
-        nothing = np.zeros(problem.m)
-        mu = program.suggest(self._rows[:, here.nodes[0]], nothing)
-        more = (program.suggest(self._rows[:, t], nothing) for t in here.nodes[1:])
-        mu = Multipliers.join([mu, *itertools.takewhile(lambda _: not over(), more)])
-        left = np.ones(here.nodes.size, dtype=bool)
-        left[: mu.label.size] = alive = ~(bounds.evaluate(mu) > 0.0)
-        gains = np.maximum(0.0, bounds.least(mu, KEPT) - bounds.least(mu, FLIPPED))[:, alive].sum(axis=1)
-        gone = mu.recorded(~alive).beta
-        excluded = Excluded(
-            nodes=self._question.nodes[here.nodes[~left]].astype(np.int32),
-            rivals=1 - self._question.predicted[here.nodes[~left]].astype(np.int32),
-            own=gone,
-            other=gone[:0],
-        )
-        return here._replace(nodes=here.nodes[left]), gains[problem.adversary.labels], excluded
-
-    def halves(self, here: Flips, i: int) -> dict[int, Flips]:
-        """Kept, and flipped."""
-        problem = self._question.problem
-        label = int(problem.adversary.labels[i])
-        kept, flipped = (here._replace(ranges=without(here.ranges, label, side)) for side in (FLIPPED, KEPT))
-        return {KEEPS: kept, 1 - int(problem.codes[label]): flipped}
+def _recorded(gone: list[tuple[int, int, list[Multipliers]]], m: int) -> Excluded:
+    """Nodes, rivals and the multipliers that exclude them, as a proof that can be evaluated again."""
+    betas = [[mu.recorded().beta[0] for mu in mus] for _, _, mus in gone]
+    own, other = (np.array([b[k] for b in betas if k < len(b)], dtype=np.float32).reshape(-1, m) for k in range(2))
+    return Excluded(
+        nodes=np.array([t for t, _, _ in gone], dtype=np.int32),
+        rivals=np.array([r for _, r, _ in gone], dtype=np.int32),
+        own=own,
+        other=other,
+    )

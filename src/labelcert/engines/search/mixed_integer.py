@@ -171,29 +171,3 @@ def add_budget(b: Builder, flips: Index, adversary: Adversary, budget: int) -> N
         if own.any():
             part = np.repeat(own, width)
             b.constrain(f"group {group}", [(flips[own].ravel(), spend[None, part])], upper=float(cap))
-
-
-def add_collective(
-    b: Builder, z: Index, rows: Float, highest: Float, slack: float | Float, *, lowest: Float | None = None
-) -> Index:
-    """The paper's Theorem 2: one binary per node, ``p_t ≤ h_t (1 − c_t)`` and ``p_t ≥ l_t c_t``; maximise their sum.
-
-    Parameters
-    ----------
-    z : (m,) column numbers
-    rows : (m, n) array
-        What multiplies z, times the sign of each node's clean prediction, so that all are like ``p̂_t > 0``.
-    highest : (n,) array
-        Upper bounds h on the scores.
-    slack : float or (n,) array
-        Added on the right, so that a node at zero counts as changed in spite of a solver's tolerance.
-    lowest : (n,) array, optional
-        Lower bounds l; without them the second inequality, which maximising makes redundant, is left out.
-    """
-    n = rows.shape[1]
-    changed = b.variables("c", n, 0.0, 1.0, integer=True)
-    b.constrain("p ≤ h(1−c)", [(z, rows.T), (changed, highest)], upper=highest + slack)
-    if lowest is not None:
-        b.constrain("p ≥ l c", [(z, rows.T), (changed, -lowest)], lower=-slack)
-    b.minimise(changed, -np.ones(n))
-    return changed

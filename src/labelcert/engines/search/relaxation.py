@@ -16,23 +16,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
-import highspy
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.certificate import proofs
+from labelcert.engines.search.highs import duals, simplex
+from labelcert.engines.search.margin_ranges import FLIPPED, KEPT, Ranges, ball_ranges
 from labelcert.engines.search.mixed_integer import Builder, MixedInteger, add_budget
-from labelcert.engines.search.ranges import FLIPPED, KEPT, Ranges, ball_ranges
-from labelcert.engines.search.solvers.highs import load
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 Side = tuple[int, int]
+"""A label, and whether it is kept or flipped."""
+
+NO_SIDE = (-1, KEPT)
+"""No label's side is given."""
 
 MAX_ROUNDS = 20
-"""Rounds of tightening at the most."""
+"""Most rounds of tightening."""
 
 WORTH_IT = 0.95
 """Another round follows while the mean width shrinks below this share of the last one."""
@@ -97,6 +100,33 @@ class Multipliers:
         )
 
 
+def multipliers(
+    problem: Problem,
+    cost_z: Float,
+    beta: Float,
+    cost_f: float | Float = 0.0,
+    given: Side = NO_SIDE,
+    end: int = LOW,
+    empty: bool = False,
+    price: float = 0.0,
+) -> Multipliers:
+    """One suggestion for ``cost_z·z + cost_f·f``; ``beta`` is rounded to what proofs can store."""
+    kernel, beta = problem.C * problem.K_train, as_float32(beta)
+    size = np.abs(beta)
+    return Multipliers(
+        on_z=(cost_z + kernel @ beta)[:, None],
+        on_f=(cost_f - beta)[:, None],
+        size_z=(np.abs(cost_z) + np.abs(kernel) @ size)[:, None],
+        size_f=(np.abs(cost_f) + size)[:, None],
+        label=np.array([given[0]]),
+        side=np.array([given[1]]),
+        end=np.array([end]),
+        empty=np.array([empty]),
+        beta=beta[:, None],
+        price=np.array([price]),
+    )
+
+
 class Bounds:
     """Evaluates multipliers for one problem and set of ranges: pure arithmetic, no solver."""
 
@@ -107,26 +137,26 @@ class Bounds:
         self._possible = ranges.possible
         self._largest = np.abs(self._g).max(axis=(1, 2), initial=0.0)
         a = problem.adversary
-        self._costs = np.full(problem.m, ranges.budget + 1, dtype=np.int64)
-        self._costs[a.labels] = a.costs
+        self.costs = np.full(problem.m, ranges.budget + 1, dtype=np.int64)
+        self.costs[a.labels] = a.costs
 
     def evaluate(self, multipliers: Multipliers) -> Float:
         """(K,) proved lower bounds; ∞ where no attack is left."""
         mu = multipliers
-        count = mu.on_z.shape[1]
-        possible = np.repeat(self._possible[:, :, None], count, axis=2)
+        possible = np.repeat(self._possible[:, :, None], mu.on_z.shape[1], axis=2)
         given = np.flatnonzero(mu.label >= 0)
         possible[mu.label[given], 1 - mu.side[given], given] = False
         kept, flipped = (self.least(mu, side) for side in (KEPT, FLIPPED))
-        forced = ~possible[:, KEPT]
-        budget = self.ranges.budget - np.where(forced, self._costs[:, None], 0).sum(axis=0)
-        nothing = (budget < 0) | ~possible.any(axis=1).all(axis=0)
-        total = np.where(forced, flipped, kept).sum(axis=0)
-        choice = possible.all(axis=1) & (self._costs[:, None] <= budget)
-        gains = np.where(choice, np.maximum(0.0, kept - flipped), 0.0)
-        out = total - most_gain(gains, self._costs, budget) - self.rounding(mu)
-        out = np.where(mu.empty, np.where(out > 0.0, np.inf, -np.inf), out)
-        return np.where(nothing, np.inf, np.where(np.isnan(out), -np.inf, out))
+        out = least_sum(
+            kept,
+            flipped,
+            possible[:, KEPT],
+            possible[:, FLIPPED],
+            costs=self.costs,
+            budget=self.ranges.budget,
+            rounding=self.rounding(mu),
+        )
+        return np.where(mu.empty, np.where(out > 0.0, np.inf, -np.inf), out)
 
     def rounding(self, mu: Multipliers) -> Float:
         """(K,) what rounding can do to a bound."""
@@ -172,17 +202,16 @@ class Relaxation:
         self._problem = problem
         self._left_seconds = left_seconds
         self._success = success
-        self._kernel = problem.C * problem.K_train
-        self._sizes = np.abs(self._kernel)
         self._signs = np.stack([problem.y, -problem.y], axis=1)
         self._a, self._g, self._present = ranges.corners()
         self._ranges = ranges
-        self._highs = load(self._model())
-        for option, value in (("threads", 1), ("presolve", "off"), ("solver", "simplex"), ("simplex_strategy", 4)):
-            self._highs.setOptionValue(option, value)
+        self._highs = simplex(self._model())
 
-    def suggest(self, cost_z: Float, cost_f: Float, fixed: Side | None = None, end: int = LOW) -> Multipliers:
+    def suggest(
+        self, cost_z: Float, cost_f: Float | None = None, fixed: Side | None = None, end: int = LOW
+    ) -> Multipliers:
         """Multipliers for ``cost_z·z + cost_f·f``, with a label's side given or not."""
+        cost_f = np.zeros_like(cost_z) if cost_f is None else cost_f
         beta, price, empty = self._solve(cost_z, cost_f, fixed)
         if empty and self._success is not None:
             # No successful attack is left on this side. The proof: every attack there has a positive score.
@@ -190,25 +219,12 @@ class Relaxation:
             beta, _, hopeless = self._solve(self._success, np.zeros_like(cost_f), fixed)
             self._success_required(True)
             price = 0.0 if hopeless else 1.0
-        beta, price = as_float32(beta), float(as_float32(np.array(price)))
+        price = float(as_float32(np.array(price)))
         if empty:
             cost_z, cost_f = np.zeros_like(cost_z), np.zeros_like(cost_f)
         if self._success is not None:
             cost_z = cost_z + price * self._success
-        label, side = (-1, KEPT) if fixed is None else fixed
-        size = np.abs(beta)
-        return Multipliers(
-            on_z=(cost_z + self._kernel @ beta)[:, None],
-            on_f=(cost_f - beta)[:, None],
-            size_z=(np.abs(cost_z) + self._sizes @ size)[:, None],
-            size_f=(np.abs(cost_f) + size)[:, None],
-            label=np.array([label]),
-            side=np.array([side]),
-            end=np.array([end]),
-            empty=np.array([empty]),
-            beta=beta[:, None],
-            price=np.array([price]),
-        )
+        return multipliers(self._problem, cost_z, beta, cost_f, fixed or NO_SIDE, end, empty, price)
 
     def suggest_for(self, fixed: Side, ends: Sequence[int]) -> Multipliers:
         """Multipliers for ends of the ranges of one label on one side."""
@@ -233,21 +249,10 @@ class Relaxation:
         h.changeColsCost(8 * m, np.arange(8 * m, dtype=np.int32), cost)
         if fixed is not None:
             self._allow(fixed[0], 1 - fixed[1], False)
-        left = self._left_seconds()
-        if math.isfinite(left):
-            h.setOptionValue("time_limit", h.getRunTime() + max(0.0, left))  # its clock goes on from run to run
-        h.run()
-        status = h.getModelStatus()
-        prices = None
-        if status == highspy.HighsModelStatus.kOptimal:
-            prices = np.asarray(h.getSolution().row_dual)
-        elif status == highspy.HighsModelStatus.kInfeasible:
-            _, has_ray, ray = h.getDualRay()  # type: ignore[attr-defined]
-            prices = np.asarray(ray) if has_ray else None
+        prices, empty = duals(h, self._left_seconds())
         if fixed is not None:
             self._allow(fixed[0], 1 - fixed[1], True)
-        empty = status == highspy.HighsModelStatus.kInfeasible
-        if prices is None or not np.all(np.isfinite(prices)):
+        if prices is None:
             return np.zeros(m), 0.0, empty
         return -prices[m : 2 * m], max(0.0, -float(prices[2 * m])) if self._success is not None else 0.0, empty
 
@@ -290,6 +295,30 @@ def add_hulls(b: Builder, problem: Problem, ranges: Ranges, prefix: str = "") ->
     tie[np.arange(m), np.arange(m)] -= (signs * corner_g).reshape(m, 8)
     b.constrain(f"{prefix}f = Qz", [(corner.ravel(), tie.reshape(m, 8 * m))], 0.0, 0.0)
     return corner
+
+
+def least_sum(
+    keep: Float, moved: Float, may_keep: Bool, may_move: Bool, *, costs: Int, budget: int, rounding: float | Float
+) -> Float:
+    """(K,) proved lower bounds on a sum over labels, each kept or moved, with what the budget buys; ∞: there is none.
+
+    Parameters
+    ----------
+    keep, moved : (m, K) arrays
+        What each label adds to the sum; finite.
+    may_keep, may_move : (m, K) boolean arrays
+    costs : (m,) array
+        Of moving each label.
+    budget : int
+    rounding : float or (K,) array
+        What rounding can do to the sums.
+    """
+    left = budget - np.where(may_keep, 0, costs[:, None]).sum(axis=0)
+    nothing = (left < 0) | ~(may_keep | may_move).all(axis=0)
+    choice = may_keep & may_move & (costs[:, None] <= left)
+    gains = np.where(choice, np.maximum(0.0, keep - moved), 0.0)
+    out = np.where(may_keep, keep, moved).sum(axis=0) - most_gain(gains, costs, left) - rounding
+    return np.where(nothing, np.inf, np.where(np.isnan(out), -np.inf, out))
 
 
 def most_gain(gains: Float, costs: Int, budget: Int) -> Float:
@@ -436,22 +465,19 @@ def narrow(
     Each round first asks for every label whether an attack that flips it (keeps it) can succeed at all, then tightens
     the ranges of the attacks that remain.
     """
-    nothing = np.zeros_like(score)
     steps: list[proofs.Step] = []
     for _ in range(rounds):
         relaxation, bounds = Relaxation(problem, ranges, left_seconds=left_seconds), Bounds(problem, ranges)
-        mu = relaxation.suggest(score, nothing)
+        mu = relaxation.suggest(score)
         if bounds.evaluate(mu)[0] > 0.0:
             return ranges.emptied(), [*steps, proofs.Step("screen", mu.recorded())]
         if left_seconds() <= 0.0:
             return ranges, steps
         sides = [(int(i), s) for s in (FLIPPED, KEPT) for i in np.flatnonzero(ranges.possible.all(axis=1))]
         if sides:
-            mu = Multipliers.join([relaxation.suggest(score, nothing, fixed) for fixed in sides])
+            mu = Multipliers.join([relaxation.suggest(score, fixed=fixed) for fixed in sides])
             hopeless = bounds.evaluate(mu) > 0.0
-            low = ranges.low.copy()
-            low[mu.label[hopeless], mu.side[hopeless]] = np.inf
-            screened = replace(ranges, low=low)
+            screened = ranges.without(mu.label[hopeless], mu.side[hopeless])
             steps.append(proofs.Step("screen", mu.recorded(hopeless)))
         else:
             screened = ranges

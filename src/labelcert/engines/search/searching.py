@@ -1,24 +1,22 @@
-"""The state of one search: what is proved, what a solver claims, which attacks are known."""
+"""The state of one search: what is proved, and which attacks are known."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Int
 from labelcert.certificate import Stop, Verdict
 from labelcert.certificate.proofs import Proofs, RivalProof, Tree
 from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
-from labelcert.engines.search.judging import CountQuestion, Decide, Judge, Judgement, SignQuestion
-from labelcert.engines.search.programs import Program
-from labelcert.problem import NOTHING, Relabelling
+from labelcert.engines.search.branching import NOTHING_TO_BUY, Decide, Judgement
 
 SHARE_FOR_ATTACKS = 0.3
 """Part of the time that is left for attacks, before the search for proofs starts."""
@@ -28,7 +26,7 @@ LARGEST_PROGRAM = 300
 prove little."""
 
 SHARE_FOR_CHECKS, SECONDS_FOR_CHECKS = 0.4, 5.0
-"""Part of the time that is kept for checking attacks then, and how much at the most."""
+"""Part of the time that is kept for checking attacks then, and no more than this."""
 
 FEW_NODES = 100
 """With more nodes, there may be no time for each of them."""
@@ -39,27 +37,29 @@ class Searching:
 
     Attributes
     ----------
-    lower, claimed : (n,) arrays
-        Lower ends of radii: proved, and as far as the search got, with claims of a solver.
+    lower : (n,) array
+        Lower ends of radii, as far as the search got.
     attacks : Attacks
     curve_upper : (B + 1,) array
-        With claims of a solver.
-    has_claims : bool
-        Whether there are any.
+    proofs : Proofs
     """
 
-    def __init__(self, question: Question, control: Control, known: Findings, judge: Judge) -> None:
-        self.question, self.control, self.judge = question, control, judge
-        self.known = known
-        self.started, self._began = time.perf_counter(), time.monotonic()
-        self.lower, self.claimed = known.radius_lower.copy(), known.radius_lower.copy()
-        self.attacks = Attacks(question, known)
+    def __init__(self, question: Question, control: Control, known: Findings) -> None:
+        self.question, self.control, self.known = question, control, known
+        self._started, self._began = time.perf_counter(), time.monotonic()
+        self.lower, self.attacks = known.radius_lower.copy(), Attacks(question, known)
         self.curve_upper = known.curve_upper[: question.budget + 1].copy()
         self.proved_by_relaxation = 0
         scale = question.predictor.scorer.scale[question.nodes]  # a power of two
         exponents = dict(zip(question.nodes.tolist(), (1 - np.frexp(scale)[1]).tolist(), strict=True))
         self.proofs = Proofs(row_exponents=exponents)
-        self.has_claims = False
+
+    def deadline(self) -> float:
+        """When work on one node, or on one budget of the curve, has to end."""
+        ends = [self.control.deadline if self.control.deadline is not None else np.inf]
+        if self.control.node_time_limit is not None:
+            ends.append(time.monotonic() + self.control.node_time_limit)
+        return float(min(ends))
 
     def _over(self) -> bool:
         """Whether to stop; with a deadline, progress is the time until then: nobody knows how long a search is."""
@@ -101,38 +101,34 @@ class Searching:
         if not proofs_too and np.any(self.lower < self.attacks.radius):
             control.end(Stop.TIME_LIMIT)
 
-    def sweep(self, step: Callable[[int], Decide], pool: ThreadPoolExecutor) -> None:
-        """Decide all open nodes at every budget, from small to large."""
-        self.judge.sweep(self.question, self.claimed, self.attacks.radius, step, self._apply, pool)
+    def sweep(self, step: Callable[[int], Decide], pool: Executor) -> None:
+        """Decide all open nodes at every budget, from small to large.
 
-    def solve(
-        self, program: Program, cost: Float, t: int, budget: int, *, value: Callable[[Relabelling], float]
-    ) -> Judgement:
-        """Ask the solver about one node at one budget: the sign of its least margin.
-
-        Parameters
-        ----------
-        cost : (N,) array
-            The margin, in the program's units.
-        value : callable
-            The margin that a relabelling attains, in these units and in float64.
+        A node that stays open at one budget is not asked about larger ones.
         """
-        question = self.question
+        lower, upper, control, most = self.lower, self.attacks.radius, self.control, self.question.budget
+        payable = self.question.problem.adversary.payable(most)
+        for b in range(int(lower.min(initial=most + 1)), most + 1):
+            open_ = np.flatnonzero((lower == b) & (upper > b))
+            if open_.size == 0:
+                continue
+            if not payable[b]:
+                for t in open_.tolist():
+                    self.apply(t, b, NOTHING_TO_BUY)
+                continue
+            if control.over():
+                return
+            decide = step(b)
+            for done, (t, found) in enumerate(zip(open_.tolist(), pool.map(decide, open_.tolist()), strict=True)):
+                self.apply(t, b, found)
+                control.note(f"budget {b}: {done + 1} of {open_.size} open nodes")
+                if control.deadline is None:
+                    control.report(b - 1 + (done + 1) / open_.size, most)
 
-        def retrain(change: Relabelling) -> tuple[bool, bool, float]:
-            changed, unchanged = question.changed(change, np.array([t]))
-            return bool(changed[0]), bool(unchanged[0]), value(change)
-
-        asked = SignQuestion(program=program, cost=cost, retrain=retrain, known=[NOTHING])
-        node = int(question.nodes[t])
-        return Judgement(*self.judge.decide(asked, self.at(budget), node, self.judge.deadline()))
-
-    def _apply(self, t: int, b: int, found: Judgement) -> None:
+    def apply(self, t: int, b: int, found: Judgement) -> None:
+        """Take note of what was found out about node ``t`` at a budget."""
         if found.verdict is Verdict.ROBUST:
-            if found.proved and self.lower[t] == b:
-                self.lower[t] = b + 1
-            self.claimed[t] = b + 1
-            self.has_claims |= not found.proved
+            self.lower[t] = b + 1
             self.proved_by_relaxation += found.by_relaxation
         elif found.change is not None:
             self.attacks.enter(found.change)
@@ -159,7 +155,7 @@ class Searching:
             proof (None where it rests on a solver).
         """
         question, attacks = self.question, self.attacks
-        self.curve_upper = np.minimum(self.curve_upper, within_reach(self.claimed, question.budget))
+        self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
         for change in dict.fromkeys(change for change in attacks.radius_changes if change is not None):
             attacks.enter(change)
         for b in range(1, question.budget + 1):
@@ -168,49 +164,28 @@ class Searching:
             if self._over():
                 break
             self.control.note(f"budget {b}: collective, between {attacks.curve[b]} and {self.curve_upper[b]}")
-            upper, proof = close(b, np.flatnonzero(self.claimed <= b).astype(np.int64))
+            upper, proof = close(b, np.flatnonzero(self.lower <= b).astype(np.int64))
             if proof is not None:
                 self.proofs.curve[b] = proof
             self.curve_upper[b] = min(self.curve_upper[b], upper)
         self.curve_upper = np.minimum.accumulate(self.curve_upper[::-1])[::-1]
 
-    def solve_curve(self, program: Program | None, b: int) -> tuple[int, None]:
-        """Ask the solver how many nodes one attack changes; without a program, nothing is learnt."""
-        if program is None:
-            return int(self.curve_upper[b]), None
-        self.has_claims = True
-        asked = CountQuestion(program=program, retrain=self.attacks.enter)
-        known = int(self.attacks.curve[b]), int(self.curve_upper[b])
-        return self.judge.most(asked, self.at(b), known)[1], None
-
     # -- result ------------------------------------------------------------------------------------------------------
 
     def findings(self, statistics: dict[str, Any]) -> Findings:
-        """Everything proved, with the solver's claims and its answers."""
-        attacks, claimed, curve_claimed = self.attacks, self.claimed, self.curve_upper
-        curve_upper = curve_claimed
-        if self.has_claims:
-            curve_upper = self.known.curve_upper[: curve_claimed.size]
-            curve_upper = np.minimum(curve_upper, within_reach(self.lower, curve_claimed.size - 1))
-            if np.any(claimed > attacks.radius) or np.any(curve_claimed < attacks.curve):
-                # Then none of its claims is worth anything.
-                self.judge.complain(f"{self.judge.solver.name} is contradicted by a retrained attack")
-                claimed, curve_claimed = self.lower, curve_upper
-        self.judge.warn()
+        """Everything that is proved."""
+        attacks = self.attacks
         return Findings(
             radius_lower=self.lower,
             radius_upper=attacks.radius,
             radius_changes=attacks.radius_changes,
             curve_lower=attacks.curve,
-            curve_upper=curve_upper,
+            curve_upper=self.curve_upper,
             curve_changes=attacks.curve_changes,
-            radius_claimed=claimed if self.has_claims else None,
-            curve_claimed=curve_claimed if self.has_claims else None,
             statistics={
-                **self.judge.statistics(),
                 "proved_by_relaxation": self.proved_by_relaxation,
                 **statistics,
-                "seconds": time.perf_counter() - self.started,
+                "seconds": time.perf_counter() - self._started,
             },
             proofs=self.proofs.trimmed(),
         )

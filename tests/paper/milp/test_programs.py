@@ -13,9 +13,10 @@ from tests.helpers.programs import violation
 from labelcert import Threat
 from labelcert.engines.base import Question
 from labelcert.engines.search.mixed_integer import MixedInteger
-from labelcert.engines.search.programs import Program, paper_program
-from labelcert.engines.search.solvers import Limits, SolverUnavailable, Status, get_solver
 from labelcert.errors import MissingExtra
+from labelcert.paper.milp.label_programs import LabelProgram
+from labelcert.paper.milp.solvers import Ending, Limits, SolverUnavailable, get_solver
+from labelcert.paper.milp.theorems import two_classes
 from labelcert.prediction import Sign
 from labelcert.problem import Problem, Relabelling
 from labelcert.problem.problem import signs_of
@@ -111,7 +112,7 @@ def test_trained_points_of_admissible_labellings_are_feasible_and_no_others(thre
     problem = question.problem
     everything = labellings(question)
     for budget in (0, 1, 3):
-        paper = paper_program(problem, budget)
+        paper = two_classes(problem, budget)
         for labelling in everything:
             x = paper_point(problem, paper.model, labelling.y, labelling.z)
             assert paper.change(x) == labelling.change
@@ -128,17 +129,17 @@ def test_no_other_model_than_the_trained_one_is_feasible(solver: str, C: float) 
     problem = question.problem
     z = train(problem.K_train, problem.y, C)
     rng = np.random.default_rng(0)
-    program = paper_program(problem, 0)
+    program = two_classes(problem, 0)
     session = get_solver(solver).open(program.model, 1)
     for _ in range(3):
         direction = rng.normal(size=problem.m)
         answer = session.solve(program.score_cost(direction), Limits())
-        assert answer.status is Status.OPTIMAL
+        assert answer.status is Ending.OPTIMAL
         assert answer.objective == pytest.approx(direction @ z, abs=1e-6 * C)
     session.close()
 
 
-def check_minimum(solver: str, question: Question, program: Program, budget: int) -> None:
+def check_minimum(solver: str, question: Question, program: LabelProgram, budget: int) -> None:
     problem, rows = question.problem, signed_rows(question)
     within = [one for one in labellings(question) if problem.adversary.admits(one.change, budget)]
     session = get_solver(solver).open(program.model, 1)
@@ -146,9 +147,9 @@ def check_minimum(solver: str, question: Question, program: Program, budget: int
         scores = rows[:, t]
         answer = session.solve(program.score_cost(scores), Limits())
         best = min(float(scores @ one.z) for one in within)
-        assert answer.status is Status.OPTIMAL
+        assert answer.status is Ending.OPTIMAL
         assert answer.x is not None
-        assert program.unit * answer.objective == pytest.approx(best, abs=1e-6)
+        assert answer.objective == pytest.approx(best, abs=1e-6)
         [same] = [one for one in within if one.change == program.change(answer.x)]
         assert float(scores @ same.z) == pytest.approx(best, abs=1e-6)
     session.close()
@@ -157,10 +158,10 @@ def check_minimum(solver: str, question: Question, program: Program, budget: int
 @pytest.mark.parametrize("threat", SOLVED_THREATS, ids=repr)
 def test_minimum_over_labellings_is_the_optimum_of_the_papers_program(paper_solver: str, threat: Threat) -> None:
     question = make(threat, m=5)
-    check_minimum(paper_solver, question, paper_program(question.problem, 2), 2)
+    check_minimum(paper_solver, question, two_classes(question.problem, 2), 2)
 
 
-def check_most(solver: str, question: Question, program: Program, budget: int) -> None:
+def check_most(solver: str, question: Question, program: LabelProgram, budget: int) -> None:
     problem, rows = question.problem, signed_rows(question)
     within = [one for one in labellings(question) if problem.adversary.admits(one.change, budget)]
     most = max(int((rows.T @ one.z <= 0).sum()) for one in within)
@@ -168,7 +169,7 @@ def check_most(solver: str, question: Question, program: Program, budget: int) -
     session = get_solver(solver).open(program.model, 1)
     answer = session.solve(program.model.cost, Limits())
     session.close()
-    assert answer.status is Status.OPTIMAL
+    assert answer.status is Ending.OPTIMAL
     assert answer.x is not None
     assert -answer.objective == pytest.approx(most, abs=1e-6)
     y = labels_after(problem, program.change(answer.x))
@@ -181,8 +182,7 @@ def test_most_nodes_that_one_labelling_changes_in_the_papers_program(
     paper_solver: str, threat: Threat, budget: int
 ) -> None:
     question = make(threat, m=5)
-    program = paper_program(question.problem, budget, signed_rows(question))
-    assert program.unit == 1.0
+    program = two_classes(question.problem, budget, signed_rows(question))
     check_most(paper_solver, question, program, budget)
 
 
@@ -192,7 +192,7 @@ def test_without_excludes_one_attack_and_no_other(threat: Threat) -> None:
     problem = question.problem
     budget = problem.max_flips
     everything = labellings(question)
-    program = paper_program(problem, budget)
+    program = two_classes(problem, budget)
     points = [paper_point(problem, program.model, one.y, one.z) for one in everything]
     for k, excluded in enumerate(everything):
         row = program.without(excluded.change)
@@ -200,7 +200,7 @@ def test_without_excludes_one_attack_and_no_other(threat: Threat) -> None:
             assert (row.coefficients @ x[row.columns] <= row.upper) == (j != k)
 
 
-def check_ranking(solver: str, question: Question, program: Program) -> None:
+def check_ranking(solver: str, question: Question, program: LabelProgram) -> None:
     scores = signed_rows(question)[:, 0]
     ranked = sorted(float(scores @ one.z) for one in labellings(question) if len(one.change) <= 2)
     session = get_solver(solver).open(program.model, 1)
@@ -208,31 +208,31 @@ def check_ranking(solver: str, question: Question, program: Program) -> None:
     for expected in ranked[:3]:
         answer = session.solve(program.score_cost(scores), Limits(), rows=rows)
         assert answer.x is not None
-        assert program.unit * answer.objective == pytest.approx(expected, abs=1e-6)
+        assert answer.objective == pytest.approx(expected, abs=1e-6)
         rows.append(program.without(program.change(answer.x)))
     session.close()
 
 
 def test_excluding_the_best_attack_leads_to_the_second_best_in_the_papers_program(paper_solver: str) -> None:
     question = make(m=4)
-    check_ranking(paper_solver, question, paper_program(question.problem, 2))
+    check_ranking(paper_solver, question, two_classes(question.problem, 2))
 
 
 @pytest.mark.parametrize("m", [6, 9])
 def test_sizes(m: int) -> None:
     problem = make(m=m).problem
-    paper = paper_program(problem, 2).model
+    paper = two_classes(problem, 2).model
     assert int(paper.integer.sum()) == 3 * m
     assert paper.size == (4 * m * m + 9 * m + 1, m * m + 7 * m)
     n = problem.n_test
-    both = paper_program(problem, 2, np.ones((m, n))).model
+    both = two_classes(problem, 2, np.ones((m, n))).model
     assert int(both.integer.sum()) == 3 * m + n
     assert both.size == (paper.size[0] + 2 * n, paper.size[1] + n)
 
 
 def test_margin_grows_with_the_program_and_the_objective() -> None:
     problem = make().problem
-    program = paper_program(problem, 2)
+    program = two_classes(problem, 2)
     cost = program.score_cost(np.ones(problem.m))
     width = float((program.model.upper - program.model.lower).sum())
     assert program.margin(cost) >= 1e-9 * width

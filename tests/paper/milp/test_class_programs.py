@@ -8,12 +8,12 @@ import pytest
 from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_problem, margin
 
 from labelcert import Threat
-from labelcert.engines.search.class_programs import paper_classes
-from labelcert.engines.search.programs import Program
-from labelcert.engines.search.solvers import Answer, Limits, Row, get_solver
+from labelcert.paper.milp.label_programs import LabelProgram
+from labelcert.paper.milp.solvers import Answer, Limits, Row, get_solver
+from labelcert.paper.milp.theorems import more_classes
 
 
-def least(program: Program, rows: Sequence[Row] = ()) -> Answer:
+def least(program: LabelProgram, rows: Sequence[Row] = ()) -> Answer:
     session = get_solver("highs").open(program.model, 1)
     try:
         return session.solve(program.model.cost, Limits(), rows)
@@ -29,7 +29,7 @@ def test_the_papers_program_has_the_true_optimum(threat: Threat) -> None:
     p = class_problem(threat)
     own, rivals, row = 0, [1, 2], p.K_test[0]
     truth = {change: margin(p, change, row, own, rivals) for change in all_relabellings(p, 2)}
-    program = paper_classes(p, 2, row, own)
+    program = more_classes(p, 2, row, own)
     answer = least(program)
     assert answer.objective == pytest.approx(min(truth.values()), abs=1e-6)
     assert answer.x is not None
@@ -43,6 +43,6 @@ def test_the_papers_program_has_the_true_optimum(threat: Threat) -> None:
 def test_size_of_the_papers_program() -> None:
     p = class_problem()
     K, m = 3, 6
-    program = paper_classes(p, 2, p.K_test[0], 0)
+    program = more_classes(p, 2, p.K_test[0], 0)
     assert int(program.model.integer.sum()) == 3 * K * m + K - 1
     assert program.model.columns["class 1: R"].shape == (m, m)

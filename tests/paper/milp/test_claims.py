@@ -16,7 +16,7 @@ from tests.helpers.small_problems import certify_problem, mixed_problem
 from tests.helpers.solvers import Fake, answer, install
 
 from labelcert import Certificate, Threat, certify, load
-from labelcert.engines.search.solvers import Status
+from labelcert.paper.milp.solvers import Ending
 from labelcert.problem import Problem
 from labelcert.report import pictures, tables
 
@@ -107,7 +107,7 @@ def test_every_table_shows_both(asked: Asked) -> None:
 
 def test_a_lying_solver_fools_only_those_who_trust_it(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """It calls every node robust, with a bound that nothing contradicts."""
-    install(monkeypatch, Fake(asked.problem, lambda asked: answer(Status.DECIDED, bound=1e-4)))
+    install(monkeypatch, Fake(asked.problem, lambda asked: answer(Ending.DECIDED, bound=1e-4)))
     fooled, cert = (
         certify_problem(asked.problem, "milp-paper", collective=False, workers=1, trust_solver=trust)
         for trust in (True, False)

@@ -68,10 +68,10 @@ class Ranges:
         """Ranges that no attack is in."""
         return replace(self, low=np.full_like(self.low, np.inf))
 
-    def without_flips(self, labels: Int) -> Ranges:
-        """Ranges of the attacks that leave some labels alone."""
+    def without(self, labels: Int, sides: int | Int) -> Ranges:
+        """Ranges of the attacks in which some labels are not on some side (one for all, or one each)."""
         low = self.low.copy()
-        low[labels, FLIPPED] = np.inf
+        low[labels, sides] = np.inf
         return replace(self, low=low)
 
     def corners(self) -> tuple[Float, Float, Bool]:

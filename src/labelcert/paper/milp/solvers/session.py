@@ -19,7 +19,7 @@ class SolverUnavailable(LabelcertError):
     """A solver is not installed, has no licence, or its licence does not cover a model's size."""
 
 
-class Status(StrEnum):
+class Ending(StrEnum):
     """How a solve ended, in words that all solvers share."""
 
     OPTIMAL = "optimal"
@@ -60,7 +60,7 @@ class Answer:
 
     Attributes
     ----------
-    status : Status
+    status : Ending
     objective : float
         Value of the best solution found (+∞: none).
     bound : float
@@ -73,7 +73,7 @@ class Answer:
         The solver's own word for its status.
     """
 
-    status: Status
+    status: Ending
     objective: float
     bound: float
     x: Float | None

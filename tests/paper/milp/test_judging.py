@@ -15,9 +15,10 @@ from tests.helpers.small_problems import certify_problem, mixed_problem
 from tests.helpers.solvers import LIES, SILENT, UNBELIEVABLE, Asked, Fake, Liar, Reply, answer, install
 
 from labelcert import Certificate, Threat, certify
-from labelcert.engines.search import MilpWarning, judging
-from labelcert.engines.search.solvers import Answer, Limits, Status
-from labelcert.engines.search.solvers.highs import Highs
+from labelcert.errors import MilpWarning
+from labelcert.paper.milp import judging, paper_program
+from labelcert.paper.milp.solvers import Answer, Ending, Limits
+from labelcert.paper.milp.solvers.highs_mip import Highs
 from labelcert.problem import Problem
 
 ENGINE = "milp-paper"
@@ -101,7 +102,7 @@ def test_an_unbelievable_answer_decides_nothing_and_is_told(
 def test_a_finished_search_without_a_solution_decides_nothing(
     monkeypatch: pytest.MonkeyPatch, setting: Setting
 ) -> None:
-    fake = faking(monkeypatch, setting, lambda asked: answer(Status.OPTIMAL, bound=-100.0))
+    fake = faking(monkeypatch, setting, lambda asked: answer(Ending.OPTIMAL, bound=-100.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MilpWarning)
         cert = setting.certify()
@@ -111,7 +112,7 @@ def test_a_finished_search_without_a_solution_decides_nothing(
 def test_a_labelling_that_changes_nothing_is_no_witness(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     """The solver claims a negative score for the clean labels, again and again."""
     fake = faking(
-        monkeypatch, setting, lambda asked: answer(Status.OPTIMAL, bound=-1e3, x=asked.point(False), objective=-1e3)
+        monkeypatch, setting, lambda asked: answer(Ending.OPTIMAL, bound=-1e3, x=asked.point(False), objective=-1e3)
     )
     with pytest.warns(MilpWarning):
         cert = setting.certify()
@@ -127,8 +128,8 @@ def test_a_bound_is_doubted_after_a_labelling_was_excluded_too(
 
     def reply(asked: Asked) -> Answer:
         if not asked.rows:
-            return answer(Status.OPTIMAL, bound=-1e3, x=asked.point(False), objective=0.0)
-        return answer(Status.OPTIMAL, bound=bound)
+            return answer(Ending.OPTIMAL, bound=-1e3, x=asked.point(False), objective=0.0)
+        return answer(Ending.OPTIMAL, bound=bound)
 
     fake = faking(monkeypatch, setting, reply)
     with warnings.catch_warnings(record=True) as caught:
@@ -145,11 +146,11 @@ def test_a_bound_is_doubted_after_a_labelling_was_excluded_too(
 def test_a_true_attack_counts_whatever_the_solver_says_of_it(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
     """Witnesses are retrained: a correct labelling in a broken answer is a proof all the same."""
     truth = setting.truth
-    fake = faking(monkeypatch, setting, lambda asked: answer(Status.TIME_LIMIT))
+    fake = faking(monkeypatch, setting, lambda asked: answer(Ending.TIME_LIMIT))
 
     def reply(asked: Asked) -> Answer:
         flipped = np.isin(np.arange(setting.problem.m), list(witness))
-        return answer(Status.TIME_LIMIT, bound=-1e3, x=asked.point(flipped), objective=5.0)
+        return answer(Ending.TIME_LIMIT, bound=-1e3, x=asked.point(flipped), objective=5.0)
 
     fake.reply = reply
     proved = 0
@@ -168,7 +169,7 @@ def test_a_true_attack_counts_whatever_the_solver_says_of_it(monkeypatch: pytest
 
 
 def test_a_bound_within_the_margin_is_not_robust(monkeypatch: pytest.MonkeyPatch, setting: Setting) -> None:
-    fake = faking(monkeypatch, setting, lambda asked: answer(Status.OPTIMAL, bound=1e-9))
+    fake = faking(monkeypatch, setting, lambda asked: answer(Ending.OPTIMAL, bound=1e-9))
     cert = setting.certify(ENGINE, collective=False)
     assert np.all(cert.radius_lower == 1)
     contains(cert, setting.truth)
@@ -182,7 +183,7 @@ def test_near_ties_are_excluded_one_by_one_up_to_a_limit(monkeypatch: pytest.Mon
 
     def reply(asked: Asked) -> Answer:
         flipped = np.isin(np.arange(setting.problem.m), free[: len(asked.rows)][-1:])
-        return answer(Status.OPTIMAL, bound=-1e-12, x=asked.point(flipped), objective=0.0)
+        return answer(Ending.OPTIMAL, bound=-1e-12, x=asked.point(flipped), objective=0.0)
 
     fake = faking(monkeypatch, setting, reply)
     with warnings.catch_warnings():
@@ -203,7 +204,7 @@ def test_an_open_node_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch, c
         nonlocal count
         count += 1
         if count % 3 == 0:
-            return answer(Status.FAILED)
+            return answer(Ending.FAILED)
         return Highs().open(asked.model, 1).solve(asked.cost, Limits(), asked.rows)
 
     install(monkeypatch, Fake(problem, reply))
@@ -279,7 +280,7 @@ def test_lies_about_the_curve_open_intervals(lie: str, monkeypatch: pytest.Monke
     arrays = (*gaussian(6, 4, seed=3), 3.0)
     truth = certify(*arrays, max_flips=2, engine="enumerate")
     install(monkeypatch, Liar(LIES[lie]))
-    monkeypatch.setattr(judging.Judge, "sweep", lambda self, *arguments: None)
+    monkeypatch.setattr(paper_program.Asking, "sweep", lambda self, *arguments: None)
     with pytest.warns(MilpWarning):
         cert = certify(*arrays, max_flips=2, engine=ENGINE, workers=1, trust_solver=True)
     contains(cert, truth)

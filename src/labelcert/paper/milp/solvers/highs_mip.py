@@ -1,4 +1,4 @@
-"""HiGHS: open source, always there, the default."""
+"""HiGHS on mixed-integer programs: open source, always there, the default."""
 
 from __future__ import annotations
 
@@ -11,37 +11,18 @@ import numpy as np
 from highspy import HighsModelStatus as Ended
 
 from labelcert.arrays import Float
+from labelcert.engines.search.highs import load, version
 from labelcert.engines.search.mixed_integer import INF, MixedInteger
-from labelcert.engines.search.solvers.base import TOLERANCE, Answer, Limits, Row, Status
+from labelcert.paper.milp.solvers.session import TOLERANCE, Answer, Ending, Limits, Row
 
 _STATUS = {
-    Ended.kOptimal: Status.OPTIMAL,
-    Ended.kObjectiveTarget: Status.DECIDED,
-    Ended.kObjectiveBound: Status.DECIDED,
-    Ended.kTimeLimit: Status.TIME_LIMIT,
-    Ended.kInterrupt: Status.INTERRUPTED,
-    Ended.kInfeasible: Status.INFEASIBLE,
+    Ended.kOptimal: Ending.OPTIMAL,
+    Ended.kObjectiveTarget: Ending.DECIDED,
+    Ended.kObjectiveBound: Ending.DECIDED,
+    Ended.kTimeLimit: Ending.TIME_LIMIT,
+    Ended.kInterrupt: Ending.INTERRUPTED,
+    Ended.kInfeasible: Ending.INFEASIBLE,
 }
-
-
-def load(model: MixedInteger) -> highspy.Highs:
-    """A silent HiGHS with the program in it."""
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = model.size
-    lp.col_cost_ = model.cost
-    lp.col_lower_, lp.col_upper_ = model.lower, model.upper
-    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = model.matrix.indptr
-    lp.a_matrix_.index_ = model.matrix.indices
-    lp.a_matrix_.value_ = model.matrix.data
-    if model.integer.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[int(whole)] for whole in model.integer]
-    highs.passModel(lp)
-    return highs
 
 
 class Highs:
@@ -51,7 +32,7 @@ class Highs:
 
     def version(self) -> str:
         """As HiGHS says."""
-        return str(highspy.Highs().version())
+        return version()
 
     def open(self, model: MixedInteger, threads: int) -> HighsSession:
         """Load a program; HiGHS always gets one thread."""
@@ -106,9 +87,9 @@ class HighsSession:
         h = self._highs
         info = h.getInfo()
         ended = h.getModelStatus()
-        status = _STATUS.get(ended, Status.FAILED)
-        if status is Status.INTERRUPTED and self._decided:
-            status = Status.DECIDED
+        status = _STATUS.get(ended, Ending.FAILED)
+        if status is Ending.INTERRUPTED and self._decided:
+            status = Ending.DECIDED
         has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         return Answer(
             status=status,

@@ -14,8 +14,8 @@ from tests.helpers.programs import violation
 
 from labelcert import certify
 from labelcert.engines.search.mixed_integer import Builder, MixedInteger
-from labelcert.engines.search.solvers import Answer, Limits, Row, SolverUnavailable, Status, get_solver
 from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.paper.milp.solvers import Answer, Ending, Limits, Row, SolverUnavailable, get_solver
 
 
 def solve(name: str, model: MixedInteger, limits: Limits | None = None, **options: Any) -> Answer:
@@ -71,7 +71,7 @@ def market_split(*, offset: float = 0.0) -> MixedInteger:
 def test_optimum_of_small_programs(solver: str, seed: int) -> None:
     model = random_program(np.random.default_rng(seed))
     answer = solve(solver, model)
-    assert answer.status is Status.OPTIMAL
+    assert answer.status is Ending.OPTIMAL
     assert answer.x is not None
     assert violation(model, answer.x) < 1e-6
     assert answer.objective == pytest.approx(least(model), abs=1e-6)
@@ -88,7 +88,7 @@ def test_a_session_is_solved_again_with_other_objectives(solver: str) -> None:
         cost = rng.integers(-5, 6, model.cost.size).astype(float)
         other = MixedInteger(**{**vars(model), "cost": cost})
         answer = session.solve(cost, Limits())
-        assert answer.status is Status.OPTIMAL
+        assert answer.status is Ending.OPTIMAL
         assert answer.objective == pytest.approx(least(other), abs=1e-6)
     session.close()
 
@@ -115,7 +115,7 @@ def test_contradicting_extra_rows_are_infeasible_and_forgotten(solver: str) -> N
     x = model.columns["x"]
     session = get_solver(solver).open(model, 1)
     answer = session.solve(model.cost, Limits(), rows=[Row(x, np.ones(x.size), -1.0)])
-    assert answer.status in (Status.INFEASIBLE, Status.FAILED)
+    assert answer.status in (Ending.INFEASIBLE, Ending.FAILED)
     assert answer.x is None
     assert answer.objective == np.inf
     assert session.solve(model.cost, Limits()).objective == pytest.approx(least(model), abs=1e-6)
@@ -128,7 +128,7 @@ def test_time_limit(solver: str) -> None:
     # Twice: the second limit counts from its own start.
     for _ in range(2):
         answer = session.solve(model.cost, Limits(seconds=0.3))
-        assert answer.status is Status.TIME_LIMIT
+        assert answer.status is Ending.TIME_LIMIT
         assert answer.bound <= 1.0
         if answer.x is not None:
             assert violation(model, answer.x) < 1e-5
@@ -139,7 +139,7 @@ def test_time_limit(solver: str) -> None:
 def test_no_time_at_all_gives_nothing_wrong(solver: str) -> None:
     model = market_split()
     answer = solve(solver, model, Limits(seconds=0.0))
-    assert answer.status is Status.TIME_LIMIT
+    assert answer.status is Ending.TIME_LIMIT
     assert answer.bound <= 1.0
 
 
@@ -154,19 +154,19 @@ def test_cancelled(solver: str) -> None:
 
     session = get_solver(solver).open(model, 1)
     answer = session.solve(model.cost, Limits(seconds=60.0, cancelled=cancelled))
-    assert answer.status is Status.INTERRUPTED
+    assert answer.status is Ending.INTERRUPTED
     assert asked > 2
     assert answer.bound <= 1.0
     # Nothing of it is left behind.
     again = session.solve(model.cost, Limits(seconds=0.3))
-    assert again.status is Status.TIME_LIMIT
+    assert again.status is Ending.TIME_LIMIT
     session.close()
 
 
 def test_a_good_solution_decides(solver: str) -> None:
     model = market_split()
     answer = solve(solver, model, Limits(seconds=60.0, stop_below=1e4))
-    assert answer.status is Status.DECIDED
+    assert answer.status is Ending.DECIDED
     assert answer.objective <= 1e4
     assert answer.x is not None
 
@@ -174,7 +174,7 @@ def test_a_good_solution_decides(solver: str) -> None:
 def test_a_good_bound_decides(solver: str) -> None:
     model = market_split(offset=7.0)
     answer = solve(solver, model, Limits(seconds=60.0, stop_above=5.0))
-    assert answer.status is Status.DECIDED
+    assert answer.status is Ending.DECIDED
     assert 5.0 <= answer.bound <= 8.0
 
 
@@ -193,7 +193,7 @@ def test_sessions_with_different_numbers_of_threads(solver: str) -> None:
         session = get_solver(solver).open(model, threads)
         answer = session.solve(model.cost, Limits())
         session.close()
-        assert answer.status is Status.OPTIMAL
+        assert answer.status is Ending.OPTIMAL
         assert answer.objective == pytest.approx(least(model), abs=1e-6)
 
 

@@ -7,33 +7,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
-from labelcert.engines.search.mixed_integer import MixedInteger, add_collective
-from labelcert.engines.search.paper import build_paper
-from labelcert.engines.search.solvers.base import TOLERANCE, Row
-from labelcert.problem import Problem, Relabelling
+from labelcert.engines.search.mixed_integer import MixedInteger
+from labelcert.paper.milp.solvers.session import TOLERANCE, Row
+from labelcert.problem import Relabelling
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class LabelProgram:
     """A program whose feasible points are the admissible relabellings with their trained models.
 
     Attributes
     ----------
     model : MixedInteger
-    unit : float
-        Scores are the objective times this.
     options : (ν, k) column numbers
         A label changes in the way whose column has the value in ``at``, and does not change where none has.
     targets : (ν, k) array
         The classes that it becomes; -1 where there is no such way.
     z : (m,) column numbers or None
-        Where one score decides: it is ``unit · (row·z)``.
+        Where one score decides: it is ``row·z``.
     at : (ν, k) boolean array or None
         None: the value is 1 everywhere.
     """
 
     model: MixedInteger
-    unit: float
     options: Index
     targets: Int
     z: Index | None = None
@@ -72,24 +68,3 @@ class Program:
         """
         width = self.model.upper - self.model.lower
         return 10.0 * TOLERANCE * (1.0 + float(width.sum())) * max(1.0, float(np.abs(cost).max(initial=0.0)))
-
-
-def other_class(problem: Problem) -> Int:
-    """(ν, 1) the class that each flippable label of a two-class problem becomes."""
-    return 1 - problem.codes[problem.adversary.labels][:, None]
-
-
-def paper_program(problem: Problem, budget: int, collective: Float | None = None) -> Program:
-    """The paper's formulation; ``collective`` gives rows (m, n)."""
-    b, z, label = build_paper(problem, budget)
-    if collective is not None:
-        reach = problem.C * np.abs(collective).sum(axis=0)
-        add_collective(b, z, collective, reach, zero_slack(reach), lowest=-reach)
-    labels = problem.adversary.labels
-    at = problem.y[labels, None] < 0
-    return Program(b.build(), 1.0, label[labels, None], other_class(problem), z, at)
-
-
-def zero_slack(reach: Float) -> float:
-    """What makes a node at zero count as changed in spite of a solver's tolerance."""
-    return 100.0 * TOLERANCE * (1.0 + float(reach.max(initial=0.0)))

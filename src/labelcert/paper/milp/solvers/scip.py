@@ -10,16 +10,16 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.engines.search.mixed_integer import INF, MixedInteger
-from labelcert.engines.search.solvers.base import TOLERANCE, Answer, Limits, Row, Status
 from labelcert.errors import MissingExtra
+from labelcert.paper.milp.solvers.session import TOLERANCE, Answer, Ending, Limits, Row
 
 _STATUS = {
-    "optimal": Status.OPTIMAL,
-    "primallimit": Status.DECIDED,
-    "duallimit": Status.DECIDED,
-    "timelimit": Status.TIME_LIMIT,
-    "userinterrupt": Status.INTERRUPTED,
-    "infeasible": Status.INFEASIBLE,
+    "optimal": Ending.OPTIMAL,
+    "primallimit": Ending.DECIDED,
+    "duallimit": Ending.DECIDED,
+    "timelimit": Ending.TIME_LIMIT,
+    "userinterrupt": Ending.INTERRUPTED,
+    "infeasible": Ending.INFEASIBLE,
 }
 
 
@@ -99,7 +99,7 @@ class ScipSession:
     def _answer(self, seconds: float) -> Answer:
         m = self._m
         word = str(m.getStatus())
-        status = _STATUS.get(word, Status.FAILED)
+        status = _STATUS.get(word, Ending.FAILED)
         found = m.getNSols() > 0
         best = m.getBestSol() if found else None
         bound = float(m.getDualbound())

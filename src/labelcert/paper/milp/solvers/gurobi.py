@@ -10,8 +10,8 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.engines.search.mixed_integer import INF, MixedInteger
-from labelcert.engines.search.solvers.base import TOLERANCE, Answer, Limits, Row, SolverUnavailable, Status
 from labelcert.errors import MissingExtra
+from labelcert.paper.milp.solvers.session import TOLERANCE, Answer, Ending, Limits, Row, SolverUnavailable
 
 _ALTERNATIVE = "solver='highs' needs no licence"
 
@@ -95,7 +95,7 @@ class GurobiSession:
                 raise SolverUnavailable(
                     f"a model of {r} rows and {n} columns is over the size of Gurobi's licence; {_ALTERNATIVE}"
                 ) from None
-            return Answer(Status.FAILED, INF, -INF, None, 0, time.perf_counter() - started, str(error))
+            return Answer(Ending.FAILED, INF, -INF, None, 0, time.perf_counter() - started, str(error))
         finally:
             for constraint in added:
                 m.remove(constraint)
@@ -108,21 +108,21 @@ class GurobiSession:
     def _answer(self, limits: Limits, seconds: float) -> Answer:
         m, codes = self._m, self._gp.GRB
         status = {
-            codes.OPTIMAL: Status.OPTIMAL,
-            codes.USER_OBJ_LIMIT: Status.DECIDED,
-            codes.TIME_LIMIT: Status.TIME_LIMIT,
-            codes.INTERRUPTED: Status.INTERRUPTED,
-            codes.INFEASIBLE: Status.INFEASIBLE,
-        }.get(m.Status, Status.FAILED)
+            codes.OPTIMAL: Ending.OPTIMAL,
+            codes.USER_OBJ_LIMIT: Ending.DECIDED,
+            codes.TIME_LIMIT: Ending.TIME_LIMIT,
+            codes.INTERRUPTED: Ending.INTERRUPTED,
+            codes.INFEASIBLE: Ending.INFEASIBLE,
+        }.get(m.Ending, Ending.FAILED)
         found = m.SolCount > 0
         return Answer(
             status=status,
             objective=float(m.ObjVal) if found else INF,
-            bound=float(m.ObjBound) if m.Status != codes.INFEASIBLE else INF,
+            bound=float(m.ObjBound) if m.Ending != codes.INFEASIBLE else INF,
             x=np.asarray(self._x.X) if found else None,
             tree_nodes=int(m.NodeCount),
             seconds=seconds,
-            detail=f"Gurobi status {m.Status}",
+            detail=f"Gurobi status {m.Ending}",
         )
 
     def _on_event(self, model: Any, where: int, limits: Limits) -> None:
