@@ -32,7 +32,6 @@ def restored(
         Where the margins come from.
     """
     K_train, K_test = problem.kernels
-    alike = bool(np.all(margin == margin[:1]))
     plain = replace(
         cert,
         predictions=frozen(problem.classes[clean.shown]),
@@ -42,12 +41,15 @@ def restored(
         around=names.around,
         K_train=K_train,
         K_test=K_test,
-        run=replace(
-            cert.run,
-            margin=float(margin[0]) if alike else tuple(margin.tolist()),
-            margin_from=source,
-            problem_sha256=problem.digest(),
-        ),
+        run=replace(cert.run, problem_sha256=problem.digest()),
         proofs=None,
     )
+    return noting_margin(plain, margin, source)
+
+
+def noting_margin(cert: Certificate, margin: Float, source: str) -> Certificate:
+    """The certificate, with a record of its (n,) margins and of where they come from."""
+    alike = bool(np.all(margin == margin[:1]))
+    own = float(margin[0]) if alike and margin.size else tuple(margin.tolist())
+    plain = replace(cert, run=replace(cert.run, margin=own, margin_from=source))
     return replace(plain, checksum=plain.computed_checksum())

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Int
+from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate, StageRecord
 from labelcert.certification.from_arrays import record
+from labelcert.certification.margins import noting_margin
 from labelcert.certification.places import walked_by
 from labelcert.checking import whole_number
 from labelcert.engines.base import Findings, Question
@@ -25,6 +26,7 @@ from labelcert.engines.partition.parts import Part, assign, cut
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget
+from labelcert.problem.margin import Margins, check_margin
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -49,6 +51,7 @@ def certify_partition(
     progress: bool = False,
     loss: str = "hinge",
     collective: bool = True,
+    margin: npt.ArrayLike | Margins = 0.0,
     names: Names | None = None,
 ) -> Certificate:
     """Certify an ensemble whose members are trained on parts of the labels, at every budget at once.
@@ -84,6 +87,9 @@ def certify_partition(
         where there is one and the work is large enough. The answers are the same.
     collective : bool
         Whether the collective curve counts as asked for. It is an interval: see the documentation.
+    margin : float, (n,) array, or FiniteMargin
+        As in :func:`labelcert.certify`, in units of ``decision_values``: mean scores, or shares of the votes (of two
+        classes, half the lead).
 
     Returns
     -------
@@ -118,13 +124,16 @@ def certify_partition(
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     if part_flips is not None:
         whole_number("part_flips", part_flips)
+    source = str(margin) if isinstance(margin, Margins) else ""
+    margins = check_margin(margin.margins if isinstance(margin, Margins) else margin, problem.n_test)
     known = names or Names()
     known = replace(known, model=f"{parts} parts (seed {seed}), {combine}: {known.model or 'kernel'}")
     part_of = check_parts(problem, parts, seed, known)
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
         with walked_by(scheduler, control.workers, device):
-            return _answer(problem, part_of, combine, Partition(part_flips), control, known)
+            cert = _answer(problem, part_of, combine, Partition(part_flips), control, known, margins)
+    return noting_margin(cert, margins, source)
 
 
 def check_parts(problem: Problem, parts: int, seed: int, names: Names) -> Int:
@@ -150,12 +159,12 @@ def divide(problem: Problem, part_of: Int) -> tuple[Problem, list[Part]]:
 
 
 def _answer(
-    problem: Problem, part_of: Int, combine: str, engine: Partition, control: Control, names: Names
+    problem: Problem, part_of: Int, combine: str, engine: Partition, control: Control, names: Names, margins: Float
 ) -> Certificate:
     started = time.perf_counter()
     with control.running():
         problem, parts = divide(problem, part_of)
-        ensemble = COMBINATIONS[combine](problem, parts)
+        ensemble = COMBINATIONS[combine](problem, parts, margins)
         votes = ensemble if isinstance(ensemble, Votes) else Votes(problem, parts)
         question = Question.ask(ensemble)
         name = engine.name(ensemble)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Bool, Int
+from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
@@ -125,8 +125,9 @@ class Partition:
         for some in _node_blocks(asked, tables):
             cut = [(table.states, table.floor[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=False)
-            error = sum_error(largest_sum(cut), len(cut))
-            parts.append(first_row(np.any(~(totals.by_cost() > error), axis=1)))
+            least = _least(asked, some)
+            error = sum_error(largest_sum(cut) + least, len(cut))
+            parts.append(first_row(np.any(~(totals.by_cost() - least > error), axis=1)))
         return np.concatenate(parts).astype(np.int64)
 
     def _attack(self, asked: Asked, tables: list[Table], control: Control) -> Attacks:
@@ -139,9 +140,10 @@ class Partition:
         for some in _node_blocks(asked, tables):
             cut = [(table.states, table.attack[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=True)
-            error = sum_error(largest_sum(cut), len(cut))
+            least = _least(asked, some)
+            error = sum_error(largest_sum(cut) + least, len(cut))
             best = totals.by_cost()
-            hopeful = np.any(best <= error, axis=1)
+            hopeful = np.any(best - least <= error, axis=1)
             for column, t in enumerate(some.tolist()):
                 for cost in _attempts(hopeful[:, column]):
                     if control.closed() or attacks.radius[t] <= cost:
@@ -244,7 +246,7 @@ def black_box_radii(votes: Votes) -> Int:
     rivals: Bool = own[None, :] != np.arange(problem.n_classes)[:, None]
     tables = black_box_tables(votes.clean_votes(nodes, own), cheapest, rivals)
     totals = combine(tables, np.array([problem.max_flips]), choices=False)
-    radii[nodes] = first_row(np.any(totals.by_cost() <= 0, axis=1))
+    radii[nodes] = first_row(np.any(totals.by_cost() <= votes.least[nodes], axis=1))
     return radii
 
 
@@ -280,6 +282,13 @@ def _labellings(asked: Asked, parts: Sequence[Part]) -> float:
     if isinstance(parts[0].predictor, Sign):
         return sum(count_stops(question, question.budget) for question in questions)
     return sum(float(toggled_sets(question.problem)[-1]) for question in questions)
+
+
+def _least(asked: Asked, some: Int) -> Float:
+    """(n,) the sum over all parts at which some nodes count as changed: see `Ensemble.least`."""
+    ensemble = asked.question.predictor
+    assert isinstance(ensemble, Ensemble)
+    return np.asarray(ensemble.least[asked.question.nodes[some]])
 
 
 def _limits(asked: Asked) -> Int:
