@@ -37,7 +37,7 @@ def certify_partition(
     K_test: npt.ArrayLike,
     C: float | str,
     *,
-    parts: int,
+    parts: int | npt.ArrayLike,
     seed: int = 0,
     combine: str = "mean",
     threat: Threat | None = None,
@@ -64,8 +64,8 @@ def certify_partition(
     ----------
     K_train, labels, K_test, C
         As in :func:`labelcert.certify`. Only the kernel inside the parts matters.
-    parts : int
-        Number of parts. Their sizes differ by one at the most.
+    parts : int or (m,) array
+        Number of parts, whose sizes differ by one at most; or the part of each label, which no label may influence.
     seed : int
         Of the hash.
     combine : {"mean", "votes"}
@@ -127,8 +127,9 @@ def certify_partition(
     source = str(margin) if isinstance(margin, Margins) else ""
     margins = check_margin(margin.margins if isinstance(margin, Margins) else margin, problem.n_test)
     known = names or Names()
-    known = replace(known, model=f"{parts} parts (seed {seed}), {combine}: {known.model or 'kernel'}")
     part_of = check_parts(problem, parts, seed, known)
+    dealt = f"{parts} parts (seed {seed})" if np.ndim(parts) == 0 else f"{np.unique(part_of).size} given parts"
+    known = replace(known, model=f"{dealt}, {combine}: {known.model or 'kernel'}")
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
         with walked_by(scheduler, control.workers, device):
@@ -136,7 +137,7 @@ def certify_partition(
     return noting_margin(cert, margins, source)
 
 
-def check_parts(problem: Problem, parts: int, seed: int, names: Names) -> Int:
+def check_parts(problem: Problem, parts: int | npt.ArrayLike, seed: int, names: Names) -> Int:
     """(m,) part of each label; refuses numbers of parts, and losses, with which there is no ensemble."""
     if problem.trained_with.intercept:
         raise InvalidInput(
@@ -147,9 +148,13 @@ def check_parts(problem: Problem, parts: int, seed: int, names: Names) -> Int:
             f"ensembles need the scores of each class alone, which loss={problem.loss!r} does not train with "
             f"{problem.n_classes} classes; use loss='logistic'"
         )
-    whole_number("parts", parts, 1, problem.m, "one label each")
-    whole_number("seed", seed, None)
-    return assign(names.keys(problem.m), int(parts), int(seed))
+    if np.ndim(parts):
+        part_of = np.asarray(parts)
+        if part_of.shape != (problem.m,) or not np.issubdtype(part_of.dtype, np.integer):
+            raise InvalidInput(f"parts must be a number of parts, or {problem.m} whole numbers, the part of each label")
+        return part_of.astype(np.int64)
+    count = whole_number("parts", parts, 1, problem.m, "one label each")
+    return assign(names.keys(problem.m), count, whole_number("seed", seed, None))
 
 
 def divide(problem: Problem, part_of: Int) -> tuple[Problem, list[Part]]:
@@ -179,7 +184,7 @@ def _answer(
     }
     stage = StageRecord(name, problem.max_flips, about)
     run = record(problem, control, "partition", [stage], time.perf_counter() - started)
-    return freeze(question, checked, replace(run, problem_sha256=_digest(problem, part_of, combine)), names)
+    return freeze(question, checked, replace(run, problem_sha256=partition_digest(problem, part_of, combine)), names)
 
 
 def _shifted(problem: Problem, parts: list[Part]) -> Problem:
@@ -192,7 +197,7 @@ def _shifted(problem: Problem, parts: list[Part]) -> Problem:
     return replace(problem, K_train=K, shift=max(part.problem.shift for part in parts))
 
 
-def _digest(problem: Problem, part_of: Int, combine: str) -> str:
+def partition_digest(problem: Problem, part_of: Int, combine: str) -> str:
     """SHA-256 over everything that decides the answer."""
     h = hashlib.sha256(problem.digest().encode())
     h.update(np.ascontiguousarray(part_of, dtype="<i8").tobytes() + combine.encode())
