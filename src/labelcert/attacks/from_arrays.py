@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from labelcert.attacks.registry import Attack, get_attack
 from labelcert.certificate import Certificate, StageRecord
+from labelcert.certification import support
 from labelcert.certification.from_arrays import record
 from labelcert.checking import whole_number
 from labelcert.engines.base import Attacks, Findings, Question
@@ -86,6 +87,8 @@ def attack(
     info, seed = get_attack(using), whole_number("seed", seed)
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    asked = support.Request(loss=loss, classes=problem.n_classes, asks=support.ATTACK)
+    control.remarks = tuple(support.require(asked))
     engine = f"attack:{info.name}"
     control.start_clock()
     with control.running():

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from labelcert.baselines.proving import Asked, lower_ends
 from labelcert.baselines.registry import baseline_named
 from labelcert.certificate import Certificate
+from labelcert.certification import support
 from labelcert.checking import whole_number
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names
-from labelcert.errors import InvalidInput
+from labelcert.losses import LOSSES
 from labelcert.problem import Problem, Threat
 from labelcert.problem.validation import check_seconds, check_workers
 
@@ -87,14 +88,13 @@ def certify_baseline(
     started = time.perf_counter()
     info = baseline_named(using)
     loss = info.losses[0] if loss is None else loss
+    if loss in LOSSES:
+        support.require(support.Request(loss=loss, asks=support.BASELINE))
     info.check(loss, options)
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    if problem.threat.describe() != Threat().describe():
-        raise InvalidInput(
-            f"the baseline {using!r} lets the adversary change any label, at one unit each; leave out threat, or use "
-            "labelcert.certify"
-        )
+    threats = support.kinds_of(problem.threat)
+    support.require(support.Request(loss=loss, classes=problem.n_classes, threat=threats, asks=support.BASELINE))
     known = names or Names()
     proved = info.prove(Asked(problem, known, whole_number("seed", seed, None)), **options)
     decides = {**options, "seed": int(seed)}

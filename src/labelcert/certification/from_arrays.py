@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, RunRecord, StageRecord
+from labelcert.certification import support
 from labelcert.certification.margins import restored
-from labelcert.certification.places import CPU, walked_by
+from labelcert.certification.places import CPU, gpu_remark, walked_by
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings
 from labelcert.engines.checking import check
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names, freeze
-from labelcert.engines.planning import plan
+from labelcert.engines.planning import Plan, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.search.solvers import check_solver
 from labelcert.prediction import predictor_for
@@ -149,8 +150,22 @@ def certify(
     problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     source = str(margin) if isinstance(margin, Margins) else ""
     margins = check_margin(margin.margins if isinstance(margin, Margins) else margin, problem.n_test)
+    asked = support.Request(
+        loss=problem.loss,
+        classes=problem.n_classes,
+        labels=problem.m,
+        threat=support.kinds_of(problem.threat),
+        margin=bool(margins.any()),
+        asks=support.CURVE if collective else support.RADII,
+        engine=engine,
+        place=support.place_of(scheduler, device),
+        limited=time_limit is not None,
+    )
+    control.remarks = (*support.require(asked), *gpu_remark(asked, scheduler, device))
     with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers, device):
         control.report, control.note = show.report, show.note
+        for remark in control.remarks:
+            control.note(remark)
         if not margins.any():
             return answer(problem, engine, control, names=names)
         clean = predictor_for(problem, linear=problem.trained_with.always_linear)
@@ -183,6 +198,7 @@ def answer(
     control.start_clock()
     with control.running():
         planned = plan(engine, problem, control, predicted)
+        control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, control)]))
         # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
         control.reserve(planned.seconds_to_set_up)
         question = planned.question
@@ -206,6 +222,16 @@ def answer(
         budget_note=planned.budget_note,
     )
     return freeze(question, checked, run, names or Names())
+
+
+def _remarks(planned: Plan, control: Control) -> list[str]:
+    """What is different about engines that were chosen, and not asked for."""
+    problem, limited = planned.question.problem, control.time_limit is not None
+    request = support.Request(
+        loss=problem.loss, classes=problem.n_classes, labels=problem.m, limited=limited, place=support.THREADS
+    )
+    engines = [stage.engine.name for stage in planned.stages]
+    return [note for name in engines for note in support.notes(replace(request, engine=name))]
 
 
 def record(
@@ -239,6 +265,7 @@ def record(
         seconds=seconds,
         spendable=problem.adversary.spendable,
         budget_note=budget_note,
+        remarks=control.remarks,
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

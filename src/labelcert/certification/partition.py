@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate, StageRecord
+from labelcert.certification import support
 from labelcert.certification.from_arrays import record
 from labelcert.certification.margins import noting_margin
 from labelcert.certification.places import walked_by
@@ -127,8 +128,19 @@ def certify_partition(
     source = str(margin) if isinstance(margin, Margins) else ""
     margins = check_margin(margin.margins if isinstance(margin, Margins) else margin, problem.n_test)
     known = names or Names()
+    asked = support.Request(
+        predictor=support.VOTES if combine == "votes" else support.MEAN,
+        loss=problem.loss,
+        classes=problem.n_classes,
+        threat=support.kinds_of(problem.threat),
+        margin=bool(margins.any()),
+        asks=support.CURVE if collective else support.RADII,
+        place=support.place_of(scheduler, device),
+        limited=time_limit is not None,
+    )
+    control.remarks = tuple(support.require(asked))
     part_of = check_parts(problem, parts, seed, known)
-    dealt = f"{parts} parts (seed {seed})" if np.ndim(parts) == 0 else f"{np.unique(part_of).size} given parts"
+    dealt = f"{parts!r} parts (seed {seed})" if np.ndim(parts) == 0 else f"{np.unique(part_of).size} given parts"
     known = replace(known, model=f"{dealt}, {combine}: {known.model or 'kernel'}")
     with progress_report("certifying", progress) as show:
         control.report, control.note = show.report, show.note
@@ -139,15 +151,7 @@ def certify_partition(
 
 def check_parts(problem: Problem, parts: int | npt.ArrayLike, seed: int, names: Names) -> Int:
     """(m,) part of each label; refuses numbers of parts, and losses, with which there is no ensemble."""
-    if problem.trained_with.intercept:
-        raise InvalidInput(
-            f"parts may hold labels of one class alone, for which loss={problem.loss!r} has no intercept"
-        )
-    if problem.coupled:
-        raise InvalidInput(
-            f"ensembles need the scores of each class alone, which loss={problem.loss!r} does not train with "
-            f"{problem.n_classes} classes; use loss='logistic'"
-        )
+    support.require(support.Request(predictor=support.MEAN, loss=problem.loss, classes=problem.n_classes))
     if np.ndim(parts):
         part_of = np.asarray(parts)
         if part_of.shape != (problem.m,) or not np.issubdtype(part_of.dtype, np.integer):

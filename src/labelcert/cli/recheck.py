@@ -41,7 +41,9 @@ _OPTIONS = options(
     "What to confirm",
     click.option("--model", "-m", "name_of_model", default="gcn", show_default=True, help="See `labelcert models`."),
     click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
-    click.option("--confirm", "--verify", "confirm", type=int, help="How many labels people can confirm, or what it may cost."),
+    click.option(
+        "--confirm", "--verify", "confirm", type=int, help="How many labels people can confirm, or what it may cost."
+    ),
     click.option("--until", type=float, metavar="SHARE", help="Confirm as few as it takes until this share survives."),
     click.option(
         "--objective",
@@ -75,8 +77,8 @@ _OPTIONS = options(
 def recheck_command(**given: Any) -> None:
     """Which labels to confirm, so that as many predictions as possible survive the wrong ones among the others.
 
-    A label that a person confirmed cannot be wrong any more, so every attack that needs it is gone. This ranks labels by what depends
-    on them, not by how likely they are wrong: give scores of their quality as --confirm-costs.
+    A label that a person confirmed cannot be wrong any more, so every attack that needs it is gone. This ranks labels
+    by what depends on them, not by how likely they are wrong: give scores of their quality as --confirm-costs.
     """
     if given["out"] is not None and given["out"].suffix != ".csv":
         raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")

@@ -1,6 +1,6 @@
 """From measuring to deciding: which labels to confirm."""
 
-from labelcert.rechecking.advising import recheck
 from labelcert.rechecking.advice import Recheck
+from labelcert.rechecking.advising import recheck
 
 __all__ = ["Recheck", "recheck"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import Names
+from labelcert.certification import Names, support
 from labelcert.certification.places import walked_by
 from labelcert.checking import whole_number
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question
@@ -117,7 +117,10 @@ def recheck(
     >>> advice.optimal
     True
     """
-    confirm, confirm_costs = _renamed("confirm", confirm, verify), _renamed("confirm_costs", confirm_costs, verify_costs)
+    confirm, confirm_costs = (
+        _renamed("confirm", confirm, verify),
+        _renamed("confirm_costs", confirm_costs, verify_costs),
+    )
     if objective not in OBJECTIVES:
         raise InvalidInput(f"objective must be 'each' or 'collective', got {objective!r}")
     if (confirm is None) == (until is None):
@@ -137,6 +140,7 @@ def recheck(
     given = _weights(weights, subject.problem.n_test, objective)
     price = _costs(confirm_costs, subject.problem.m)[subject.problem.adversary.labels]
     pays = int(price.sum()) if confirm is None else whole_number("confirm", confirm)
+    support.require(subject.request(support.place_of(scheduler, device)))
     with progress_report("listing attacks", progress) as show, walked_by(scheduler, control.workers, device):
         question = subject.question()
         control.start_clock()

@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import Names, certify, certify_partition
+from labelcert.certification import Names, certify, certify_partition, support
 from labelcert.certification.partition import check_parts, divide, partition_digest
 from labelcert.engines.base import Question
 from labelcert.engines.partition.ensemble import COMBINATIONS
 from labelcert.errors import InvalidInput
+from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
 from labelcert.problem import Problem, Threat
 from labelcert.problem.margin import lowered
@@ -39,7 +40,7 @@ class Subject:
 
     problem: Problem
     margins: Float
-    parts: int | Int | None = None
+    parts: npt.ArrayLike | None = None
     seed: int = 0
     combine: str = "mean"
     names: Names = Names()  # noqa: RUF009 (frozen, and empty)
@@ -47,6 +48,8 @@ class Subject:
     @classmethod
     def of(cls, cert: Certificate) -> Subject:
         """What a certificate is about, from the kernels that it holds."""
+        if cert.run.loss == LINEAR:
+            support.require(support.Request(predictor=support.MAP, loss=None, asks=support.RECHECK))
         if cert.K_train is None or cert.K_test is None:
             raise InvalidInput(
                 "the certificate does not hold its kernels; save it with save(path, problem=True), or give the arrays"
@@ -89,6 +92,20 @@ class Subject:
         p = self.problem
         arrays = (p.K_train, p.labels, p.K_test, p.C)
         return replace(self, problem=Problem.unsettled(*arrays, threat=p.threat, max_flips=budget, loss=p.loss))
+
+    def request(self, place: str) -> support.Request:
+        """What the table of combinations is asked."""
+        kind = support.MACHINE if self.parts is None else support.VOTES if self.combine == "votes" else support.MEAN
+        return support.Request(
+            predictor=kind,
+            loss=self.problem.loss,
+            classes=self.problem.n_classes,
+            labels=self.problem.m,
+            threat=support.kinds_of(self.problem.threat),
+            margin=bool(self.margins.any()),
+            asks=support.RECHECK,
+            place=place,
+        )
 
     def question(self) -> Question:
         """Clean predictions, and a predictor that says what changes them."""

@@ -21,7 +21,7 @@ from labelcert.engines.search.formulation import Formulation
 from labelcert.engines.search.judging import Judge
 from labelcert.engines.search.one_score import OneScore
 from labelcert.engines.search.rivals import Rivals
-from labelcert.engines.search.searching import Searching
+from labelcert.engines.search.searching import LARGEST_PROGRAM, Searching
 from labelcert.engines.search.solvers import Solver, get_solver
 from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
@@ -34,13 +34,13 @@ class Search:
     """Branch and bound, with proofs of our own."""
 
     name = "milp"
-    capabilities = Capabilities(continues=True, searches=True)
+    capabilities = Capabilities(
+        continues=True, searches=True, coupled=False, proved_losses=("hinge",), most_labels=LARGEST_PROGRAM
+    )
 
     def refuses(self, problem: Problem) -> str | None:
         """Models that are trained on all classes at once."""
-        if problem.coupled:
-            return f"it looks at each class alone, which loss={problem.loss!r} does not train; use engine='enumerate'"
-        return None
+        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where that is proved to be the same."""
@@ -100,13 +100,13 @@ class PaperProgram(Search):
     """The paper's formulation, as it stands."""
 
     name = "milp-paper"
-    capabilities = Capabilities(searches=True)
-
-    def refuses(self, problem: Problem) -> str | None:
-        """The paper's formulation knows only the hinge loss."""
-        if problem.loss != "hinge":
-            return "the paper's formulation is about the hinge loss; use engine='auto'"
-        return None
+    capabilities = Capabilities(
+        searches=True,
+        coupled=False,
+        losses=("hinge",),
+        other_losses="the paper's formulation is about the hinge loss; use engine='auto'",
+        claims=True,
+    )
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining: the paper has no shortcut where scores are linear."""
