@@ -12,9 +12,9 @@ import labelcert
 
 
 def test_recheck(call: Call, tmp_path: Path) -> None:
-    code, shown, _ = call("recheck", "karate", "--model", "sgc", "--flips", "1", "--verify", "2", "--out", "o.csv")
+    code, shown, _ = call("recheck", "karate", "--model", "sgc", "--flips", "1", "--confirm", "2", "--out", "o.csv")
     assert code == 0
-    assert "labels to verify, all 26 unlabelled nodes" in shown
+    assert "labels to confirm, all 26 unlabelled nodes" in shown
     assert "no other choice of labels at this price secures more" in shown
     frame = pd.read_csv(tmp_path / "o.csv")
     assert len(frame) == 2
@@ -25,20 +25,20 @@ def test_recheck(call: Call, tmp_path: Path) -> None:
     split = labelcert.published_split(graph, seed=0)
     model = labelcert.SGC(C=0.001)
     advice = model.recheck(graph, split.labeled, split.pool, flips=1, verify=2)
-    assert [row["verify"] for row in answer["labels"]] == advice.names == frame["verify"].astype(str).tolist()
+    assert [row["confirm"] for row in answer["labels"]] == advice.names == frame["confirm"].astype(str).tolist()
 
 
 def test_recheck_with_costs_and_until(call: Call) -> None:
     Path("effort.csv").write_text("node,cost\n2,5\n15,5\n")
     asked = ("recheck", "karate", "--model", "sgc", "--flips", "1", "--objective", "collective", "--json")
-    _, printed, _ = call(*asked, "--verify", "4", "--verify-costs", "effort.csv")
-    assert not {row["verify"] for row in json.loads(printed)["labels"]} & {"2", "15"}
+    _, printed, _ = call(*asked, "--confirm", "4", "--confirm-costs", "effort.csv")
+    assert not {row["confirm"] for row in json.loads(printed)["labels"]} & {"2", "15"}
     _, printed, _ = call(*asked, "--until", "0.95")
     assert json.loads(printed)["labels"][-1]["after"] >= 0.95
     for wrong, message in (
         (("--verify", "1", "--until", "0.5"), "not both"),
         (("--verify", "1", "--out", "o.txt"), "must name a file that ends in .csv"),
-        (("--verify", "-1"), "--verify must be a whole number"),
+        (("--confirm", "-1"), "--confirm must be a whole number"),
     ):
         code, _, said = call(*asked, *wrong)
         assert (code, message in said) == (2, True), said

@@ -1,4 +1,4 @@
-"""Which labels to verify: against brute force over all sets of labels, with every threat option and loss."""
+"""Which labels to confirm: against brute force over all sets of labels, with every threat option and loss."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ import labelcert
 from labelcert import CertifiedClassifier, InvalidInput, Threat, WorkTooLarge, certify, recheck
 from labelcert.certification import Names
 from labelcert.examples import two_clouds
-from labelcert.rechecking import from_arrays
+from labelcert.rechecking import advising
 
 
-def brute_force(K: Any, y: Any, rows: Any, C: float, flips: int, verify: int, threat: Threat, **options: Any) -> float:
+def brute_force(
+    K: Any, y: Any, rows: Any, C: float, flips: int, confirm: int, threat: Threat, using: Any = certify, **options: Any
+) -> float:
     """The best share over all sets of labels, by a certificate of each."""
-    objective, costs = options.pop("objective", "each"), options.pop("verify_costs", None)
+    objective, costs = options.pop("objective", "each"), options.pop("confirm_costs", None)
     weights = options.pop("weights", None)
     m = len(y)
     price = np.ones(m, dtype=int) if costs is None else np.asarray(costs)
     trusted = np.zeros(m, dtype=bool) if threat.trusted is None else np.asarray(threat.trusted)
     best = 0.0
-    for size in range(verify + 1):
+    for size in range(confirm + 1):
         for chosen in itertools.combinations(np.flatnonzero(~trusted).tolist(), size):
-            if price[list(chosen)].sum() > verify:
+            if price[list(chosen)].sum() > confirm:
                 continue
             now = trusted.copy()
             now[list(chosen)] = True
-            cert = certify(K, y, rows, C, threat=replace(threat, trusted=now), max_flips=flips, workers=1, **options)
+            cert = using(K, y, rows, C, threat=replace(threat, trusted=now), max_flips=flips, workers=1, **options)
             if objective == "collective":
                 best = max(best, cert.certified_ratio(flips=flips, collective=True))
             else:
@@ -56,12 +58,12 @@ THREATS = {
 def test_equal_to_brute_force(classes: int, threat: str, objective: str) -> None:
     for seed in range(2):
         K, y, rows = gaussian(8, 9, seed=seed) if classes == 2 else blobs(8, 9, classes=classes, seed=seed)
-        for flips, verify in ((1, 1), (2, 2)):
+        for flips, confirm in ((1, 1), (2, 2)):
             asked = {"threat": THREATS[threat], "objective": objective}
-            advice = recheck(K, y, rows, 2.0, flips=flips, verify=verify, **asked)
+            advice = recheck(K, y, rows, 2.0, flips=flips, confirm=confirm, **asked)
             assert advice.optimal
             assert advice.after[-1:] == [pytest.approx(advice.best_possible)] or not advice.after
-            best = brute_force(K, y, rows, 2.0, flips, verify, **asked)
+            best = brute_force(K, y, rows, 2.0, flips, confirm, **asked)
             assert (advice.after[-1] if advice.after else advice.before) == pytest.approx(best)
             assert sorted([advice.before, *advice.after]) == [advice.before, *advice.after]
             trusted = THREATS[threat].trusted
@@ -71,22 +73,22 @@ def test_equal_to_brute_force(classes: int, threat: str, objective: str) -> None
 @pytest.mark.parametrize("loss", ["square", "squared_hinge", "logistic", "cross_entropy"])
 def test_every_loss(loss: str) -> None:
     K, y, rows = blobs(8, 6, classes=3)
-    advice = recheck(K, y, rows, 0.5, flips=1, verify=2, loss=loss)
+    advice = recheck(K, y, rows, 0.5, flips=1, confirm=2, loss=loss)
     assert advice.after[-1] == pytest.approx(brute_force(K, y, rows, 0.5, 1, 2, Threat(), loss=loss))
 
 
 def test_weights_and_costs() -> None:
     K, y, rows = gaussian(8, 9, seed=3)
-    asked: dict[str, Any] = {"weights": np.arange(9) + 0.5, "verify_costs": [1, 2, 3, 1, 2, 3, 1, 2]}
-    advice = recheck(K, y, rows, 2.0, flips=2, verify=4, **asked)
-    assert sum(asked["verify_costs"][i] for i in advice.labels) <= 4
+    asked: dict[str, Any] = {"weights": np.arange(9) + 0.5, "confirm_costs": [1, 2, 3, 1, 2, 3, 1, 2]}
+    advice = recheck(K, y, rows, 2.0, flips=2, confirm=4, **asked)
+    assert sum(asked["confirm_costs"][i] for i in advice.labels) <= 4
     assert advice.after[-1] == pytest.approx(brute_force(K, y, rows, 2.0, 2, 4, Threat(), **asked))
 
 
 def test_what_is_secured_and_what_each_label_is_worth() -> None:
     K, y, rows = gaussian(8, 9, seed=1)
     names = Names(test=np.array([f"n{t}" for t in range(9)]), labels=np.array([f"ann {i}" for i in range(8)]))
-    advice = recheck(K, y, rows, 2.0, flips=1, verify=3, names=names)
+    advice = recheck(K, y, rows, 2.0, flips=1, confirm=3, names=names)
     shares = np.array([advice.before, *advice.after])
     assert np.allclose(np.diff(shares), [len(nodes) / 9 for nodes in advice.secures])
     for i in range(8):
@@ -94,7 +96,7 @@ def test_what_is_secured_and_what_each_label_is_worth() -> None:
         alone = certify(K, y, rows, 2.0, threat=trusted, max_flips=1).certified_ratio(flips=1)
         assert advice.gains[i] == pytest.approx(alone - advice.before)
     frame = advice.to_frame()
-    assert frame["verify"].str.startswith("ann ").all()
+    assert frame["confirm"].str.startswith("ann ").all()
     assert all(name.startswith("n") for nodes in frame["secures"] for name in nodes)
     assert all(len(line) <= 80 for line in advice.summary().splitlines())
     assert "ann" in advice._repr_html_()
@@ -108,7 +110,7 @@ def test_until_a_share_is_reached() -> None:
     K, y, rows = gaussian(8, 9, seed=1)
     advice = recheck(K, y, rows, 2.0, flips=1, until=0.9)
     assert advice.after[-1] >= 0.9
-    fewer = recheck(K, y, rows, 2.0, flips=1, verify=len(advice.labels) - 1)
+    fewer = recheck(K, y, rows, 2.0, flips=1, confirm=len(advice.labels) - 1)
     assert fewer.best_possible < 0.9
     assert recheck(K, y, rows, 2.0, flips=1, until=0.0).labels == []
 
@@ -118,22 +120,22 @@ def test_certificates_files_and_models_ask_the_same(tmp_path: Path) -> None:
     threat = Threat(
         trusted=[True] + [False] * 7, allowed_flips={0: [1], 1: [0]}, groups=list("abababab"), group_budgets=1
     )
-    asked = recheck(K, y, rows, 2.0, flips=2, verify=2, threat=threat)
+    asked = recheck(K, y, rows, 2.0, flips=2, confirm=2, threat=threat)
     cert = certify(K, y, rows, 2.0, threat=threat, max_flips=1)
     cert.save(tmp_path / "c.cert", problem=True)
     for source in (cert, labelcert.load(tmp_path / "c.cert")):
-        assert recheck(source, flips=2, verify=2).labels == asked.labels
+        assert recheck(source, flips=2, confirm=2).labels == asked.labels
     cert.save(tmp_path / "bare.cert")
     with pytest.raises(InvalidInput, match="does not hold its kernels"):
-        recheck(labelcert.load(tmp_path / "bare.cert"), flips=1, verify=1)
+        recheck(labelcert.load(tmp_path / "bare.cert"), flips=1, confirm=1)
     X = np.random.default_rng(0).normal(size=(12, 2))
     model = CertifiedClassifier().fit(X, X[:, 0] > 0)
-    assert model.recheck(X[:4], flips=1, verify=1).flips == 1
+    assert model.recheck(X[:4], flips=1, confirm=1).flips == 1
 
 
 def test_many_labels_by_gains() -> None:
     K, y, rows = gaussian(300, 60, seed=2)
-    advice = recheck(K, y, rows, 0.05, flips=8, verify=12, loss="square")
+    advice = recheck(K, y, rows, 0.05, flips=8, confirm=12, loss="square")
     assert len(advice.labels) == 12
     assert advice.before < advice.after[-1] <= advice.best_possible
     assert sorted(advice.after) == advice.after
@@ -147,9 +149,9 @@ def test_many_labels_by_gains() -> None:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_gains_beside_the_list(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     K, y, rows = gaussian(10, 12, seed=4) if classes == 2 else blobs(10, 12, classes=classes, seed=4)
-    listed = recheck(K, y, rows, 0.5, flips=2, verify=2, loss="square")
-    monkeypatch.setattr(from_arrays, "LISTED_SECONDS", -1.0)
-    gained = recheck(K, y, rows, 0.5, flips=2, verify=2, loss="square")
+    listed = recheck(K, y, rows, 0.5, flips=2, confirm=2, loss="square")
+    monkeypatch.setattr(advising, "LISTED_SECONDS", -1.0)
+    gained = recheck(K, y, rows, 0.5, flips=2, confirm=2, loss="square")
     assert gained.before == pytest.approx(listed.before)
     assert gained.after[-1] <= listed.after[-1] + 1e-12
     assert gained.best_possible >= listed.after[-1] - 1e-12
@@ -158,8 +160,8 @@ def test_gains_beside_the_list(classes: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_list_that_is_not_complete_gives_intervals() -> None:
     K, y, rows = gaussian(40, 30, seed=2)
     with pytest.raises(WorkTooLarge, match="time_limit=SECONDS"):
-        recheck(K, y, rows, 5.0, flips=9, verify=2)
-    advice = recheck(K, y, rows, 5.0, flips=4, verify=2, time_limit=3)
+        recheck(K, y, rows, 5.0, flips=9, confirm=2)
+    advice = recheck(K, y, rows, 5.0, flips=4, confirm=2, time_limit=3)
     assert advice.best_possible == 1.0 or advice.optimal
     assert all(low <= high for low, high in zip(advice.after, advice.after_upper, strict=True))
 
@@ -167,14 +169,14 @@ def test_a_list_that_is_not_complete_gives_intervals() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"verify": 1, "until": 0.5}, "not both"),
-        ({}, "say how many labels to verify"),
-        ({"verify": -1}, "verify must be a whole number"),
+        ({"confirm": 1, "until": 0.5}, "not both"),
+        ({}, "say how many labels to confirm"),
+        ({"confirm": -1}, "confirm must be a whole number"),
         ({"until": 2.0}, "until must be a share"),
-        ({"verify": 1, "objective": "all"}, "'each' or 'collective'"),
-        ({"verify": 1, "weights": [1.0]}, "weights must be 9 numbers"),
-        ({"verify": 1, "weights": [1.0] * 9, "objective": "collective"}, "weights are for the objective 'each'"),
-        ({"verify": 1, "verify_costs": [0] * 8}, "verify_costs must be 8 whole numbers"),
+        ({"confirm": 1, "objective": "all"}, "'each' or 'collective'"),
+        ({"confirm": 1, "weights": [1.0]}, "weights must be 9 numbers"),
+        ({"confirm": 1, "weights": [1.0] * 9, "objective": "collective"}, "weights are for the objective 'each'"),
+        ({"confirm": 1, "confirm_costs": [0] * 8}, "confirm_costs must be 8 whole numbers"),
     ],
 )
 def test_bad_input(options: dict[str, Any], message: str) -> None:
@@ -182,41 +184,110 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         recheck(K, y, rows, 1.0, flips=1, **options)
     with pytest.raises(InvalidInput, match="or a certificate"):
-        recheck(K, flips=1, verify=1)
+        recheck(K, flips=1, confirm=1)
 
 
 def test_no_label_may_change() -> None:
     K, y, rows = gaussian(8, 9)
-    advice = recheck(K, y, rows, 1.0, flips=2, verify=2, threat=Threat(trusted=[True] * 8))
+    advice = recheck(K, y, rows, 1.0, flips=2, confirm=2, threat=Threat(trusted=[True] * 8))
     assert (advice.labels, advice.before) == ([], 1.0)
+
+
+@pytest.mark.parametrize("threat", THREATS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_margins_against_brute_force(classes: int, threat: str) -> None:
+    K, y, rows = gaussian(8, 9, seed=1) if classes == 2 else blobs(8, 9, classes=classes, seed=1)
+    for objective in ("each", "collective"):
+        asked = {"threat": THREATS[threat], "objective": objective, "margin": np.linspace(0.0, 0.4, 9)}
+        advice = recheck(K, y, rows, 2.0, flips=2, confirm=2, **asked)
+        assert advice.optimal
+        best = brute_force(K, y, rows, 2.0, 2, 2, **asked)
+        assert (advice.after[-1] if advice.after else advice.before) == pytest.approx(best)
+    cert = certify(K, y, rows, 2.0, threat=THREATS[threat], margin=asked["margin"])
+    assert recheck(cert, flips=2, confirm=2).labels == recheck(cert, flips=2, verify=2).labels
+
+
+@pytest.mark.parametrize("loss", ["square", "logistic", "squared_hinge", "cross_entropy"])
+def test_margins_of_every_loss(loss: str) -> None:
+    K, y, rows = blobs(8, 6, classes=3)
+    advice = recheck(K, y, rows, 0.5, flips=1, confirm=2, loss=loss, margin=0.1)
+    best = brute_force(K, y, rows, 0.5, 1, 2, Threat(), loss=loss, margin=0.1)
+    assert (advice.after[-1] if advice.after else advice.before) == pytest.approx(best)
+
+
+def test_margins_by_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    K, y, rows = gaussian(10, 12, seed=4)
+    asked: dict[str, Any] = {"flips": 2, "confirm": 2, "loss": "square", "margin": 0.05}
+    listed = recheck(K, y, rows, 0.5, **asked)
+    monkeypatch.setattr(advising, "LISTED_SECONDS", -1.0)
+    gained = recheck(K, y, rows, 0.5, **asked)
+    assert gained.before == pytest.approx(listed.before)
+    assert gained.best_possible >= listed.after[-1] - 1e-12 >= gained.after[-1] - 2e-12
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.1])
+@pytest.mark.parametrize("combine", ["votes", "mean"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_ensembles_against_brute_force(classes: int, combine: str, margin: float) -> None:
+    K, y, rows = gaussian(8, 9, seed=1) if classes == 2 else blobs(8, 9, classes=classes, seed=1)
+    asked: dict[str, Any] = {"parts": 3, "combine": combine, "margin": margin, "seed": 4}
+    for threat in THREATS.values():
+        advice = recheck(K, y, rows, 2.0, flips=2, confirm=2, threat=threat, **asked)
+        best = brute_force(K, y, rows, 2.0, 2, 2, threat, using=labelcert.certify_partition, **asked)
+        assert (advice.after[-1] if advice.after else advice.before) == pytest.approx(best)
+        assert advice.certificate.run.engine_asked == "partition"
+    cert = labelcert.certify_partition(K, y, rows, 2.0, threat=threat, max_flips=3, **asked)
+    assert recheck(cert, flips=2, confirm=2).labels == advice.labels
+
+
+def test_budgets_as_a_share_and_older_names() -> None:
+    K, y, rows = gaussian(8, 9, seed=1)
+    costs = Threat(costs=[1, 2, 1, 1, 2, 1, 1, 1])
+    advice = recheck(K, y, rows, 2.0, fraction=0.2, confirm=2, threat=costs)
+    assert advice.flips == 2
+    older = recheck(K, y, rows, 2.0, flips=2, verify=2, threat=costs, verify_costs=[1] * 8)
+    assert older.labels == advice.labels
+    for wrong in ({}, {"flips": 1, "fraction": 0.2}):
+        with pytest.raises(InvalidInput, match="how many wrong labels to survive"):
+            recheck(K, y, rows, 2.0, confirm=2, **wrong)
+    with pytest.raises(InvalidInput, match="older name"):
+        recheck(K, y, rows, 2.0, flips=1, confirm=2, verify=1)
+
+
+def test_on_processes() -> None:
+    K, y, rows = gaussian(8, 9, seed=1)
+    here = recheck(K, y, rows, 2.0, flips=2, confirm=2)
+    there = recheck(K, y, rows, 2.0, flips=2, confirm=2, scheduler="processes", workers=1)
+    assert (there.labels, there.after) == (here.labels, here.after)
 
 
 def test_certificates_of_other_models_are_refused() -> None:
     data = two_clouds()
-    ensemble = labelcert.certify_partition(data.K_train, data.labels, data.K_test, 1.0, parts=3, max_flips=2)
-    with pytest.raises(InvalidInput, match="not one of certify alone"):
-        recheck(ensemble, flips=1, verify=1)
+    arrays = (data.K_train, data.labels, data.K_test, 1.0)
+    baseline = labelcert.certify_baseline(*arrays, using="partition-votes", parts=3, max_flips=2)
+    with pytest.raises(InvalidInput, match="not one of certify or certify_partition"):
+        recheck(baseline, flips=1, confirm=1)
     K, y, rows = gaussian(8, 9)
     cert = certify(K, np.where(np.asarray(y) == 1, 1.0, -1.0), rows, 1.0, threat=Threat(allowed_flips={-1: [1]}))
     with pytest.raises(InvalidInput, match="threat cannot be read back"):
-        recheck(cert, flips=1, verify=1)
+        recheck(cert, flips=1, confirm=1)
     spam = Threat(allowed_flips={"spam": "ham"})
     cert = certify(K, np.where(np.asarray(y) == 1, "spam", "ham"), rows, 1.0, threat=spam)
-    assert recheck(cert, flips=1, verify=1).flips == 1
+    assert recheck(cert, flips=1, confirm=1).flips == 1
 
 
 def test_the_collective_objective_is_never_bounded_by_single_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_arrays, "LISTED_SECONDS", -1.0)
+    monkeypatch.setattr(advising, "LISTED_SECONDS", -1.0)
     for seed in range(3):
         K, y, rows = gaussian(9, 8, seed=seed)
-        advice = recheck(K, y, rows, 0.5, flips=2, verify=2, loss="square", objective="collective")
+        advice = recheck(K, y, rows, 0.5, flips=2, confirm=2, loss="square", objective="collective")
         best = brute_force(K, y, rows, 0.5, 2, 2, Threat(), loss="square", objective="collective")
         assert advice.best_possible >= best - 1e-12
 
 
 def test_what_is_not_known_is_not_told() -> None:
     data = two_clouds()
-    advice = recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=3, verify=2, time_limit=0.01)
+    advice = recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=3, confirm=2, time_limit=0.01)
     if not advice.complete:
         assert np.isnan(advice.gains).all()
         assert "not all attacks" in advice.summary()

@@ -150,7 +150,7 @@ class BaselineEngine:
         """Lower ends alone, for the losses that it knows."""
         kind = ENSEMBLE if self.info.deals_out else ONE_MODEL
         return Capabilities(
-            finds_attacks=False, advertised=False, predictors=frozenset({kind}), losses=frozenset(self.info.losses)
+            finds_attacks=False, advertised=False, predictors=frozenset({kind}), losses=self.info.losses
         )
 
     def configured(self, **options: Any) -> BaselineEngine:
@@ -158,10 +158,8 @@ class BaselineEngine:
         return BaselineEngine(self.info, options)
 
     def refuses(self, problem: Problem) -> str | None:
-        """Threats that restrict the adversary."""
-        if problem.threat.describe() == Threat().describe():
-            return None
-        return "it lets the adversary change any label, at one unit each; leave out threat, or use labelcert.certify"
+        """Nothing that the table of what is supported does not refuse."""
+        return None
 
     def predictor(self, problem: Problem) -> Predictor:
         """The classifier that the baseline speaks of: some are only known with what is proved about them."""

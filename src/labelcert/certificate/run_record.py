@@ -73,6 +73,8 @@ class RunRecord:
         The most that the adversary can spend: no larger budget changes anything.
     budget_note : str
         Why the largest budget is what it is, where nobody gave it and not all are answered.
+    remarks : tuple of str
+        What is different about what was asked: see the page "What goes with what".
     device : str
         Where labellings were trained on: the CPU, or the name of a GPU.
     margin : float, or tuple of float
@@ -104,6 +106,7 @@ class RunRecord:
     seconds: float
     spendable: int | None = None
     budget_note: str = ""
+    remarks: tuple[str, ...] = ()
     device: str = "cpu"
     margin: float | tuple[float, ...] = 0.0
     margin_from: str = ""
@@ -133,9 +136,9 @@ class RunRecord:
         return f"{budget} {self.unit.removesuffix('s') if budget == 1 else self.unit}"
 
     def plain(self) -> dict[str, Any]:
-        """In plain JSON values; empty texts that older versions did not know are left out, as their files do."""
+        """In plain JSON values; empty values that older versions did not know are left out, as their files do."""
         plain = {"engine": self.engine, **msgspec.to_builtins(self)}
-        return {key: value for key, value in plain.items() if value != "" or key not in ("model", "command")}
+        return {key: value for key, value in plain.items() if value or key not in ("model", "command", "remarks")}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:

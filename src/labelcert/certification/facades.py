@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -240,7 +239,7 @@ def certify_partition(
     K_test: npt.ArrayLike,
     C: float | str,
     *,
-    parts: int,
+    parts: int | npt.ArrayLike,
     seed: int = 0,
     combine: str = "mean",
     threat: Threat | None = None,
@@ -268,8 +267,8 @@ def certify_partition(
     ----------
     K_train, labels, K_test, C
         As in :func:`labelcert.certify`. Only the kernel inside the parts matters.
-    parts : int
-        Number of parts. Their sizes differ by at most one.
+    parts : int or (m,) array
+        Number of parts, whose sizes differ by at most one; or the part of each label, which no label may influence.
     seed : int
         Of the hash.
     combine : {"mean", "votes"}
@@ -286,7 +285,8 @@ def certify_partition(
     collective : bool
         Whether the collective curve counts as asked for. It is an interval: see the documentation.
     margin : float, (n,) array, or FiniteMargin
-        Count a prediction as changed once its lead in what ``cert.decision_values`` shows falls to this.
+        As in :func:`labelcert.certify`, in units of ``decision_values``: mean scores, or shares of the votes (of two
+        classes, half the lead).
 
     Returns
     -------
@@ -314,7 +314,7 @@ def certify_partition(
     run = Run(
         PartEngine.name, time_limit=time_limit, workers=workers, scheduler=scheduler, device=device, progress=progress
     )
-    known = names or Names()
+    dealt = Parts(parts, seed, combine, part_flips)
     task = Task(
         GivenKernel(K_train, K_test, C),
         labels,
@@ -323,9 +323,9 @@ def certify_partition(
         threat=threat,
         max_flips=max_flips,
         max_fraction=max_fraction,
-        parts=Parts(parts, seed, combine, part_flips),
+        parts=dealt,
         margin=margin,
         collective=collective,
-        names=replace(known, model=f"{parts} parts (seed {seed}), {combine}: {known.model or 'kernel'}"),
+        names=dealt.named(names or Names()),
     )
     return solve(task, run)

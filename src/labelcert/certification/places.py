@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from labelcert.certification.support import Request, refusal
 from labelcert.certification.versions import versions
 from labelcert.engines.cluster import ClusterChunks
 from labelcert.engines.gpu.device import devices
@@ -28,6 +31,18 @@ BATCH = 8
 
 CONNECT_SECONDS = 20
 CLOSE_SECONDS = 2
+
+
+def gpu_remark(asked: Request, scheduler: str | None, device: str) -> list[str]:
+    """Why a GPU that is there was left out, where nobody said which device to use."""
+    refused = refusal(replace(asked, place="GPU"))
+    if device != AUTO or scheduler is not None or refused is None or find_spec("cupy") is None:
+        return []
+    try:
+        name = devices()[0].name
+    except (DataUnavailable, InvalidInput, MissingExtra):
+        return []
+    return [f"{name} was not used: {refused}"]
 
 
 @contextmanager

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labelcert.certificate import Certificate, RunRecord, StageRecord
-from labelcert.certification.places import CPU, walked_by
-from labelcert.certification.reductions import reduced
+from labelcert.certification import support
+from labelcert.certification.places import CPU, gpu_remark, walked_by
+from labelcert.certification.reductions import posed, reduced
+from labelcert.certification.reductions.lowered import margins_of
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings, Question
@@ -17,6 +19,8 @@ from labelcert.engines.control import Control
 from labelcert.engines.freezing import freeze
 from labelcert.engines.planning import Plan, plan
 from labelcert.engines.pools import pool_in_force
+from labelcert.engines.registry import AUTO
+from labelcert.problem.problem import ONE_MODEL
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -51,16 +55,21 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
     """
     started = time.perf_counter()
     control = _control(task, run) if control is None else control
+    task = posed(task)
+    asked = _request(task, run)
+    control.remarks = (*support.require(asked), *gpu_remark(asked, run.scheduler, run.device))
     simple, restored = reduced(task)
-    _check_supported(simple, run)
     with progress_report("certifying", run.progress) as show, walked_by(run.scheduler, control.workers, run.device):
         if run.progress:
             control.report, control.note = show.report, show.note
+            for remark in control.remarks:
+                control.note(remark)
         with control.running():
             control.start_clock()
             planned = plan(
                 run.engine, simple.posed, control, simple.predicted, observers=task.observers, options=run.options
             )
+            control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, control)]))
             # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
             control.reserve(planned.seconds_to_set_up)
             question, findings, stages = _staged(planned, control)
@@ -73,8 +82,38 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
     return restored(freeze(question, checked, record, simple.names))
 
 
-def _check_supported(task: Task, run: Run) -> None:
-    """Refuse what does not go together, before work starts. The one place to ask the table of what is supported."""
+def _request(task: Task, run: Run) -> support.Request:
+    """What the table of what goes with what is asked, before work starts."""
+    problem, own = task.posed, run.engine.partition(":")[0]
+    single = task.parts is None and problem.kind == ONE_MODEL
+    predictor = support.MACHINE if single else support.MAP
+    if task.parts is not None:
+        predictor = support.VOTES if task.parts.combine == "votes" else support.MEAN
+    asks = {"attack": support.ATTACK, "baseline": support.BASELINE}.get(own)
+    return support.Request(
+        predictor=predictor,
+        loss=None if predictor == support.MAP else problem.loss,
+        classes=problem.n_classes,
+        labels=problem.m,
+        threat=support.kinds_of(problem.threat),
+        margin=bool(margins_of(task)[0].any()),
+        asks=asks or (support.CURVE if task.collective else support.RADII),
+        engine=run.engine if single and asks is None else AUTO,
+        place=support.place_of(run.scheduler, run.device),
+        limited=run.time_limit is not None,
+    )
+
+
+def _remarks(planned: Plan, control: Control) -> list[str]:
+    """What is different about engines that were chosen, and not asked for."""
+    problem = planned.question.problem
+    if problem.kind != ONE_MODEL:
+        return []
+    request = support.Request(
+        loss=problem.loss, classes=problem.n_classes, labels=problem.m, limited=control.time_limit is not None
+    )
+    engines = [stage.engine for stage in planned.stages if stage.engine.capabilities.advertised]
+    return [note for engine in engines for note in support.notes(replace(request, engine=engine.name))]
 
 
 def _control(task: Task, run: Run) -> Control:
@@ -128,6 +167,7 @@ def _record(
         problem_sha256=findings.sha256 or problem.digest(),
         seconds=0.0,
         spendable=problem.adversary.spendable,
+        remarks=control.remarks,
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

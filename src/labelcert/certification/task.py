@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
@@ -95,7 +96,8 @@ class Parts:
 
     Attributes
     ----------
-    count : int
+    count : int or (m,) array
+        How many parts, whose sizes differ by at most one; or the part of each label, which no label may influence.
     seed : int
         Of the hash that deals them out.
     combine : {"mean", "votes"}
@@ -103,7 +105,7 @@ class Parts:
         Largest cost of an attack on one part to look at; None for all.
     """
 
-    count: int
+    count: int | npt.ArrayLike
     seed: int = 0
     combine: str = "mean"
     part_flips: int | None = None
@@ -113,6 +115,13 @@ class Parts:
             raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {self.combine!r}")
         if self.part_flips is not None:
             whole_number("part_flips", self.part_flips)
+
+    def named(self, names: Names) -> Names:
+        """Names that say how the labels are dealt out, too."""
+        dealt = f"{self.count!r} parts (seed {self.seed})"
+        if np.ndim(self.count):
+            dealt = f"{np.unique(np.asarray(self.count)).size} given parts"
+        return replace(names, model=f"{dealt}, {self.combine}: {names.model or 'kernel'}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from labelcert.certificate import Stop
+from labelcert.certification import support
 from labelcert.cli import inputs
 from labelcert.cli.delivery import deliver
 from labelcert.cli.exits import EXIT_INTERRUPTED
@@ -116,8 +117,8 @@ def _ensemble(choice: Choice, given: dict[str, Any]) -> Choice:
 
 def _work(given: dict[str, Any]) -> dict[str, Any]:
     """How certificates are computed."""
-    common = ("time_limit", "collective", "workers", "loss", "scheduler", "device")
-    of_engines = ("engine", "node_time_limit", "solver", "trust_solver", "margin", "width")
+    common = ("time_limit", "collective", "workers", "loss", "scheduler", "device", "margin")
+    of_engines = ("engine", "node_time_limit", "solver", "trust_solver", "width")
     if given["parts"] is None:
         return {name: given[name] for name in (*common, *of_engines)}
     return {name: given[name] for name in (*common, "part_flips")}
@@ -127,12 +128,12 @@ def _check_parts(given: dict[str, Any]) -> None:
     """Refuse options that say nothing with, or without, parts."""
     if given["parts"] is None and given["part_flips"] is not None:
         raise InvalidInput("--part-flips is about parts: give their number as --parts")
-    if given["parts"] is not None and (given["margin"] or given["width"] is not None):
-        raise InvalidInput("--margin and --width are about single models; leave out --parts")
+    if given["parts"] is not None and given["width"] is not None:
+        raise InvalidInput("--width is about single models; leave out --parts")
     if given["width"] is not None and (given["margin"] or given["loss"] != "hinge"):
         raise InvalidInput("--width measures the margin itself, for the hinge loss; leave out --margin and --loss")
-    if given["parts"] is not None and given["engine"] != "auto":
-        raise InvalidInput(f"--parts has an engine of its own; leave out --engine {given['engine']}")
+    if given["parts"] is not None:
+        support.require(support.Request(predictor=support.MEAN, engine=given["engine"]))
 
 
 def _models(given: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""``labelcert recheck``: which labels to verify."""
+"""``labelcert recheck``: which labels to confirm."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
 from labelcert.pipeline import model_options
 from labelcert.rechecking import Recheck, recheck
-from labelcert.rechecking.result import OBJECTIVES
+from labelcert.rechecking.advice import OBJECTIVES
 from labelcert.report import tables
 
 EXAMPLES = """\b
 Examples:
-  labelcert recheck karate --flips 1 --verify 2
-      The two labels to verify, so that most predictions survive one wrong one.
+  labelcert recheck karate --flips 1 --confirm 2
+      The two labels to confirm, so that most predictions survive one wrong one.
   labelcert recheck cora-ml-b --flips 2 --until 0.9
       As few labels as it takes until 90 % of the predictions survive two.
-  labelcert recheck --edges edges.csv --labels labels.csv --flips 1 --verify 3 --verify-costs effort.csv
-      Your own graph; some labels take longer to verify than others."""
+  labelcert recheck --edges edges.csv --labels labels.csv --flips 1 --confirm 3 --confirm-costs effort.csv
+      Your own graph; some labels take longer to confirm than others."""
 
 _OPTIONS = options(
-    "What to verify",
+    "What to confirm",
     click.option("--model", "-m", "name_of_model", default="gcn", show_default=True, help="See `labelcert models`."),
     click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
-    click.option("--verify", type=int, help="How many labels can be verified, or what may be paid for that."),
-    click.option("--until", type=float, metavar="SHARE", help="Verify as few as it takes until this share survives."),
+    click.option(
+        "--confirm", "--verify", "confirm", type=int, help="How many labels people can confirm, or what it may cost."
+    ),
+    click.option("--until", type=float, metavar="SHARE", help="Confirm as few as it takes until this share survives."),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
@@ -51,9 +53,11 @@ _OPTIONS = options(
         help="Each prediction faces its own worst attack, or one attack faces all of them.",
     ),
     click.option(
+        "--confirm-costs",
         "--verify-costs",
+        "confirm_costs",
         type=click.Path(path_type=Path),
-        help="CSV with the columns node, cost: what verifying a label costs (1 where absent).",
+        help="CSV with the columns node, cost: what confirming a label costs (1 where absent).",
     ),
     click.option("--time-limit", type=float, metavar="SECONDS", help="What is open then comes as intervals."),
     click.option("--workers", type=int, help="Threads. [default: all cores]"),
@@ -71,10 +75,10 @@ _OPTIONS = options(
 @NODE_OPTIONS
 @THREAT_OPTIONS
 def recheck_command(**given: Any) -> None:
-    """Which labels to verify, so that as many predictions as possible survive the wrong ones among the others.
+    """Which labels to confirm, so that as many predictions as possible survive the wrong ones among the others.
 
-    A verified label cannot be wrong any more, so every attack that needs it is gone. This ranks labels by what depends
-    on them, not by how likely they are wrong: give scores of their quality as --verify-costs.
+    A label that a person confirmed cannot be wrong any more, so every attack that needs it is gone. This ranks labels
+    by what depends on them, not by how likely they are wrong: give scores of their quality as --confirm-costs.
     """
     if given["out"] is not None and given["out"].suffix != ".csv":
         raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")
@@ -84,7 +88,7 @@ def recheck_command(**given: Any) -> None:
     name = given["name_of_model"].lower()
     fixed = {option: given[option] for option in MODEL_OPTION_NAMES if given[option] is not None}
     [own] = model_options([name], fixed)
-    costs = given["verify_costs"]
+    costs = given["confirm_costs"]
     progress = sys.stderr.isatty() and not given["quiet"]
     choice = inputs.chosen_model(given, asked, name, own, progress=progress, validate=False)
     targets = asked.targets[0]
@@ -93,10 +97,10 @@ def recheck_command(**given: Any) -> None:
         targets.nodes,
         using=recheck,
         flips=given["flips"],
-        verify=given["verify"],
+        confirm=given["confirm"],
         until=given["until"],
         objective=given["objective"],
-        verify_costs=None if costs is None else inputs.per_label(graph, labeled, costs, "cost"),
+        confirm_costs=None if costs is None else inputs.per_label(graph, labeled, costs, "cost"),
         threat=asked.threat,
         loss=given["loss"],
         time_limit=given["time_limit"],
@@ -115,13 +119,13 @@ def recheck_command(**given: Any) -> None:
             workers=given["workers"],
         )
         count = len(advice.labels)
-        then = f"{choice.label} with {count} label{'' if count == 1 else 's'} verified"
+        then = f"{choice.label} with {count} label{'' if count == 1 else 's'} confirmed"
         both = {choice.label: now, **({then: advice.certificate} if advice.labels else {})}
-        deliver_report(both, given["report"], title=f"{graph.name}: labels to verify", quiet=given["quiet"])
+        deliver_report(both, given["report"], title=f"{graph.name}: labels to confirm", quiet=given["quiet"])
     if given["as_json"]:
         print_json(_plain(advice))
         return
-    print_table(tables.recheck_table(advice, title=f"{choice.label}: labels to verify, {targets.title}"))
+    print_table(tables.recheck_table(advice, title=f"{choice.label}: labels to confirm, {targets.title}"))
     wrong = "1 wrong label" if advice.flips == 1 else f"{advice.flips} wrong labels"
     say(f"{advice.before:.1%} of the predictions survive {wrong} now; {advice.verdict}")
 

@@ -345,10 +345,18 @@ class Capabilities:
         ``certify(engine=...)`` takes it by name. Others belong to a function of their own.
     predictors : set of str
         Who predicts: :attr:`labelcert.problem.Problem.kind`.
-    losses : set of str, or None
-        What models may be trained with; None: :meth:`Engine.refuses` says.
     observes : bool
         It shows every relabelling within the budget to the observers of a question.
+    coupled : bool
+        It knows models that are trained on all classes at once.
+    losses : tuple of str
+        The losses that it applies to; empty for all. ``other_losses`` says what to do with others.
+    proved_losses : tuple of str
+        Those for which it proves more than it can enumerate; empty for all.
+    most_labels : int
+        With a time limit and more labels than this, it proves no more than it can enumerate.
+    claims : bool
+        It reports what a solver claims, which proves nothing.
     """
 
     automatic: bool = False
@@ -357,8 +365,31 @@ class Capabilities:
     searches: bool = False
     advertised: bool = True
     predictors: frozenset[str] = frozenset({ONE_MODEL})
-    losses: frozenset[str] | None = None
     observes: bool = False
+    coupled: bool = True
+    losses: tuple[str, ...] = ()
+    other_losses: str = ""
+    proved_losses: tuple[str, ...] = ()
+    most_labels: int = 10**9
+    claims: bool = False
+
+    def applies(self, loss: str, coupled: bool) -> bool:
+        """Whether it knows models with a loss, trained on all classes at once or not."""
+        return (self.coupled or not coupled) and (not self.losses or loss in self.losses)
+
+    def proves(self, loss: str) -> bool:
+        """Whether it proves more than it can enumerate."""
+        return not self.proved_losses or loss in self.proved_losses
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Why it does not apply to a problem; None where it does, as far as its loss is concerned."""
+        return None if self.applies(problem.loss, problem.coupled) else self.why(problem.loss)
+
+    def why(self, loss: str) -> str:
+        """Why it does not apply to models with a loss, and what to do instead."""
+        if self.losses and loss not in self.losses:
+            return self.other_losses.format(loss=loss)
+        return f"it looks at each class alone, which loss={loss!r} does not train; use engine='enumerate'"
 
 
 class Engine(Protocol):

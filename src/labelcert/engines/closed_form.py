@@ -33,7 +33,12 @@ class ClosedForm:
     """Sorting, wherever linearity is proved."""
 
     name = "closed-form"
-    capabilities = Capabilities(automatic=True)
+    capabilities = Capabilities(
+        automatic=True,
+        losses=("hinge", "squared_hinge", "square", "linear"),
+        other_losses="scores of loss={loss!r} are not proved to be linear in the labels within this budget; "
+        "use engine='auto', or loss='square'",
+    )
 
     def refuses(self, problem: Problem) -> str | None:
         """Problems whose scores are not provably linear in the labels, for every admissible relabelling."""

@@ -60,6 +60,8 @@ class Control:
         The run that this one is a part of: it stops when that one does.
     chooses_budget : bool
         Whether the largest budget may be chosen by how long it takes: neither it nor a time limit was given.
+    remarks : tuple of str
+        What is different about this run: certificates record it.
     """
 
     workers: int
@@ -76,6 +78,7 @@ class Control:
     note: Callable[[str], None] = lambda text: None
     parent: Control | None = None
     chooses_budget: bool = False
+    remarks: tuple[str, ...] = ()
 
     @contextmanager
     def running(self) -> Iterator[None]:

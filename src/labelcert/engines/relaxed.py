@@ -34,13 +34,11 @@ class Relaxed:
     """
 
     name = "relaxed"
-    capabilities = Capabilities(finds_attacks=False)
+    capabilities = Capabilities(finds_attacks=False, coupled=False)
 
     def refuses(self, problem: Problem) -> str | None:
         """A model that is trained on all classes at once has no scores of one class alone."""
-        if problem.coupled:
-            return f"it looks at each class alone, which loss={problem.loss!r} does not train; use engine='enumerate'"
-        return None
+        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """One model per class: linear maps where that is proved, else retraining."""

@@ -119,14 +119,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss, names=names, **options)
 
     def recheck(self, X_test: Any, **options: Any) -> Recheck:
-        """Which of the labels that this was fitted on to verify, so that more predictions survive wrong ones.
+        """Which of the labels that this was fitted on to confirm, so that more predictions survive wrong ones.
 
         Parameters
         ----------
         X_test
             As for ``predict``.
         **options
-            Passed to :func:`labelcert.recheck`: ``flips``, ``verify`` or ``until``, and so on.
+            Passed to :func:`labelcert.recheck`: ``flips``, ``confirm`` or ``until``, and so on.
         """
         return recheck(self.certify(X_test, max_flips=0), **options)
 

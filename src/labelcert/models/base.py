@@ -258,20 +258,20 @@ class Model(ABC):
     def recheck(
         self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any
     ) -> Recheck:
-        """Which labels to verify, so that as many predictions for the test nodes as possible survive wrong labels.
+        """Which labels to confirm, so that as many predictions for the test nodes as possible survive wrong labels.
 
         Parameters
         ----------
         graph, labeled, test, inductive
             As in `certify`.
         **options
-            Passed to `labelcert.recheck`: ``flips``, ``verify`` or ``until``, ``objective``, ``threat``, and so on.
+            Passed to `labelcert.recheck`: ``flips``, ``confirm`` or ``until``, ``objective``, ``threat``, and so on.
 
         Examples
         --------
         >>> from labelcert.graphs import karate
         >>> from labelcert.models import SGC
-        >>> advice = SGC(C=0.1).recheck(karate(), [0, 1, 2, 31, 32, 33], [5, 30, 9], flips=1, verify=1)
+        >>> advice = SGC(C=0.1).recheck(karate(), [0, 1, 2, 31, 32, 33], [5, 30, 9], flips=1, confirm=1)
         >>> advice.names, advice.before, advice.after
         (['0'], 0.0, [0.3333333333333333])
         """

@@ -36,7 +36,7 @@ def flips_for_fraction(fraction: float | Fraction | Decimal, total: int) -> int:
         raise InvalidInput(
             f"a budget fraction must be between 0 and 1, got {fraction!r}; give a number of flips as flips=..."
         )
-    return math.floor(_meant(fraction) * total)
+    return math.floor(meant(fraction) * total)
 
 
 def largest_budget(flips: int | None, fraction: float | None, costs: npt.ArrayLike) -> int | None:
@@ -48,7 +48,8 @@ def largest_budget(flips: int | None, fraction: float | None, costs: npt.ArrayLi
     return flips_for_fraction(fraction, int(np.sum(costs)))
 
 
-def _meant(fraction: float | Fraction | Decimal) -> Fraction:
+def meant(fraction: float | Fraction | Decimal) -> Fraction:
+    """The simplest fraction that rounds to a float, if it is a simple one; otherwise the float itself."""
     if isinstance(fraction, Fraction | Decimal | numbers.Integral):
         return Fraction(fraction)
     written = Fraction(str(fraction))

@@ -1,6 +1,6 @@
-"""From measuring to deciding: which labels to verify."""
+"""From measuring to deciding: which labels to confirm."""
 
-from labelcert.rechecking.from_arrays import recheck
-from labelcert.rechecking.result import Recheck
+from labelcert.rechecking.advice import Recheck
+from labelcert.rechecking.advising import recheck
 
 __all__ = ["Recheck", "recheck"]

@@ -1,6 +1,6 @@
-"""Which labels to verify where scores are linear in the labels, at any number of them: by what each label gains.
+"""Which labels to confirm where scores are linear in the labels, at any number of them: by what each label gains.
 
-A margin is lost once the largest gains that the budget pays for reach it. Verifying a label takes its gain away, and
+A margin is lost once the largest gains that the budget pays for reach it. Confirming a label takes its gain away, and
 the next largest one takes its place.
 """
 
@@ -16,7 +16,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import margin_errors, moves
 from labelcert.engines.linear.spending import uniform
 from labelcert.problem import Problem
-from labelcert.rechecking.choosing import Chosen
+from labelcert.rechecking.best_labels import Chosen
 
 MOST_GAINS = 50_000_000
 """Gains that are kept in memory."""
@@ -36,7 +36,7 @@ def applies(problem: Problem) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Margins:
+class Leads:
     """Every node against every rival.
 
     Attributes
@@ -57,7 +57,7 @@ class Margins:
     flips: int
 
     @classmethod
-    def of(cls, question: Question) -> Margins:
+    def of(cls, question: Question) -> Leads:
         """All margins of a question whose scores are linear."""
         problem, a = question.problem, question.problem.adversary
         errors, segments = margin_errors(question), question.segments
@@ -105,18 +105,18 @@ class Margins:
 def choose_by_gains(
     question: Question, weights: Float, costs: Int, budget: int, control: Control, until: float | None = None
 ) -> Chosen:
-    """Labels to verify, one after the other, each the one that saves the most nodes for its price, or promises to."""
-    margins = Margins.of(question)
+    """Labels to confirm, one after the other, each the one that saves the most nodes for its price, or promises to."""
+    leads = Leads.of(question)
     n = question.nodes.size
     most = int(np.searchsorted(np.cumsum(np.sort(costs)), budget, side="right"))
-    bound = float(weights[_all_safe(margins.node, margins.savable(most), n)].sum())
+    bound = float(weights[_all_safe(leads.node, leads.savable(most), n)].sum())
     order: list[int] = []
     left = budget
     while not control.over():
-        reached = float(weights[_all_safe(margins.node, margins.safe(), n)].sum())
+        reached = float(weights[_all_safe(leads.node, leads.safe(), n)].sum())
         if until is not None and reached >= until - 1e-12:
             break
-        worth, promise = _each(margins, weights, n)
+        worth, promise = _each(leads, weights, n)
         may = (costs <= left) & ((worth > 0) | (promise > 0))
         may[order] = False
         if not may.any():
@@ -125,46 +125,46 @@ def choose_by_gains(
         best = int(next(i for i in ranked if may[i]))
         order.append(best)
         left -= int(costs[best])
-        margins.gains[:, best] = 0.0
+        leads.gains[:, best] = 0.0
         control.report(budget - left, budget)
-    value = float(weights[_all_safe(margins.node, margins.safe(), n)].sum())
+    value = float(weights[_all_safe(leads.node, leads.safe(), n)].sum())
     return Chosen(order, value, max(bound, value))
 
 
-def _each(margins: Margins, weights: Float, n: int) -> tuple[Float, Float]:
+def _each(leads: Leads, weights: Float, n: int) -> tuple[Float, Float]:
     """(ν,) the weight of nodes that each label would save now, and how far it would bring the others."""
-    b, nu = margins.flips, margins.gains.shape[1]
+    b, nu = leads.flips, leads.gains.shape[1]
     worth, promise = np.zeros(nu), np.zeros(nu)
-    top = np.argsort(-margins.gains, axis=1, kind="stable")[:, : b + 1]
-    largest = np.take_along_axis(margins.gains, top, axis=1)
+    top = np.argsort(-leads.gains, axis=1, kind="stable")[:, : b + 1]
+    largest = np.take_along_axis(leads.gains, top, axis=1)
     total = largest[:, :b].sum(axis=1)
     following = largest[:, b] if largest.shape[1] > b else np.zeros(len(largest))
-    goal = margins.margin - margins.error
+    goal = leads.margin - leads.error
     unsafe = np.flatnonzero(~(total < goal))
-    missing = np.bincount(margins.node[unsafe], minlength=n)
+    missing = np.bincount(leads.node[unsafe], minlength=n)
     for k in range(min(b, nu)):
         less = largest[unsafe, k] - following[unsafe]
         deficit = total[unsafe] - goal[unsafe]
         share = np.where(less > deficit, 1.0, less / np.maximum(deficit, 1e-300))
-        np.add.at(promise, top[unsafe, k], weights[margins.node[unsafe]] * np.clip(share, 0.0, 1.0))
-    # A node is saved where one label mends all of its margins.
+        np.add.at(promise, top[unsafe, k], weights[leads.node[unsafe]] * np.clip(share, 0.0, 1.0))
+    # A node is saved where one label mends all of its leads.
     mends = [
         (unsafe[m], top[unsafe[m], k])
         for k in range(min(b, nu))
-        for m in [_mended(largest, total, following, margins, unsafe, k)]
+        for m in [_mended(largest, total, following, leads, unsafe, k)]
     ]
-    pairs = np.concatenate([margins.node[p] * np.int64(nu) + i for p, i in mends] or [np.zeros(0, dtype=np.int64)])
+    pairs = np.concatenate([leads.node[p] * np.int64(nu) + i for p, i in mends] or [np.zeros(0, dtype=np.int64)])
     keys, counts = np.unique(pairs, return_counts=True)
     whole = counts == missing[keys // nu]
     np.add.at(worth, keys[whole] % nu, weights[keys[whole] // nu])
     return worth, promise
 
 
-def _mended(largest: Float, total: Float, following: Float, margins: Margins, unsafe: Int, k: int) -> Bool:
+def _mended(largest: Float, total: Float, following: Float, leads: Leads, unsafe: Int, k: int) -> Bool:
     after = total[unsafe] - largest[unsafe, k] + following[unsafe]
-    return np.asarray(after < margins.margin[unsafe] - margins.error[unsafe])
+    return np.asarray(after < leads.margin[unsafe] - leads.error[unsafe])
 
 
 def _all_safe(node: Int, safe: Bool, n: int) -> Bool:
-    """(n,) nodes all of whose margins survive."""
+    """(n,) nodes all of whose leads survive."""
     return np.asarray(np.bincount(node[~safe], minlength=n) == 0)

@@ -150,20 +150,20 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
     return table
 
 
-def recheck_table(advice: Recheck, *, title: str = "Labels to verify") -> Table:
-    """One row per verification: the label, what survives then, and the nodes that it secures.
+def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table:
+    """One row per label: the label, what survives then, and the nodes that it secures.
 
     Examples
     --------
     >>> import labelcert
-    >>> advice = labelcert.recheck([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0, flips=1, verify=1)
+    >>> advice = labelcert.recheck([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0, flips=1, confirm=1)
     >>> recheck_table(advice).row_count
     1
     """
     table = Table(title=title, title_justify="left")
     kind = "each alone" if advice.objective == "each" else "all at once"
-    for heading in ("", "verify", "labelled", f"survive then, {kind}", "worth alone"):
-        table.add_column(heading, justify="left" if heading in ("verify", "labelled") else "right")
+    for heading in ("", "confirm", "labelled", f"survive then, {kind}", "worth alone"):
+        table.add_column(heading, justify="left" if heading in ("confirm", "labelled") else "right")
     secures = advice.objective == "each"
     if secures:
         table.add_column("secures")
@@ -173,7 +173,7 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to verify") -> Table:
         alone = "" if np.isnan(row["gain_alone"]) else f"+{row['gain_alone']:.1%}"
         names = [str(name) for name in row["secures"]]
         shown = ", ".join(names[:5]) + (f", … ({len(names)} nodes)" if len(names) > 5 else "")
-        table.add_row(str(step), str(row["verify"]), str(row["labelled"]), share, alone, *([shown] if secures else []))
+        table.add_row(str(step), str(row["confirm"]), str(row["labelled"]), share, alone, *([shown] if secures else []))
     return table
 
 

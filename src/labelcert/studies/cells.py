@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Int
+from labelcert.certification import support
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.finite.transfer import SETTINGS
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
@@ -411,8 +412,7 @@ class _Builder:
 def _parts(spec: ModelSpec, certificate: CertificateSpec, m: int, seed: int) -> dict[str, Any]:
     """Options of an ensemble."""
     assert spec.parts is not None
-    if certificate.engine != "auto":
-        raise InvalidInput(f"a model with parts has an engine of its own; leave out engine = {certificate.engine!r}")
+    support.require(support.Request(predictor=support.MEAN, loss=spec.loss, engine=certificate.engine))
     if spec.parts > m:
         raise InvalidInput(f"parts must be at most the number of labels, {m}, got {spec.parts}")
     return {"parts": spec.parts, "combine": spec.combine, "seed": seed}

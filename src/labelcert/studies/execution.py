@@ -159,7 +159,7 @@ def _verified(job: Job, cell: Cell, certifier: GraphCertifier, C: float, verify:
     if verify["choose"] == "random":
         chosen = np.random.default_rng(job.seed).permutation(m)[: verify["labels"]].tolist()
     else:
-        how = {"flips": cell.max_flips, "verify": verify["labels"], "loss": cell.loss, "time_limit": cell.time_limit}
+        how = {"flips": cell.max_flips, "confirm": verify["labels"], "loss": cell.loss, "time_limit": cell.time_limit}
         chosen = certifier.certify(cell.test, using=recheck, C=C, workers=1, **how).labels
     return np.isin(np.arange(m), chosen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,10 @@ class Truth:
         return int(self.hits[self.costs <= b].sum(axis=1).max())
 
 
-def brute_force(case: Case, parts: int, combine: str, seed: int = 0, kernel: Any = None) -> Truth:
-    """By definition: every relabelling, every part trained on its own labels."""
+def brute_force(
+    case: Case, parts: int, combine: str, seed: int = 0, kernel: Any = None, margin: Fraction | None = None
+) -> Truth:
+    """By definition: every relabelling, every part trained on its own labels. Clean predictions ask for no margin."""
     problem = Problem.unsettled(
         case.K_train if kernel is None else kernel,
         case.labels,
@@ -54,21 +57,26 @@ def brute_force(case: Case, parts: int, combine: str, seed: int = 0, kernel: Any
     changes = list(relabellings(case, costs, problem.max_flips))
     n, K = problem.n_test, len(classes)
 
-    def beats(new: list[Any], t: int, c: int, r: int) -> bool:
-        """Whether class ``c`` is strictly ahead of ``r``, whatever becomes of ties."""
+    # A lead counts half of two classes, of which one has the negative scores of the other.
+    least = Fraction(0) if margin is None else margin * len(learners) * (2 if K == 2 else 1)
+    unit = Fraction(2 * case.C) if case.loss == "square" else Fraction(1)  # brute force leaves out a factor
+
+    def beats(new: list[Any], t: int, c: int, r: int, least: Fraction) -> bool:
+        """Whether class ``c`` is ahead of ``r`` by more than this, whatever becomes of ties."""
         scores = [learner.scores(new, t) for learner in learners]
         if combine == "mean":
-            return sum((p[c] - p[r] for p in scores), fmpq(0)) > 0
-        return sum(-1 if p[r] == max(p) else 0 if max(p[:c] + p[c + 1 :]) == max(p) else 1 for p in scores) > 0
+            lead = sum((p[c] - p[r] for p in scores), fmpq(0))
+            return Fraction(int(lead.p), int(lead.q)) * unit > least
+        return sum(-1 if p[r] == max(p) else 0 if max(p[:c] + p[c + 1 :]) == max(p) else 1 for p in scores) > least
 
-    def wins(new: list[Any], t: int, c: int) -> bool:
-        return all(beats(new, t, c, r) for r in range(K) if r != c)
+    def wins(new: list[Any], t: int, c: int, least: Fraction = Fraction(0)) -> bool:
+        return all(beats(new, t, c, r, least) for r in range(K) if r != c)
 
     predicted = [next((c for c in range(K) if wins(labels, t, c)), None) for t in range(n)]
     hits = np.array(
         [
             [
-                c is None or not wins([change.get(i, label) for i, label in enumerate(labels)], t, c)
+                c is None or not wins([change.get(i, label) for i, label in enumerate(labels)], t, c, least)
                 for t, c in enumerate(predicted)
             ]
             for change in changes
@@ -114,8 +122,9 @@ def certified(case: Case, parts: int, combine: str, **options: Any) -> Certifica
 
 def compare(case: Case, parts: int, combine: str, **options: Any) -> Certificate:
     """The certificate is exact, and right; its curve is an interval around the truth; its witnesses work."""
-    truth = brute_force(case, parts, combine)
-    cert = certified(case, parts, combine, **options)
+    margin = options.get("margin")
+    truth = brute_force(case, parts, combine, margin=None if margin is None else Fraction(margin))
+    cert = certified(case, parts, combine, **{**options, **({} if margin is None else {"margin": float(margin)})})
     rows = {frozenset(change.items()): row for row, change in enumerate(truth.changes)}
     for t, c in enumerate(truth.predicted):
         radius = truth.radius(t, cert.never)
@@ -187,6 +196,54 @@ def test_three_classes(combine: str, loss: str, parts: int) -> None:
 @pytest.mark.parametrize("threat", CLASS_THREATS, ids=repr)
 def test_threats_on_three_classes(combine: str, threat: Threat) -> None:
     compare(three_classes(1, threat=threat, max_flips=3), 2, combine)
+
+
+MEAN_MARGINS = (0.01, 0.125, 0.6)
+VOTE_MARGINS = (Fraction(1, 100), Fraction(1, 6), Fraction(1, 3), Fraction(1, 2))
+
+
+@pytest.mark.parametrize("margin", MEAN_MARGINS)
+@pytest.mark.parametrize("loss", ["hinge", "square", "squared_hinge", "logistic"])
+def test_margins_of_mean_scores(loss: str, margin: float) -> None:
+    compare(two_classes(3, loss=loss), 3, "mean", margin=margin)
+    compare(three_classes(3, loss=loss, max_flips=2), 2, "mean", margin=margin)
+
+
+@pytest.mark.parametrize("margin", VOTE_MARGINS)
+@pytest.mark.parametrize("loss", ["hinge", "square"])
+def test_margins_of_votes(loss: str, margin: Fraction) -> None:
+    """A third of three votes is one vote, exactly."""
+    compare(two_classes(3, loss=loss), 3, "votes", margin=margin)
+    cert = compare(three_classes(3, loss=loss, max_flips=2), 3, "votes", margin=margin)
+    assert cert.run.margin == float(margin)
+    assert cert.black_box_radius is not None
+    assert np.all(cert.black_box_radius <= np.where(cert.radius_upper > cert.max_flips, 9, cert.radius_upper))
+
+
+@pytest.mark.parametrize("combine", COMBINATIONS)
+@pytest.mark.parametrize("threat", THREATS, ids=repr)
+def test_margins_with_threats(combine: str, threat: Threat) -> None:
+    compare(two_classes(0, threat=threat), 3, combine, margin=Fraction(1, 6))
+
+
+@pytest.mark.parametrize("combine", COMBINATIONS)
+def test_leads_that_equal_the_margin(combine: str) -> None:
+    """Rows of whole numbers, so that scores are as well: a lead of just the margin counts as changed."""
+    labels = [0, 1, 0, 1, 1, 0]
+    rows = np.array([[1, 1, 1, 1, 1, 0], [0, 1, 0, 1, 1, 0], [1.0, 2, 3, 4, 5, 6]])
+    for margin in (Fraction(1, 2), Fraction(1), Fraction(3, 2)):
+        compare(hand_made(np.eye(6), labels, rows, 1.0), 2, combine, margin=margin)
+        compare(hand_made(np.eye(6), [0, 1, 2, 1, 1, 0], rows, 1.0, max_flips=2), 2, combine, margin=margin)
+
+
+def test_each_node_has_its_own_margin() -> None:
+    case = two_classes(4)
+    margins = np.linspace(0.0, 0.5, len(case.K_test))
+    cert = certified(case, 3, "mean", margin=margins)
+    for t, margin in enumerate(margins.tolist()):
+        alone = certified(replace(case, K_test=case.K_test[t : t + 1]), 3, "mean", margin=margin)
+        assert cert.radius_lower[t] == alone.radius_lower[0]
+        assert cert.radius_upper[t] == alone.radius_upper[0]
 
 
 @pytest.mark.parametrize("combine", COMBINATIONS)

@@ -12,12 +12,24 @@ from labelcert.certification.reductions.posing import ChosenC, FractionOfLabels,
 from labelcert.certification.reductions.reduction import Reduction
 from labelcert.certification.task import Task
 
-CHAIN: list[Reduction] = [FractionOfLabels(), ChosenC(), ValidatedArrays(), DealtOut(), SettledKernel(), WithMargin()]
-"""All reductions, in the order in which a task takes them."""
+POSING: list[Reduction] = [FractionOfLabels(), ChosenC(), ValidatedArrays()]
+"""Reductions that turn what the user gave into a problem, in their order."""
+
+CHAIN: list[Reduction] = [DealtOut(), SettledKernel(), WithMargin()]
+"""Reductions that turn a problem into one that an engine answers, in their order."""
+
+
+def posed(task: Task) -> Task:
+    """A task whose arrays are validated."""
+    for reduction in POSING:
+        if reduction.accepts(task):
+            task, _ = reduction.apply(task)
+    return task
 
 
 def reduced(task: Task) -> tuple[Task, Callable[[Certificate], Certificate]]:
     """A task that an engine can answer, and what turns its certificate into that of the given task."""
+    task = posed(task)
     taken: list[tuple[Reduction, Any]] = []
     for reduction in CHAIN:
         if reduction.accepts(task):
@@ -32,4 +44,4 @@ def reduced(task: Task) -> tuple[Task, Callable[[Certificate], Certificate]]:
     return task, restored
 
 
-__all__ = ["CHAIN", "Reduction", "reduced"]
+__all__ = ["CHAIN", "POSING", "Reduction", "posed", "reduced"]

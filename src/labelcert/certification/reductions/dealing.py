@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from labelcert.arrays import Float
+from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification.reductions.lowered import margins_of, recorded
 from labelcert.certification.reductions.reduction import Reduction
 from labelcert.certification.task import Parts, Task
 from labelcert.checking import whole_number
+from labelcert.engines.freezing import Names
 from labelcert.engines.partition.engine import DealtLabels
 from labelcert.engines.partition.parts import Part, assign, cut
 from labelcert.errors import InvalidInput
@@ -29,9 +30,8 @@ class DealtOut(Reduction):
         """A hash of their names deals out the labels, which have no influence themselves."""
         problem, given = task.posed, task.parts
         assert given is not None
-        _refuse(problem, given)
         margins, source = margins_of(task)
-        part_of = assign(task.names.keys(problem.m), int(given.count), int(given.seed))
+        part_of = part_of_labels(problem, given, task.names)
         parts = cut(problem, part_of)
         by = DealtLabels(parts, part_of, given.combine, given.part_flips, margins if margins.any() else None)
         dealt = replace(_shifted(problem, parts), by=by)
@@ -43,19 +43,15 @@ class DealtOut(Reduction):
         return recorded(cert, margins, source) if margins.any() else cert
 
 
-def _refuse(problem: Problem, parts: Parts) -> None:
-    """Refuse numbers of parts, and losses, with which there is no ensemble."""
-    if problem.trained_with.intercept:
-        raise InvalidInput(
-            f"parts may hold labels of one class alone, for which loss={problem.loss!r} has no intercept"
-        )
-    if problem.coupled:
-        raise InvalidInput(
-            f"ensembles need the scores of each class alone, which loss={problem.loss!r} does not train with "
-            f"{problem.n_classes} classes; use loss='logistic'"
-        )
-    whole_number("parts", parts.count, 1, problem.m, "one label each")
-    whole_number("seed", parts.seed, None)
+def part_of_labels(problem: Problem, parts: Parts, names: Names) -> Int:
+    """(m,) part of each label, as it was given or as a hash of its name deals it out."""
+    if np.ndim(parts.count):
+        part_of = np.asarray(parts.count)
+        if part_of.shape != (problem.m,) or not np.issubdtype(part_of.dtype, np.integer):
+            raise InvalidInput(f"parts must be a number of parts, or {problem.m} whole numbers, the part of each label")
+        return part_of.astype(np.int64)
+    count = whole_number("parts", parts.count, 1, problem.m, "one label each")
+    return assign(names.keys(problem.m), count, whole_number("seed", parts.seed, None))
 
 
 def _shifted(problem: Problem, parts: list[Part]) -> Problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +31,6 @@ from labelcert.engines.partition.part_tables import (
 from labelcert.engines.partition.parts import Part
 from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.engines.tables.sizes import toggled_sets
-from labelcert.errors import InvalidInput
 from labelcert.prediction import OneVsRest, Predictor, Sign
 from labelcert.problem import Problem, Relabelling
 
@@ -82,12 +80,7 @@ class DealtLabels:
 
     def predictor(self, problem: Problem) -> Predictor:
         """The ensemble."""
-        combination: Callable[..., Predictor] = COMBINATIONS[self.combine]
-        if self.margins is None:
-            return combination(problem, self.parts)
-        if "margins" not in inspect.signature(combination).parameters:
-            raise InvalidInput("margin cannot be combined with parts; leave one of them out")
-        return combination(problem, self.parts, margins=self.margins)
+        return COMBINATIONS[self.combine](problem, self.parts, self.margins)
 
     def votes(self, question: Question) -> Votes:
         """The same parts, where votes decide, and no margin counts."""
@@ -222,8 +215,9 @@ class PartEngine:
         for some in _node_blocks(asked, tables):
             cut = [(table.states, table.floor[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=False)
-            error = sum_error(largest_sum(cut), len(cut))
-            parts.append(first_row(np.any(~(totals.by_cost() > error), axis=1)))
+            least = _least(asked, some)
+            error = sum_error(largest_sum(cut) + least, len(cut))
+            parts.append(first_row(np.any(~(totals.by_cost() - least > error), axis=1)))
         return np.concatenate(parts).astype(np.int64)
 
     def _attack(self, asked: PartsAsked, tables: list[PartTable], control: Control) -> Attacks:
@@ -235,9 +229,10 @@ class PartEngine:
         for some in _node_blocks(asked, tables):
             cut = [(table.states, table.attack[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=True)
-            error = sum_error(largest_sum(cut), len(cut))
+            least = _least(asked, some)
+            error = sum_error(largest_sum(cut) + least, len(cut))
             best = totals.by_cost()
-            hopeful = np.any(best <= error, axis=1)
+            hopeful = np.any(best - least <= error, axis=1)
             for column, t in enumerate(some.tolist()):
                 for cost in _attempts(hopeful[:, column]):
                     if control.closed() or attacks.radius[t] <= cost:
@@ -338,7 +333,7 @@ def black_box_radii(votes: Votes) -> Int:
     rivals: Bool = own[None, :] != np.arange(problem.n_classes)[:, None]
     tables = black_box_tables(votes.clean_votes(nodes, own), cheapest, rivals)
     totals = combine(tables, np.array([problem.max_flips]), choices=False)
-    radii[nodes] = first_row(np.any(totals.by_cost() <= 0, axis=1))
+    radii[nodes] = first_row(np.any(totals.by_cost() <= votes.least[nodes], axis=1))
     return radii
 
 
@@ -369,6 +364,11 @@ def _tables(asked: PartsAsked, parts: Sequence[Part], control: Control) -> Itera
         yield made
         if control.stop is Stop.FINISHED:
             control.stop = stop
+
+
+def _least(asked: PartsAsked, some: Int) -> Float:
+    """(n,) the sum over all parts at which some nodes count as changed: see `Ensemble.least`."""
+    return np.asarray(cast(Ensemble, asked.question.predictor).least[asked.question.nodes[some]])
 
 
 def _limits(asked: PartsAsked) -> Int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,6 +14,7 @@ from labelcert.engines.partition.parts import Part
 from labelcert.losses.solutions import Interval, decided
 from labelcert.prediction import OPEN, TIED, Predictor
 from labelcert.problem import Problem
+from labelcert.problem.budget import meant
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 
@@ -24,12 +26,20 @@ class Ensemble(Predictor):
     Attributes
     ----------
     parts : sequence of Part
+    least : (n,) array
+        A rival reaches a class once the sum over all parts of what one has more than the other falls to this: 0, or
+        what the margin of a node comes to.
+
+    A margin is in units of ``decision``: of two classes, the signed mean score, or half the lead in shares of the
+    votes; of more, the lead of the predicted class. Clean predictions do not depend on it.
     """
 
     tie_note = "clean parts"
 
-    def __init__(self, problem: Problem, parts: Sequence[Part]) -> None:
+    def __init__(self, problem: Problem, parts: Sequence[Part], margins: Float | None = None) -> None:
         self.problem, self.linear, self.parts = problem, False, parts
+        self.least = np.zeros(problem.n_test)
+        self._margins = np.zeros(problem.n_test)
         everything = np.arange(problem.n_test)
         self._clean = [self._member(part, part.problem.codes, everything) for part in parts]
         strength = self._strength(problem.codes, everything)
@@ -54,6 +64,26 @@ class Ensemble(Predictor):
             self.decision = np.where(lost, 0.0, sides)
         else:
             self.decision = np.ascontiguousarray(strength.T)
+        if margins is not None and margins.any():
+            self._keep_margins(margins)
+
+    def _keep_margins(self, margins: Float) -> None:
+        """From now on, a prediction counts as changed once its lead falls to its margin."""
+        self._margins, self.least = margins, self._least(margins)
+        decided = np.flatnonzero(self.predicted >= 0)
+        changed, unchanged = self.changed(self.problem.codes, decided)
+        self.contrary = np.zeros(self.predicted.size, dtype=bool)
+        self.contrary[decided[changed]] = True
+        self.predicted[decided[~(changed | unchanged)]] = OPEN
+
+    @abstractmethod
+    def _least(self, margins: Float) -> Float:
+        """(n,) the sums over all parts that margins come to."""
+
+    @property
+    def _movers(self) -> int:
+        """What a lead in scores or shares of the votes counts in units of a margin: of two classes, both move."""
+        return 2 if self.problem.n_classes == 2 else 1
 
     @abstractmethod
     def _member(self, part: Part, codes: Int, nodes: Index) -> tuple[Values, Values]:
@@ -72,19 +102,19 @@ class Ensemble(Predictor):
         return self
 
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
-        """Another class reaches the predicted one."""
+        """Another class reaches the predicted one, or comes as close as the margin."""
         own, columns = self.predicted[nodes], np.arange(nodes.size)
         reached, safe = self.rivals(codes, nodes, own)
         reached[own, columns], safe[own, columns] = False, True
         return np.asarray(reached.any(axis=0)), np.asarray(safe.all(axis=0))
 
     def margins(self, codes: Int, nodes: Index) -> Float:
-        """Strength of the predicted class minus that of its strongest rival."""
+        """Strength of the predicted class minus that of its strongest rival, and minus the margin."""
         strength = self._strength(codes, nodes)
         own, columns = self.predicted[nodes], np.arange(nodes.size)
         mine = strength[own, columns].copy()
         strength[own, columns] = -np.inf
-        return np.asarray(mine - strength.max(axis=0))
+        return np.asarray(mine - strength.max(axis=0) - self.least[nodes] / len(self.parts))
 
     def becomes(self, codes: Int, node: int) -> int:
         """The strongest of the other classes that reach the predicted one."""
@@ -122,8 +152,13 @@ class Votes(Ensemble):
 
     def rivals(self, codes: Int, nodes: Index, own: Int) -> tuple[Bool, Bool]:
         """Votes are counted for each rival as it would like ties to be broken."""
-        sure, maybe = self._said(codes, nodes)
-        return lowest_votes(sure, own).sum(axis=0) <= 0, lowest_votes(maybe, own).sum(axis=0) > 0
+        (sure, maybe), least = self._said(codes, nodes), self.least[nodes]
+        return lowest_votes(sure, own).sum(axis=0) <= least, lowest_votes(maybe, own).sum(axis=0) > least
+
+    def _least(self, margins: Float) -> Float:
+        # Votes are whole numbers; a margin of 1/3 is meant as the fraction, not as the float next to it.
+        k = len(self.parts)
+        return np.array([min(k, math.floor(k * self._movers * meant(margin))) for margin in margins.tolist()], float)
 
     def clean_votes(self, nodes: Index, own: Int) -> Int:
         """(k, K, n) what each part adds to the votes of class ``own`` minus those of each rival, at the least."""
@@ -144,8 +179,8 @@ class MeanScores(Ensemble):
         p, error = self._said(codes, nodes)
         columns = np.arange(nodes.size)
         total, wide = p.sum(axis=0), 1.01 * (error.sum(axis=0) + sum_error(np.abs(p).sum(axis=0), p.shape[0]))
-        difference = total[own, columns] - total
-        wide = 1.01 * (wide[own, columns] + wide)
+        difference = total[own, columns] - total - self.least[nodes]
+        wide = 1.01 * (wide[own, columns] + wide + 4 * UNIT_ROUNDOFF * self.least[nodes])
         reached, safe = difference < -wide, difference > wide
         for r, t in np.argwhere(~reached & ~safe):
             if r != own[t]:
@@ -154,8 +189,13 @@ class MeanScores(Ensemble):
                     reached[r, t], safe[r, t] = exact <= 0, exact > 0
         return reached, safe
 
+    def _least(self, margins: Float) -> Float:
+        return np.minimum(len(self.parts) * self._movers * margins, 1e300)
+
     def _exactly(self, codes: Int, t: int, c: int, r: int) -> int | None:
-        """Sign of the summed scores of class ``c`` minus those of ``r``; None where it stays undecided."""
+        """Sign of the summed scores of class ``c`` minus those of ``r`` and the margin; None where undecided."""
+        # Of two classes, this is half the difference of the scores: the signed score, as the margin is.
+        least = len(self.parts) * Fraction(float(self._margins[t]))
         found = [part.exact_difference(codes[part.index], t, c, r) for part in self.parts]
         known = [difference for difference in found if difference is not None]
         if len(known) < len(found):
@@ -165,7 +205,7 @@ class MeanScores(Ensemble):
             ends = [end for difference in known if (end := difference(level)) is not None]
             if len(ends) < len(known):
                 return None
-            return sum((low for low, _ in ends), Fraction(0)), sum((high for _, high in ends), Fraction(0))
+            return sum((low for low, _ in ends), -least), sum((high for _, high in ends), -least)
 
         return decided(total)
 

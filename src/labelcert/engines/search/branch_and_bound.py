@@ -18,7 +18,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.search import branching, highs
 from labelcert.engines.search.rivals import Rivals
-from labelcert.engines.search.searching import Searching
+from labelcert.engines.search.searching import LARGEST_PROGRAM, Searching
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem
 
@@ -27,13 +27,13 @@ class BranchAndBound:
     """The relaxation prunes, retraining settles the leaves."""
 
     name = "milp"
-    capabilities = Capabilities(continues=True, searches=True)
+    capabilities = Capabilities(
+        continues=True, searches=True, coupled=False, proved_losses=("hinge",), most_labels=LARGEST_PROGRAM
+    )
 
     def refuses(self, problem: Problem) -> str | None:
         """Models that are trained on all classes at once."""
-        if problem.coupled:
-            return f"it looks at each class alone, which loss={problem.loss!r} does not train; use engine='enumerate'"
-        return None
+        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where that is proved to be the same."""

@@ -31,13 +31,16 @@ class PaperProgram:
     """The paper's formulation, as it stands."""
 
     name = "milp-paper"
-    capabilities = Capabilities(searches=True)
+    capabilities = Capabilities(
+        searches=True,
+        losses=("hinge",),
+        other_losses="the paper's formulation is about the hinge loss; use engine='auto'",
+        claims=True,
+    )
 
     def refuses(self, problem: Problem) -> str | None:
         """The paper's formulation knows only the hinge loss."""
-        if problem.loss != "hinge":
-            return "the paper's formulation is about the hinge loss; use engine='auto'"
-        return None
+        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining: the paper has no shortcut where scores are linear."""

@@ -1,4 +1,4 @@
-"""The answer to the question which labels to verify."""
+"""The answer to the question which labels to confirm."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ OBJECTIVES = (EACH, COLLECTIVE)
 
 @dataclass(frozen=True, eq=False)
 class Recheck:
-    """Labels to verify, in order, and what that is worth.
+    """Labels to confirm, in order, and what that is worth.
 
     It ranks labels by what depends on them, not by how likely they are wrong.
 
     Attributes
     ----------
     labels : list of int
-        Indices of the labels to verify, best first.
+        Indices of the labels to confirm, best first.
     before : float
         Share of predictions that provably survive now.
     after : list of float
-        The same after each verification, as if the label proved right: proved lower ends.
+        The same after each confirmed label, as if the label proved right: proved lower ends.
     after_upper : list of float
         What is not excluded; equal to ``after`` where all attacks are known.
     best_possible : float
         No choice of labels at the same price leads to more.
     gains : (m,) array
-        What verifying each label alone would add to the share; NaN where that is not known.
+        What confirming each label alone would add to the share; NaN where that is not known.
     secures : list of arrays
-        The test nodes that each verification makes safe (for the objective ``"each"``).
+        The test nodes that each confirmed label makes safe (for the objective ``"each"``).
     flips : int
         Budget of the adversary.
     objective : {"each", "collective"}
@@ -52,11 +52,11 @@ class Recheck:
     >>> import labelcert
     >>> from labelcert.examples import two_clouds
     >>> data = two_clouds()
-    >>> advice = labelcert.recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, verify=2)
+    >>> advice = labelcert.recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, confirm=2)
     >>> print(advice.summary())
     predictions that survive 2 flips, each alone: 50.0% now
-       1. verify 13: 66.7%
-       2. verify 3: 83.3%
+       1. confirm 13: 66.7%
+       2. confirm 3: 83.3%
     no other choice of labels at this price secures more
     """
 
@@ -79,12 +79,12 @@ class Recheck:
 
     @property
     def names(self) -> list[Any]:
-        """What the labels to verify are called; their indices where they have no names."""
+        """What the labels to confirm are called; their indices where they have no names."""
         known = self.certificate.label_names
         return list(self.labels) if known is None else known[self.labels].tolist()
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per verification: the label and its class, the share after it, the nodes that it secures."""
+        """One row per label: the label and its class, the share after it, the nodes that it secures."""
         import pandas as pd
 
         cert = self.certificate
@@ -93,7 +93,7 @@ class Recheck:
         ]
         return pd.DataFrame(
             {
-                "verify": self.names,
+                "confirm": self.names,
                 "labelled": cert.labels[self.labels],
                 "after": self.after,
                 "after_upper": self.after_upper,
@@ -104,7 +104,7 @@ class Recheck:
         )
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the share that survives after each verification; returns the axes.
+        """Draw the share that survives after each confirmed label; returns the axes.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class Recheck:
         shares = [100 * share for share in (self.before, *self.after)]
         ax.plot(range(len(shares)), shares, **{"marker": "o", **style})
         ax.set_xticks(range(len(shares)), ["now", *map(str, self.names)])
-        ax.set_xlabel("verified, one after the other")
+        ax.set_xlabel("confirmed, one after the other")
         ax.set_ylabel(f"predictions that survive {self.certificate.run.amount(self.flips)} (%)")
         return ax
 
@@ -131,7 +131,7 @@ class Recheck:
         lines = [f"predictions that survive {wrong}, {kind}: {self.before:.1%} now"]
         for k, (name, low, high) in enumerate(zip(self.names, self.after, self.after_upper, strict=True)):
             share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
-            lines.append(f"{k + 1:>4}. verify {str(name)[:40]}: {share}")
+            lines.append(f"{k + 1:>4}. confirm {str(name)[:40]}: {share}")
         lines.append(self.verdict)
         return "\n".join(lines)
 
@@ -151,11 +151,11 @@ class Recheck:
         )
         return (
             f"<div><strong>Recheck</strong>: {100 * self.before:.1f} % survive "
-            f"{html.escape(self.certificate.run.amount(self.flips))} now<table><thead><tr><th></th><th>verify</th>"
+            f"{html.escape(self.certificate.run.amount(self.flips))} now<table><thead><tr><th></th><th>confirm</th>"
             f"<th>survive then, %</th></tr></thead><tbody>{rows}</tbody></table>{html.escape(self.verdict)}</div>"
         )
 
     def __repr__(self) -> str:
         last = self.after[-1] if self.after else self.before
         wrong = self.certificate.run.amount(self.flips)
-        return f"Recheck(verify {self.names}: {self.before:.1%} -> {last:.1%} survive {wrong})"
+        return f"Recheck(confirm {self.names}: {self.before:.1%} -> {last:.1%} survive {wrong})"

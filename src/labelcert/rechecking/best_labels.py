@@ -1,7 +1,7 @@
-"""Which labels to verify: greedily first, then by branch and bound with bounds that are proved.
+"""Which labels to confirm: greedily first, then by branch and bound with bounds that are proved.
 
-A choice is judged by :class:`Goal`. Branch and bound decides label by label whether it is verified. A set of labels
-none of which will be verified stays an attack for good, so what such sets overturn is lost on this branch: the rest is
+A choice is judged by :class:`Goal`. Branch and bound decides label by label whether it is confirmed. A set of labels
+none of which will be confirmed stays an attack for good, so what such sets overturn is lost on this branch: the rest is
 a bound on what any choice there can save.
 """
 
@@ -23,7 +23,7 @@ LONGEST_SECONDS = 20.0
 
 
 class Goal(ABC):
-    """What verification is for.
+    """What confirming labels is for.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class AllAtOnce(Goal):
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Labels to verify, by their positions among those that the adversary may change.
+    """Labels to confirm, by their positions among those that the adversary may change.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Chosen:
     bound: float
 
 
-def choose(search: Search, budget: int) -> Chosen:
+def choose(search: LabelSearch, budget: int) -> Chosen:
     """The labels that save the most for a price."""
     order = search.greedy([], budget, search.everything)
     best = search.value(order)
@@ -105,7 +105,7 @@ def choose(search: Search, budget: int) -> Chosen:
     return Chosen(order, search.value(order), max(bound, search.value(order)))
 
 
-def choose_until(search: Search, wanted: float, most: int) -> Chosen:
+def choose_until(search: LabelSearch, wanted: float, most: int) -> Chosen:
     """The labels that save so much for the lowest price that is found, or all that can be saved.
 
     Greedy choices give a price that is enough; lower ones are tried by halving.
@@ -125,14 +125,14 @@ def choose_until(search: Search, wanted: float, most: int) -> Chosen:
     return choose(search, high) if best is None else best
 
 
-class Search:
+class LabelSearch:
     """Choices of labels, and what they save.
 
     Parameters
     ----------
     goal : Goal
     costs : (ν,) array
-        What verifying each label costs.
+        What confirming each label costs.
     control : Control
     """
 
@@ -150,19 +150,19 @@ class Search:
         return np.arange(self._costs.size)
 
     def price(self, chosen: list[int]) -> int:
-        """What verifying some labels costs."""
+        """What confirming some labels costs."""
         return int(self._costs[chosen].sum())
 
     def safe(self, chosen: list[int]) -> Bool:
-        """(n,) nodes that no listed attack overturns once some labels are verified."""
+        """(n,) nodes that no listed attack overturns once some labels are confirmed."""
         return np.asarray(~self._goal.attacks.overturned[self._alive(chosen)].any(axis=0))
 
     def value(self, chosen: list[int]) -> float:
-        """What is saved once some labels are verified."""
+        """What is saved once some labels are confirmed."""
         return self._goal.value(self._alive(chosen))
 
     def alone(self) -> Float:
-        """(ν,) what verifying each label saves, if it is the only one."""
+        """(ν,) what confirming each label saves, if it is the only one."""
         nothing = self.value([])
         return np.array([self.value([i]) - nothing for i in range(self._costs.size)])
 
@@ -197,7 +197,7 @@ class Search:
         best, best_value, bound, branches = list(start), reached, reached, 0
         end = time.monotonic() + LONGEST_SECONDS
         count = self._goal.attacks.strongest.size
-        # Each entry: how many labels are decided, those to verify, attacks that are hit, labels left unhit per attack.
+        # Each entry: how many labels are decided, those to confirm, attacks that are hit, labels left unhit per attack.
         stack: list[tuple[int, list[int], int, Bool, Int]] = [
             (0, [], budget, np.zeros(count, dtype=bool), self._sizes.copy())
         ]

@@ -1,0 +1,418 @@
+"""What goes with what: the one place that says which combinations work, which are refused, and what is different.
+
+Every way in asks :func:`require` before work starts, with a :class:`Request` of plain values, and certificates record
+what :func:`notes` says. The documentation prints :func:`table`. A combination that no rule is about works.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from labelcert.engines.base import Engine
+from labelcert.engines.registry import AUTO, engine_names, get_engine
+from labelcert.errors import InvalidInput
+from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
+from labelcert.problem import Threat
+
+MACHINE, MAP, VOTES, MEAN = "kernel machine", "linear map", "votes of parts", "mean scores of parts"
+RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS = (
+    "radii",
+    "curve",
+    "recheck",
+    "attack",
+    "verify",
+    "report",
+    "baseline",
+)
+THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
+TRUSTED, COSTS, GROUPS, DIRECTIONS = THREATS = ("trusted labels", "costs", "groups", "directions")
+
+GPU_LABELS = 512
+"""The most labels that kernels on a GPU hold."""
+
+BASELINE_LOSSES = ("hinge", "squared_hinge", "logistic", "square")
+VERIFIED_LOSSES = ("hinge", "square")
+
+
+class Verdict(StrEnum):
+    """What becomes of a combination."""
+
+    WORKS = "works"
+    NOTED = "noted"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asks for, in plain values.
+
+    Attributes
+    ----------
+    predictor : str
+        ``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``.
+    loss : str or None
+        None: nothing is trained, as with a linear map.
+    intercept : bool
+        Beside the losses that have one by their name.
+    classes : int
+        Two, or more.
+    labels : int
+        How many there are; 0: few.
+    threat : tuple of str
+        Of ``THREATS``, what restricts the adversary; empty: nothing.
+    margin : bool
+    asks : str
+        One of ``QUESTIONS``.
+    engine : str
+    place : str
+        One of ``PLACES``.
+    limited : bool
+        Whether there is a time limit.
+    """
+
+    predictor: str = MACHINE
+    loss: str | None = "hinge"
+    intercept: bool = False
+    classes: int = 2
+    labels: int = 0
+    threat: tuple[str, ...] = ()
+    margin: bool = False
+    asks: str = RADII
+    engine: str = AUTO
+    place: str = THREADS
+    limited: bool = False
+
+    @property
+    def trained_with(self) -> Loss:
+        """The loss."""
+        name = LINEAR if self.loss is None else self.loss
+        return LOSSES[name] if name in LOSSES else get_loss(name)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """What rules look for."""
+        loss, engine = self.trained_with, _engine(self.engine)
+        closed = self.engine == "closed-form" or (self.engine == AUTO and loss.always_linear)
+        can = engine.capabilities if engine is not None else None
+        facts = {
+            "trained": self.loss is not None,
+            "ensemble": self.predictor in (VOTES, MEAN),
+            "intercept": self.intercept or loss.intercept,
+            "coupled": loss.coupled and self.classes > 2,
+            "margin": self.margin,
+            "threat": bool(self.threat),
+            "engine": self.engine != AUTO,
+            "elsewhere": self.place != THREADS,
+            "closed": closed and self.predictor == MACHINE,
+            "search": can is not None and can.searches,
+            "no-kernel": not (loss.always_linear or loss.name in ("hinge", "squared_hinge")),
+            "many": self.labels > GPU_LABELS,
+            "unverified": loss.name not in VERIFIED_LOSSES,
+            "no-baseline": loss.name not in BASELINE_LOSSES or self.intercept,
+            "other-loss": can is not None and not can.applies(loss.name, loss.coupled and self.classes > 2),
+            "unproved": can is not None and not loss.always_linear and not can.proves(loss.name),
+            "large": can is not None and self.limited and self.labels > can.most_labels,
+            "incomplete": can is not None and not can.finds_attacks,
+            "claims": can is not None and can.claims,
+        }
+        words = (self.predictor, self.asks, self.engine, self.place, loss.name, *self.threat)
+        return frozenset([*words, *(name for name, holds in facts.items() if holds)])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One combination, what becomes of it, and a sentence: what was asked, why not, what to do instead.
+
+    Attributes
+    ----------
+    when : tuple of str
+        The rule is about requests with all of these tags.
+    verdict : Verdict
+    says : str
+        With fields of the request in braces.
+    """
+
+    when: tuple[str, ...]
+    verdict: Verdict
+    says: str
+
+    def sentence(self, request: Request) -> str:
+        """What the rule says about a request."""
+        engine = _engine(request.engine)
+        why = "" if engine is None else engine.capabilities.why(request.trained_with.name)
+        values = {name: getattr(request, name) for name in ("predictor", "loss", "asks", "engine", "place", "labels")}
+        most = 0 if engine is None else engine.capabilities.most_labels
+        return self.says.format(**values, why=why, most=most, largest=GPU_LABELS)
+
+
+def _refused(*when: str, says: str) -> Rule:
+    return Rule(when, Verdict.REFUSED, says)
+
+
+def _noted(*when: str, says: str) -> Rule:
+    return Rule(when, Verdict.NOTED, says)
+
+
+OTHERS_ALONE = "{asks} knows single kernel machines alone; "
+
+RULES: tuple[Rule, ...] = (
+    # Linear maps of the labels.
+    _refused(MAP, "trained", says="a linear map trains nothing, so it has no loss; leave out loss={loss!r}"),
+    _refused(MAP, "engine", says="a linear map has an engine of its own, the closed form; leave out engine={engine!r}"),
+    _refused(
+        MAP,
+        "margin",
+        says="certify_linear has no margin; certify(loss='square', margin=...) has one for kernel ridge regression",
+    ),
+    _refused(MAP, "elsewhere", says="a linear map is certified in a moment on threads; leave out the {place}"),
+    _refused(
+        MAP, RECHECK, says="recheck trains on a kernel, and a linear map has none; give the arrays of a kernel machine"
+    ),
+    _refused(MAP, ATTACK, says="attack trains on a kernel, and a linear map has none; use certify_linear's witnesses"),
+    _refused(MAP, BASELINE, says="baselines train on a kernel, and a linear map has none; use certify_linear"),
+    _refused(MAP, VERIFY, says="verify checks certificates of kernel machines; this one is of certify_linear"),
+    _noted(
+        MAP, REPORT, says="without a kernel, attacks are not listed: what the switches of a report show is an interval"
+    ),
+    # Ensembles on parts of the labels.
+    _refused(
+        "ensemble",
+        "intercept",
+        says="parts may hold labels of one class alone, for which loss={loss!r} has no intercept; "
+        "use the loss without intercept",
+    ),
+    _refused(
+        "ensemble",
+        "coupled",
+        says="ensembles need the scores of each class alone, which loss={loss!r} does not train with more than two "
+        "classes; use loss='logistic'",
+    ),
+    _refused(
+        "ensemble",
+        "engine",
+        says="an ensemble on parts of the labels has an engine of its own; leave out engine={engine!r}",
+    ),
+    _refused(
+        "ensemble",
+        VERIFY,
+        says="the certificate is about an ensemble on parts of the labels, which verify does not know; "
+        "it checks certificates of single models",
+    ),
+    _refused("ensemble", ATTACK, says=OTHERS_ALONE + "the witnesses of certify_partition are attacks on an ensemble"),
+    _refused(MEAN, BASELINE, says="the baseline of ensembles counts votes, not scores; use certify_partition"),
+    _noted("ensemble", CURVE, says="the curve of an ensemble is an interval, whose upper end follows from the radii"),
+    _noted(
+        "ensemble",
+        REPORT,
+        says="attacks on an ensemble are listed only where its curve is exact; elsewhere, what the switches of a "
+        "report show is an interval",
+    ),
+    # Margins, and intercepts.
+    _refused(
+        "margin",
+        "intercept",
+        says="margin cannot be combined with loss={loss!r}: its intercept is the same for all labels, and those that "
+        "stand for a margin would move it; use the loss without intercept",
+    ),
+    _refused("margin", ATTACK, says="attack looks for changed predictions, without a margin; use certify(margin=...)"),
+    _refused("margin", BASELINE, says="baselines prove nothing about margins; use certify(margin=...)"),
+    _noted(
+        "intercept",
+        says="an intercept needs labels on both sides: budgets end before a class can lose all of its labels",
+    ),
+    # Engines, as they declare it.
+    _refused("other-loss", says="engine={engine!r} does not apply: {why}"),
+    _noted(
+        "unproved",
+        says="engine={engine!r} has no proofs for loss={loss!r}: it enumerates small budgets, and looks for attacks "
+        "beyond",
+    ),
+    _noted(
+        "large",
+        says="with more than {most} labels and a time limit, engine={engine!r} looks for attacks alone: it proves "
+        "nothing beyond small budgets",
+    ),
+    _noted("incomplete", says="engine={engine!r} proves lower ends of radii, and looks for no attacks"),
+    _noted("claims", says="what a solver claims proves nothing, unless trust_solver says so"),
+    # Questions.
+    _refused("engine", RECHECK, says="recheck chooses its engines itself; leave out engine={engine!r}"),
+    _refused("engine", ATTACK, says="attack runs one heuristic, and no engine; leave out engine={engine!r}"),
+    _refused("engine", BASELINE, says="a baseline is an engine of its own; leave out engine={engine!r}"),
+    _refused("elsewhere", ATTACK, says="attack runs on threads; leave out the {place}"),
+    _refused("elsewhere", BASELINE, says="baselines run on one thread; leave out the {place}"),
+    _refused(
+        "threat",
+        BASELINE,
+        says="baselines let the adversary change any label, at one unit each; leave out threat, or use "
+        "labelcert.certify",
+    ),
+    _refused("no-baseline", BASELINE, says="no baseline is about loss={loss!r}; use labelcert.certify"),
+    _refused(
+        "unverified",
+        VERIFY,
+        says="verify knows the losses hinge and square; this certificate is about loss={loss!r}. "
+        "`labelcert selfcheck` compares the engines behind it with brute force",
+    ),
+    # Places.
+    _refused(
+        GPU,
+        "no-kernel",
+        says="device='gpu' trains with the hinge loss, its square, or where scores are linear in the labels, and has "
+        "nothing for loss={loss!r}; leave out the device",
+    ),
+    _refused(
+        GPU, "many", says="device='gpu' holds at most {largest} labels, and there are {labels}; leave out the device"
+    ),
+    _noted(
+        "elsewhere", "closed", says="closed forms take a moment on threads of this process: nothing went to the {place}"
+    ),
+    _noted(
+        "elsewhere",
+        "search",
+        says="a search runs on threads of this process: nothing but small budgets, which it enumerates, went to the "
+        "{place}",
+    ),
+)
+
+
+def _engine(name: str) -> Engine | None:
+    """The engine of a name; None where one is to be chosen."""
+    return None if name == AUTO else get_engine(name)
+
+
+def kinds_of(threat: Threat) -> tuple[str, ...]:
+    """What restricts the adversary."""
+    given = {
+        TRUSTED: threat.trusted is not None,
+        COSTS: threat.costs is not None,
+        GROUPS: threat.groups is not None,
+        DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
+    }
+    return tuple(name for name, restricts in given.items() if restricts)
+
+
+def place_of(scheduler: str | None, device: str) -> str:
+    """Where chunks of work are sent."""
+    if device == "gpu":
+        return GPU
+    return THREADS if scheduler is None else PROCESSES if scheduler == "processes" else DASK
+
+
+def rules(request: Request) -> list[Rule]:
+    """All rules about a request."""
+    tags = request.tags
+    return [rule for rule in RULES if tags.issuperset(rule.when)]
+
+
+def refusal(request: Request) -> str | None:
+    """Why a combination is refused, and what to do instead; None where it is not.
+
+    Examples
+    --------
+    >>> refusal(Request(loss="logistic", place=GPU))
+    "device='gpu' trains with the hinge loss, ... nothing for loss='logistic'; leave out the device"
+    >>> refusal(Request(loss="logistic"))
+    """
+    return next((rule.sentence(request) for rule in rules(request) if rule.verdict is Verdict.REFUSED), None)
+
+
+def notes(request: Request) -> list[str]:
+    """What is different about a combination that works.
+
+    Examples
+    --------
+    >>> notes(Request(loss="logistic", engine="milp"))
+    ["engine='milp' has no proofs for loss='logistic': it enumerates small budgets, and looks for attacks beyond"]
+    """
+    return [rule.sentence(request) for rule in rules(request) if rule.verdict is Verdict.NOTED]
+
+
+def require(request: Request) -> list[str]:
+    """Refuse a combination that does not work; what is different about it otherwise."""
+    why = refusal(request)
+    if why is not None:
+        raise InvalidInput(why)
+    return notes(request)
+
+
+def verdict(request: Request) -> Verdict:
+    """What becomes of a request."""
+    found = [rule.verdict for rule in rules(request)]
+    return next((one for one in (Verdict.REFUSED, Verdict.NOTED) if one in found), Verdict.WORKS)
+
+
+Change = tuple[str, Any]
+
+
+def axes() -> dict[str, dict[str, Change]]:
+    """For each axis, its values by what the table calls them: the field of a request, and what it is set to."""
+    return {
+        "predictor": {name: ("predictor", name) for name in (MACHINE, MAP, VOTES, MEAN)},
+        "loss": {name: ("loss", name) for name in loss_names()},
+        "classes": {"two classes": ("classes", 2), "more classes": ("classes", 3)},
+        "threat": {"any label": ("threat", ()), **{f"threat: {name}": ("threat", (name,)) for name in THREATS}},
+        "margin": {"no margin": ("margin", False), "margin": ("margin", True)},
+        "question": {name: ("asks", name) for name in QUESTIONS},
+        "engine": {name: ("engine", name) for name in engine_names()},
+        "place": {name: ("place", name) for name in PLACES},
+    }
+
+
+def cells() -> Iterator[tuple[str, str, Request]]:
+    """Every pair of values of two axes, with the plainest value of every other one: their names, and the request."""
+    for (_, first), (_, second) in itertools.combinations(axes().items(), 2):
+        for (a, one), (b, other) in itertools.product(first.items(), second.items()):
+            yield a, b, _asked(one, other)
+
+
+def _asked(*changes: Change) -> Request:
+    request = Request()
+    for name, value in changes:
+        request = replace(request, **{name: value})
+    return request if request.predictor != MAP or "loss" in dict(changes) else replace(request, loss=None)
+
+
+def counts() -> dict[Verdict, int]:
+    """How many cells there are of each kind."""
+    found = [verdict(request) for _, _, request in cells()]
+    return {kind: found.count(kind) for kind in Verdict}
+
+
+PRINTED = (
+    (("loss", "classes", "threat", "margin", "engine", "place"), ("predictor", "question")),
+    (("loss", "classes", "threat", "margin"), ("engine", "place")),
+    (("loss",), ("classes", "threat", "margin")),
+    (("predictor", "engine"), ("question", "place")),
+)
+"""Rows and columns of the printed tables."""
+
+
+def table() -> str:
+    """All cells, and then all rules, as Markdown."""
+    lines = [", ".join(f"{count} cells {kind}" for kind, count in counts().items()) + ".", ""]
+    for down, across in PRINTED:
+        columns = {name: change for axis in across for name, change in axes()[axis].items()}
+        lines += ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+        for axis in down:
+            for name, change in axes()[axis].items():
+                marks = ["" if axis in across else _mark(_asked(change, other)) for other in columns.values()]
+                lines.append(f"| {name} | " + " | ".join(marks) + " |")
+        lines.append("")
+    lines += ["| | combination | | what is said |", "|---|---|---|---|"]
+    for number, rule in enumerate(RULES, 1):
+        says = rule.says.replace("{", "⟨").replace("}", "⟩").replace("!r", "")
+        lines.append(f"| {number} | {' × '.join(rule.when)} | {rule.verdict} | {says} |")
+    return "\n".join([*lines, ""])
+
+
+def _mark(request: Request) -> str:
+    """✓, or the number of the rule that refuses it, or those of the rules that have something to say."""
+    found = rules(request)
+    numbers = {kind: [str(RULES.index(rule) + 1) for rule in found if rule.verdict is kind] for kind in Verdict}
+    if numbers[Verdict.REFUSED]:
+        return f"✗ {numbers[Verdict.REFUSED][0]}"
+    return " ".join(["✓", *numbers[Verdict.NOTED]])
