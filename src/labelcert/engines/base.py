@@ -388,7 +388,8 @@ class Capabilities:
     def why(self, loss: str) -> str:
         """Why it does not apply to models with a loss, and what to do instead."""
         if self.losses and loss not in self.losses:
-            return self.other_losses.format(loss=loss)
+            needs = f"it needs the loss {' or '.join(map(repr, self.losses))}, got {loss!r}"
+            return self.other_losses.format(loss=loss) if self.other_losses else needs
         return f"it looks at each class alone, which loss={loss!r} does not train; use engine='enumerate'"
 
 

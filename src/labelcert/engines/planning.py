@@ -141,8 +141,8 @@ def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None
     able = engine.capabilities
     if observing and not able.observes:
         return "it does not show the relabellings that it visits to observers; use engine='enumerate'"
-    if able.losses is not None and problem.loss not in able.losses:
-        return f"it needs the loss {' or '.join(map(repr, sorted(able.losses)))}, got {problem.loss!r}"
+    if not able.applies(problem.loss, problem.coupled):
+        return able.why(problem.loss)
     return engine.refuses(problem)
 
 
