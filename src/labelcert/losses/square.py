@@ -14,7 +14,7 @@ from labelcert.losses.base import Loss
 class Linear(Loss):
     """Rows that somebody gave are multiplied by the labels: nothing is trained, and there is no kernel."""
 
-    name = "linear"
+    kind = "linear"
     formula = "none: scores are given as linear maps of the labels"
     always_linear = True
 
@@ -46,7 +46,7 @@ class Linear(Loss):
 class Square(Linear):
     """``(1 − y f)²``."""
 
-    name = "square"
+    kind = "square"
     formula = "(1 − yf)²: kernel ridge regression"
     ridge = True
 

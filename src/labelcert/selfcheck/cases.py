@@ -248,7 +248,7 @@ def with_loss_in_turn(case: Case, k: int) -> Case:
 
 def with_margin_in_turn(case: Case, k: int) -> Case:
     """Every third problem with a margin, if its loss has no intercept."""
-    if k % 3 != 2 or case.build().trained_with.intercept:
+    if k % 3 != 2 or case.build().intercept:
         return case
     return replace(case, margin=MARGINS[k // 3 % len(MARGINS)])
 

@@ -43,7 +43,7 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
     if cert.run.stopped is Stop.INTERRUPTED:
         raise KeyboardInterrupt  # whoever pressed Ctrl-C means the whole check, not this certificate
     wrong = []
-    loose = case.kind in TREACHEROUS or case.build().trained_with.intercept
+    loose = case.kind in TREACHEROUS or case.build().intercept
     for t in range(cert.n_test):
         wrong += [f"node {t}: {line}" for line in _about_node(cert, truth, t, may_be_open, loose)]
     for b, changed in enumerate(truth.curve):
