@@ -7,17 +7,17 @@ from labelcert.losses.base import Exactly, Loss
 from labelcert.losses.cross_entropy import CrossEntropy
 from labelcert.losses.hinge import Hinge
 from labelcert.losses.logistic import Logistic
-from labelcert.losses.square import Linear, Square
+from labelcert.losses.square import GivenRows, Square
 from labelcert.losses.squared_hinge import SquaredHinge
 
-KINDS: tuple[type[Loss], ...] = (Hinge, SquaredHinge, Logistic, CrossEntropy, Square, Linear)
+KINDS: tuple[type[Loss], ...] = (Hinge, SquaredHinge, Logistic, CrossEntropy, Square, GivenRows)
 
 LOSSES: dict[str, Loss] = {
     loss.name: loss for kind in KINDS for loss in (kind(), *([kind(intercept=True)] if kind.may_have_intercept else []))
 }
 """By name; one with an intercept has a name of its own."""
 
-LINEAR = Linear.kind
+LINEAR = GivenRows.kind
 """In place of a loss: nothing is trained, and scores are the given rows times the labels."""
 
 

@@ -11,7 +11,7 @@ from labelcert.arrays import Float, Int, Signs
 from labelcert.losses.base import Loss
 
 
-class Linear(Loss):
+class GivenRows(Loss):
     """Rows that somebody gave are multiplied by the labels: nothing is trained, and there is no kernel."""
 
     kind = "linear"
@@ -43,7 +43,7 @@ class Linear(Loss):
         raise NotImplementedError(f"scores of the {self.name} loss are linear: nothing is retrained")
 
 
-class Square(Linear):
+class Square(GivenRows):
     """``(1 − y f)²``."""
 
     kind = "square"

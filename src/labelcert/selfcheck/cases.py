@@ -15,7 +15,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import certify
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
-from labelcert.selfcheck.kernels import DEGENERATE, TREACHEROUS, draw_cap, draw_kernel
+from labelcert.selfcheck.nasty_kernels import DEGENERATE, TREACHEROUS, draw_cap, draw_kernel
 
 MOST_RELABELLINGS = 2000
 """Brute force visits at most so many relabellings of a problem with more than two classes."""

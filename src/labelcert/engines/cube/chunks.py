@@ -123,7 +123,9 @@ def admissible_parents(task: Walk, size: int, block: int) -> Iterator[Int]:
 
 
 @compiled()
-def _next_sets(costs: Int, groups: Int, caps: Int, budget: int, chosen: Int, used: Int, rows: Int) -> int:
+def _next_sets(  # noqa: C901
+    costs: Int, groups: Int, caps: Int, budget: int, chosen: Int, used: Int, rows: Int
+) -> int:
     """Fill rows with the admissible sets that come after ``chosen`` in lexicographic order; returns how many there are.
 
     ``chosen`` is the last set then, or begins with -1 before the first one; ``used`` is scratch. The last position is
