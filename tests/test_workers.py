@@ -34,20 +34,22 @@ assert len(found.table) == 3, found.table
 
 STUDY = """
 import tempfile
+from pathlib import Path
 from labelcert.studies import Store, expand, parse_study, run_plan
 text = 'seeds = [0]\\nflips = [1]\\n[[datasets]]\\nname = "karate"\\n[[models]]\\nname = "gcn"\\nC = [0.1, 1.0]\\n'
-with tempfile.TemporaryDirectory() as folder, Store(folder, write=True) as store:
+with tempfile.TemporaryDirectory() as folder, Store(Path(folder), write=True) as store:
     outcome = run_plan(expand(parse_study(text, name="s")), store, workers=2)
     assert (outcome.computed, outcome.failed) == (2, 0), outcome
 """
 
 SELFCHECK = """
-from labelcert.selfcheck.comparing import run
-assert run(21, workers=2).problems == 21
+from labelcert.selfcheck import run
+assert run(41, 0, largest=4, workers=2).problems == 41
 """
 
 PROGRAMS = {"certify": CERTIFY, "harden": HARDEN, "study": STUDY, "selfcheck": SELFCHECK}
 IN_A_THREAD = """
+import threading
 errors = []
 def body():
     try:

@@ -60,7 +60,7 @@ class WorkerDied(RuntimeError):
     """A job ended its worker as often as it may."""
 
 
-class Job:
+class WorkerJob:
     """A job that was handed to workers.
 
     Attributes
@@ -116,7 +116,7 @@ class Workers:
 
     def __init__(self, count: int, attempts: int = 5) -> None:
         self._most = attempts
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[WorkerJob] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._processes: set[subprocess.Popen[bytes]] = set()
@@ -130,13 +130,13 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> WorkerJob:
         """Have a function of a module called."""
-        return self._add(Job((function, arguments), None, self._most, queue.SimpleQueue()))
+        return self._add(WorkerJob((function, arguments), None, self._most, queue.SimpleQueue()))
 
     def map(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         """The results of a function of each argument, in order."""
-        under_way: deque[Job] = deque()
+        under_way: deque[WorkerJob] = deque()
         for argument in arguments:
             under_way.append(self.submit(function, argument))
             if len(under_way) >= AHEAD * len(self._threads):
@@ -162,9 +162,9 @@ class Workers:
             The result is :class:`WorkerDied` where there is none.
         """
         inbox: Inbox = queue.SimpleQueue()
-        given, left = dict[Job, tuple[Any, int]](), 0
+        given, left = dict[WorkerJob, tuple[Any, int]](), 0
         for job, results in jobs:
-            given[self._add(Job((function, (job,)), results, self._most, inbox))] = job, 0
+            given[self._add(WorkerJob((function, (job,)), results, self._most, inbox))] = job, 0
             left += results
         for _ in range(left):
             handed, value, error = inbox.get()
@@ -185,13 +185,13 @@ class Workers:
         for thread in self._threads:
             thread.join()
 
-    def _add(self, job: Job) -> Job:
+    def _add(self, job: WorkerJob) -> WorkerJob:
         with self._changed:
             self._waiting.append(job)
             self._changed.notify()
         return job
 
-    def _next(self) -> Job | None:
+    def _next(self) -> WorkerJob | None:
         """The job to do next; None when there will be none."""
         with self._changed:
             while not self._waiting and not self._closed:
@@ -251,7 +251,7 @@ class Workers:
         return code
 
 
-def _have_done(process: subprocess.Popen[bytes], job: Job, request: bytes) -> None:
+def _have_done(process: subprocess.Popen[bytes], job: WorkerJob, request: bytes) -> None:
     """Have a worker do one job; raises EOFError or OSError where it dies."""
     assert process.stdin is not None
     assert process.stdout is not None

@@ -18,7 +18,6 @@ from labelcert.engines.partition.ensemble import COMBINATIONS
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.errors import InvalidInput
-from labelcert.losses import LOSSES
 from labelcert.problem import Problem, Threat
 from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.rows import Rows
@@ -63,7 +62,8 @@ class GivenKernel:
             cast(float, self.C),  # anything else is refused there
             threat=task.threat,
             max_flips=task.max_flips,
-            loss=_named(task.loss, task.intercept),
+            loss=task.loss,
+            intercept=task.intercept,
         ), ""
 
 
@@ -216,15 +216,3 @@ class Run:
         check_seconds("time_limit", self.time_limit)
         check_solver(self.solver)
         check_seconds("node_time_limit", self.node_time_limit)
-
-
-def _named(loss: str, intercept: bool) -> str:
-    """The loss with or without an intercept, by one name."""
-    if not intercept or str(loss).endswith("_intercept"):
-        return loss
-    if loss in LOSSES and f"{loss}_intercept" not in LOSSES:
-        have = [name.removesuffix("_intercept") for name in LOSSES if name.endswith("_intercept")]
-        raise InvalidInput(
-            f"loss={loss!r} has no intercept; use {' or '.join(map(repr, have))}, or leave out intercept"
-        )
-    return f"{loss}_intercept" if f"{loss}_intercept" in LOSSES else loss

@@ -46,7 +46,7 @@ def blocks_of_sets(moves: SingleMoves, caps: Int, budget: int, size: int, block:
 
 
 @compiled()
-def _next_sets(
+def _next_sets(  # noqa: C901
     costs: Int, groups: Int, following: Int, later: Int, caps: Int, budget: int, chosen: Int, used: Int, rows: Int
 ) -> int:
     """Fill rows with the sets that come after ``chosen`` in lexicographic order; returns how many there are.

@@ -61,7 +61,7 @@ def lowered(problem: Problem, predicted: Int, margin: npt.ArrayLike) -> Problem:
         Least lead that counts: of two classes, the signed score; of more, the score of the predicted class minus the
         highest other one.
     """
-    assert not problem.trained_with.intercept, "the labels that stand for a margin would move an intercept"
+    assert not problem.intercept, "the labels that stand for a margin would move an intercept"
     m, K = problem.m, problem.n_classes
     own = _own_kernel(problem)
     kernel = np.zeros((m + K, m + K))

@@ -22,7 +22,7 @@ from labelcert.models import GCN
 from labelcert.paper.milp.solvers import Ending, SolverUnavailable, get_solver
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, random_case, random_classes_case
-from labelcert.selfcheck.kernels import DEGENERATE
+from labelcert.selfcheck.nasty_kernels import DEGENERATE
 
 ENGINES = ["milp", "milp-paper"]
 
