@@ -17,14 +17,14 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.cli.printing import print_table
+from labelcert.jobs.cells import Job
 from labelcert.models import model_from_name
+from labelcert.paper.paper_studies import paper_study
+from labelcert.paper.published import certified
+from labelcert.paper.published_code import diagonal_shift, published_predictions
 from labelcert.problem import Problem
 from labelcert.report.tables import listing
 from labelcert.studies import Graphs, expand
-from labelcert.studies.catalogue import paper_study
-from labelcert.studies.cells import Job
-from labelcert.studies.published import certified
-from labelcert.studies.published_code import diagonal_shift, published_predictions
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import new_scratch, settle
 from labelcert.svm.training import loose_machine

@@ -9,7 +9,7 @@ import pytest
 
 from labelcert.engines.registry import ENGINES
 from labelcert.graphs.datasets import DATASETS
-from labelcert.models.registry import MODELS
+from labelcert.models.by_name import MODELS
 
 REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
 

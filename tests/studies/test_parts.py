@@ -17,10 +17,10 @@ from tests.helpers.problems import gaussian
 
 from labelcert import Partition, certify, certify_partition
 from labelcert.errors import InvalidInput
+from labelcert.jobs.dask_backend import labellings, on_cluster
+from labelcert.jobs.runner import in_process
 from labelcert.models import model_from_name
-from labelcert.studies import Plan, Store, expand, parse_study, run_plan
-from labelcert.studies.dask_backend import labellings, on_cluster
-from labelcert.studies.runner import in_process
+from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
 
 STUDY = """
 title = "Ensembles"
@@ -47,7 +47,7 @@ combine = "votes"
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> StudyPlan:
     return expand(parse_study(STUDY, name="ensembles"))
 
 
@@ -55,7 +55,7 @@ def results(store: Store) -> dict[str, Any]:
     return {key: record["result"] for key, record in store.records.items()}
 
 
-def test_a_study_gives_the_certificates_of_ensembles(tmp_path: Path, plan: Plan) -> None:
+def test_a_study_gives_the_certificates_of_ensembles(tmp_path: Path, plan: StudyPlan) -> None:
     with Store(tmp_path, write=True) as store:
         outcome = run_plan(plan, store, backend=in_process)
         found = results(store)
@@ -81,7 +81,7 @@ def test_what_a_study_refuses() -> None:
         parse_study(STUDY.replace('"votes"', '"median"'), name="ensembles")
 
 
-def test_work_is_counted_part_by_part(plan: Plan) -> None:
+def test_work_is_counted_part_by_part(plan: StudyPlan) -> None:
     two, three = plan.jobs[0].cells
     assert labellings(two) > labellings(three)
 
@@ -98,7 +98,7 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("split_above", [1e9, 10], ids=["whole certificates", "split certificates"])
 def test_a_worker_killed_in_the_middle_changes_nothing(
-    tmp_path: Path, plan: Plan, cluster: Any, split_above: float
+    tmp_path: Path, plan: StudyPlan, cluster: Any, split_above: float
 ) -> None:
     address = cluster.scheduler_address
     backend = on_cluster(address, split_above=split_above, batch=1)

@@ -10,12 +10,12 @@ import pytest
 from labelcert import certify_baseline
 from labelcert.certification import GraphCertifier
 from labelcert.errors import InvalidInput
+from labelcert.jobs.dask_backend import labellings
+from labelcert.jobs.runner import in_process
 from labelcert.models import model_from_name
 from labelcert.studies import Store, expand, parse_study, run_plan
 from labelcert.studies.catalogue import find_study
-from labelcert.studies.dask_backend import labellings
 from labelcert.studies.report import make_report
-from labelcert.studies.runner import in_process
 
 STUDY = """
 title = "Baselines"

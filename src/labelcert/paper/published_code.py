@@ -14,6 +14,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import answer
 from labelcert.engines.control import Control
 from labelcert.engines.freezing import Names
+from labelcert.jobs.using import KERNELS
 from labelcert.prediction import Sign, kind_for
 from labelcert.problem import Problem
 from labelcert.problem.validation import check_workers
@@ -54,6 +55,7 @@ def certify(
     engine: str,
     time_limit: float | None,
     workers: int | None,
+    loss: str = "hinge",
 ) -> Certificate:
     """A certificate of the published predictions on a published kernel.
 
@@ -61,8 +63,11 @@ def certify(
     unchanged only under flips that turn its score.
     """
     K_train = K_train + diagonal_shift(K_train) * np.eye(len(K_train))
-    problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips)
+    problem = Problem.build(K_train, labels, K_test, C, max_flips=max_flips, loss=loss)
     control = Control(workers=check_workers(workers), time_limit=time_limit)
     # The published numbers for more classes are those of the model itself, even where C is at most 1e-4.
     predicted = published_predictions(problem) if kind_for(problem) is Sign else None
     return answer(problem, engine, control, names=names, predicted=predicted)
+
+
+KERNELS["published"] = certify

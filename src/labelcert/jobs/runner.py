@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from labelcert.errors import InvalidInput
+from labelcert.jobs.cells import Batch, Job
+from labelcert.jobs.execution import Backend, failure, run_job, unavailable
+from labelcert.jobs.records import Record, Status
+from labelcert.jobs.store import Store
 from labelcert.problem.validation import check_workers
 from labelcert.progress import progress_report
 from labelcert.signals import run_in_child
-from labelcert.studies.cells import Job, Plan
-from labelcert.studies.execution import Backend, failure, run_job, unavailable
-from labelcert.studies.records import Record, Status
-from labelcert.studies.store import Store
 
 ATTEMPTS = 2
 """How often a cell may kill its process before it counts as failed."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What a run did.
 
     Attributes
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def run_plan(
-    plan: Plan,
+    plan: Batch,
     store: Store,
     *,
     workers: int | None = None,
@@ -59,12 +59,12 @@ def run_plan(
     retry_failed: bool = False,
     progress: bool = False,
     backend: Backend | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Compute the cells that are missing in the store.
 
     Parameters
     ----------
-    plan : Plan
+    plan : Batch
     store : Store
         Open for writing.
     workers : int, optional
@@ -85,14 +85,14 @@ def run_plan(
     total = sum(len(job.cells) for job in jobs)
     run = choose_backend(workers, scheduler) if backend is None else backend
     computed = 0
-    with progress_report(plan.study.name, progress and total > 0) as show:
+    with progress_report(plan.name, progress and total > 0) as show:
         show.report(0, total)
         for record in run(jobs) if jobs else ():
             store.append(record)
             computed += 1
             show.report(computed, total)
     records = [store.records[key] for key in plan.keys if key in store.records]
-    return Outcome(
+    return RunOutcome(
         computed=computed,
         reused=reused,
         failed=sum(not store.done(key) for key in plan.keys),
@@ -102,13 +102,13 @@ def run_plan(
     )
 
 
-def _record_unavailable(plan: Plan, store: Store, retry_failed: bool) -> None:
+def _record_unavailable(plan: Batch, store: Store, retry_failed: bool) -> None:
     for key, (about, reason) in plan.unavailable.items():
         if not store.failed(key) or retry_failed:
             store.append(unavailable(key, about, reason))
 
 
-def _pending(plan: Plan, store: Store, retry_failed: bool) -> list[Job]:
+def _pending(plan: Batch, store: Store, retry_failed: bool) -> list[Job]:
     """Jobs with the cells that are to be computed."""
     skipped = {key for key in plan.keys if store.done(key) or (store.failed(key) and not retry_failed)}
     wanted = set(plan.keys) - skipped
@@ -121,7 +121,7 @@ def choose_backend(workers: int | None, scheduler: str | None) -> Backend:
     if scheduler is not None:
         if workers is not None:
             raise InvalidInput("choose either a number of local processes or the address of a scheduler, not both")
-        from labelcert.studies.dask_backend import on_cluster
+        from labelcert.jobs.dask_backend import on_cluster
 
         return on_cluster(scheduler)
     return in_process if count == 1 else on_processes(count)
