@@ -214,3 +214,31 @@ def test_an_interrupt_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("labelcert.hardening.model_search.run_plan", interrupted)
     with pytest.raises(KeyboardInterrupt):
         harden(*asked(), flips=2, **SMALL)
+
+
+def test_every_certificate_has_the_threat(tmp_path: Path) -> None:
+    graph, labeled, test = asked()
+    trusted = np.arange(len(labeled)) < 4
+    asking = {**SMALL, "models": {"sgc": {}}, "threat": labelcert.Threat(trusted=trusted)}
+    found = harden(graph, labeled, test, flips=1, collective=False, out=tmp_path, **asking)
+    assert found.certificate.run.threat["trusted"] == [0, 1, 2, 3]
+    assert not found.certificate.run.collective
+    for recipe, (low, high) in found.certified.items():
+        how = {"max_flips": 1, "loss": recipe.loss, "threat": asking["threat"]}
+        share = recipe.trained.certify(graph, labeled, test, **how).certified_ratio(flips=1)
+        assert (low, high) == (share, share)
+    # Certificates against another adversary are other ones.
+    with Store(tmp_path) as store:
+        before = len(store.records)
+    harden(graph, labeled, test, flips=1, collective=False, out=tmp_path, **{**asking, "threat": None})
+    with Store(tmp_path) as store:
+        assert len(store.records) == 2 * before
+
+
+def test_what_is_left_out_is_told() -> None:
+    club = karate()
+    asking: dict[str, Any] = {"models": {"mlp": {}}, "C": [0.01], "workers": 1, "floor": 0.0}
+    labeled = [0, 1, 2, 3, 30, 31, 32, 33]
+    found = harden(club, labeled, [5, 9], flips=1, losses=["square", "logistic_intercept"], parts=[2], **asking)
+    assert "parts with the loss logistic_intercept were left out" in found.summary()
+    assert not [c for c in found.candidates if c.parts is not None and c.loss == "logistic_intercept"]

@@ -8,6 +8,7 @@ import pytest
 from tests.helpers.local_data import data_folder
 
 from labelcert.jobs.execution import run_job
+from labelcert.models import name_of
 from labelcert.paper.paper_studies import paper_study
 from labelcert.studies import Graphs, Store, expand, run_plan
 from labelcert.studies.printed_numbers import Agreement, Compared
@@ -44,5 +45,5 @@ def test_csbm_is_equal(folder: Path, tmp_path: Path) -> None:
 def test_the_first_gcn_of_the_multi_class_table(folder: Path) -> None:
     """C is 1e-4 there: dual variables that small must count."""
     plan = expand(paper_study("multi-class-citeseer").changed(variant="published", seeds=(0,)), graphs=Graphs(folder))
-    job = next(job for job in plan.jobs if job.model == "gcn")
+    job = next(job for job in plan.jobs if name_of(job.model) == "gcn")
     assert [record["result"]["correct_lower"][:3] for record in run_job(job, workers=1)] == [[35, 7, 0]]

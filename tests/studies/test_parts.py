@@ -15,11 +15,10 @@ import pytest
 from tests.helpers.certificates import same, same_witnesses
 from tests.helpers.problems import gaussian
 
-from labelcert import Partition, certify, certify_partition
+from labelcert import certify, certify_partition
 from labelcert.errors import InvalidInput
 from labelcert.jobs.dask_backend import labellings, on_cluster
 from labelcert.jobs.runner import in_process
-from labelcert.models import model_from_name
 from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
 
 STUDY = """
@@ -62,9 +61,9 @@ def test_a_study_gives_the_certificates_of_ensembles(tmp_path: Path, plan: Study
     assert (outcome.computed, outcome.failed) == (2, 0)
     [job] = plan.jobs
     for cell in job.cells:
-        assert cell.parts is not None
-        model = model_from_name(job.model, **{**job.options, "C": 0.5})
-        cert = Partition(model, **cell.parts).certify(job.graph, job.labeled, cell.test, max_flips=4, workers=1)
+        assert cell.recipe.parts is not None
+        assert cell.recipe.C == 0.5
+        cert = cell.recipe.trained.certify(job.graph, job.labeled, cell.test, max_flips=4, workers=1)
         record = found[cell.key]
         assert record["engine"] == cert.engine
         assert record["survive_lower"] == [int((cert.radius_lower > b).sum()) for b in range(5)]

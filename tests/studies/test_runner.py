@@ -86,7 +86,7 @@ def test_a_failure_is_recorded_with_its_reason_and_stops_nothing(tmp_path: Path)
 
 
 def test_a_process_that_dies_costs_its_cell_alone(tmp_path: Path, small_plan: StudyPlan) -> None:
-    deadly = replace(small_plan.jobs[1], options={"x": Deadly()})
+    deadly = replace(small_plan.jobs[1], model=Deadly())
     jobs = [small_plan.jobs[0], deadly, small_plan.jobs[3]]
     records = list(on_processes(2)(jobs))
     by_cell = {record["cell"]: record for record in records}

@@ -83,7 +83,6 @@ def recheck_command(**given: Any) -> None:
     name = given["name_of_model"].lower()
     fixed = {option: given[option] for option in MODEL_OPTION_NAMES if given[option] is not None}
     [own] = model_options([name], fixed)
-    costs = given["verify_costs"]
     progress = sys.stderr.isatty() and not given["quiet"]
     recipe = inputs.chosen_model(given, asked, name, own, progress=progress, validate=False)
     targets = asked.targets[0]
@@ -97,7 +96,7 @@ def recheck_command(**given: Any) -> None:
         verify=given["verify"],
         until=given["until"],
         objective=given["objective"],
-        verify_costs=None if costs is None else inputs.per_label(graph, labeled, costs, "cost"),
+        verify_costs=inputs.per_label(graph, labeled, given["verify_costs"]),
         progress=progress,
         **how,
     )

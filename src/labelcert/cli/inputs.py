@@ -27,6 +27,9 @@ from labelcert.problem import Threat
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
 
+COLUMNS = ("source", "target", "weight", "node", "label")
+"""Columns of tables that may have other names."""
+
 IntArray = npt.NDArray[np.int64]
 
 
@@ -42,18 +45,7 @@ class Request:
 
 def read_request(given: Mapping[str, Any]) -> Request:
     """From the options that all commands on graphs have."""
-    graph = read_graph(
-        given["name"],
-        edges=given["edges"],
-        features=given["features"],
-        labels=given["labels"],
-        columns={column: given[column] for column in ("source", "target", "weight", "node", "label")},
-        directed=given["directed"],
-        fix=given["fix"],
-        data_dir=given["data_dir"],
-        parameters=given["parameters"],
-        seed=given["seed"],
-    )
+    graph = read_graph(given)
     labeled_text, test_text, seed = given["labeled"], given["test"], given["seed"]
     labeled = None if labeled_text is None else parse_nodes(graph, labeled_text, "--labeled")
     split = choose_split(graph, seed=seed, per_class=given["per_class"], labeled=labeled)
@@ -94,31 +86,18 @@ def chosen_model(
         )
 
 
-def per_label(graph: Graph, labeled: IntArray, path: Path, column: str) -> IntArray:
-    """(m,) a whole number for each labelled node, 1 where the table has none."""
-    row = {int(node): i for i, node in enumerate(labeled)}
-    numbers = np.ones(len(labeled), dtype=np.int64)
-    for node, text in _table(graph, path, column, whole=True):
-        if node in row:
-            numbers[row[node]] = int(text)
-    return numbers
+def per_label(graph: Graph, labeled: IntArray, path: Path | None, column: str = "cost") -> IntArray | None:
+    """(m,) a whole number for each labelled node, 1 where the table has none; None without a table."""
+    if path is None:
+        return None
+    numbers = {node: int(text) for node, text in _table(graph, path, column, whole=True)}
+    return np.array([numbers.get(int(node), 1) for node in labeled], dtype=np.int64)
 
 
-def read_graph(
-    name: str | None,
-    *,
-    edges: Path | None,
-    features: Path | None,
-    labels: Path | None,
-    columns: dict[str, str],
-    directed: bool,
-    fix: bool,
-    data_dir: Path | None,
-    parameters: Sequence[str],
-    seed: int,
-) -> Graph:
+def read_graph(given: Mapping[str, Any]) -> Graph:
     """The graph by name, from an npz, or from tables."""
-    own = edges is not None or features is not None or labels is not None
+    name, edges, features, data_dir = (given[key] for key in ("name", "edges", "features", "data_dir"))
+    own = any(given[key] is not None for key in ("edges", "features", "labels"))
     if own and name is not None:
         raise InvalidInput(
             f"expected the name of a dataset or tables of your own, got {name!r} and tables; leave one out"
@@ -128,14 +107,12 @@ def read_graph(
             raise InvalidInput(
                 "expected an edge list or a feature table beside the labels; name one as --edges or --features"
             )
-        main = edges or features
-        assert main is not None
+        main: Path = edges or features
+        how = {key: given[key] for key in ("labels", "directed", "fix", *COLUMNS)}
         # With its suffix, the name of a file cannot be taken for that of a dataset.
         with warnings.catch_warnings(record=True) as mended:
             warnings.simplefilter("always")
-            graph = graph_from_files(
-                edges, features=features, labels=labels, directed=directed, name=main.name, fix=fix, **columns
-            )
+            graph = graph_from_files(edges, features=features, name=main.name, **how)
         for note in mended:
             say(f"labelcert: {note.message}", error=True)
         return graph
@@ -154,7 +131,7 @@ def read_graph(
         raise DataUnavailable(
             f"there is no folder {data_dir}; name the one with the datasets as --data-dir, or create it"
         )
-    return load_dataset(name, data_dir=data_dir, seed=seed, **dict(map(_parameter, parameters)))
+    return load_dataset(name, data_dir=data_dir, seed=given["seed"], **dict(map(_parameter, given["parameters"])))
 
 
 def _is_file(path: Path) -> bool:
@@ -205,7 +182,7 @@ def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.N
 
 def _costs(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> IntArray | None:
     """(m,) the price of changing each label."""
-    return None if given["costs"] is None else per_label(graph, labeled, given["costs"], "cost")
+    return per_label(graph, labeled, given["costs"])
 
 
 def _groups(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> list[str | None] | None:

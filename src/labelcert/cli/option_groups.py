@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from labelcert.certification.places import DEVICES
+from labelcert.cli.inputs import COLUMNS
 from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
@@ -158,7 +159,7 @@ GRAPH_OPTIONS = OptionGroup(
         click.option(
             f"--{column}-column", column, default=column, show_default=True, help=f"Name of the column {column}."
         )
-        for column in ("source", "target", "weight", "node", "label")
+        for column in COLUMNS
     ),
     click.option("--directed", is_flag=True, help="Edges of your tables have a direction."),
     click.option("--fix", is_flag=True, help="Mend what is harmless in your tables: repeated edges, stray blanks."),
