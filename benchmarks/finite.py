@@ -26,7 +26,7 @@ from labelcert.cli.printing import print_table
 from labelcert.finite.pairs import Pair
 from labelcert.finite.transfer import transfer
 from labelcert.models import Model, model_from_name
-from labelcert.pipeline.paper_settings import paper_setting
+from labelcert.pipeline.settings import known_setting
 from labelcert.report.tables import listing
 
 MODELS = ("gcn", "sgc", "graphsage", "gin", "gcn-skip-pc", "gcn-skip-alpha", "mlp", "appnp")
@@ -48,7 +48,7 @@ def pair_of(model: Model, folder: Path | None, seed: int = 0) -> Pair:
 
 
 def paper_model(name: str) -> Model:
-    setting = paper_setting(DATASET, name)
+    setting = known_setting(DATASET, name)
     assert setting is not None
     return model_from_name(name, C=setting.C, **setting.options)
 

@@ -25,13 +25,13 @@ from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.gpu.device import devices
 from labelcert.engines.gpu.pool import DeviceChunks
 from labelcert.graphs import load_dataset, multi_class_targets
+from labelcert.jobs.runner import run_plan
+from labelcert.jobs.store import Store
+from labelcert.paper.paper_studies import paper_study
 from labelcert.pipeline import choose_model, choose_split
 from labelcert.problem import Problem
 from labelcert.report.tables import listing
-from labelcert.studies.catalogue import paper_study
-from labelcert.studies.cells import Graphs, expand
-from labelcert.studies.runner import run_plan
-from labelcert.studies.store import Store
+from labelcert.studies.expansion import Graphs, expand
 
 CORES = 2
 WORTH_MEASURING = 20.0

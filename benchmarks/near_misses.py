@@ -17,14 +17,14 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.cli.printing import print_table
-from labelcert.models import model_from_name
+from labelcert.jobs.cells import Job
+from labelcert.models import name_of
+from labelcert.paper.paper_studies import paper_study
+from labelcert.paper.published import certified
+from labelcert.paper.published_code import diagonal_shift, published_predictions
 from labelcert.problem import Problem
 from labelcert.report.tables import listing
 from labelcert.studies import Graphs, expand
-from labelcert.studies.catalogue import paper_study
-from labelcert.studies.cells import Job
-from labelcert.studies.published import certified
-from labelcert.studies.published_code import diagonal_shift, published_predictions
 from labelcert.svm.error_bound import bound
 from labelcert.svm.pivoting import new_scratch, settle
 from labelcert.svm.training import loose_machine
@@ -35,11 +35,9 @@ STUDIES = ("cora-ml-b", "citeseer-b", "polblogs", "cora-b", "chameleon-b")
 def near_misses(job: Job, largest: int) -> tuple[list[int], list[float]]:
     """For each number of flips: most nodes changed, and the least score at which one more would be."""
     [cell] = job.cells
-    model = model_from_name(job.model, **job.options)
-    K_train, K_test = model.kernel_blocks(job.graph, job.labeled, cell.test)
+    K_train, K_test = job.model.kernel_blocks(job.graph, job.labeled, cell.test)
     K_train = K_train + diagonal_shift(K_train) * np.eye(len(K_train))
-    assert cell.C is not None
-    problem = Problem.build(K_train, job.graph.labels[job.labeled], K_test, cell.C)
+    problem = Problem.build(K_train, job.graph.labels[job.labeled], K_test, cell.recipe.C)
     sign = np.where(published_predictions(problem) == 1, 1.0, -1.0)
     signed_rows = sign[:, None] * K_test
     # The k-th entry: the least score that the node with the k-th lowest score has under any attack so far.
@@ -81,8 +79,8 @@ def main(data_dir: Path | None, study: str, flips: int, models: tuple[str, ...])
     [table] = plan.study.compare
     rows = []
     printed = {(n.model, n.epsilon): n for n in certified() if n.table == table}
-    for name in dict.fromkeys(job.model for job in plan.jobs if not models or job.model in models):
-        found = [near_misses(job, flips) for job in plan.jobs if job.model == name]
+    for name in dict.fromkeys(name for job in plan.jobs if (name := name_of(job.model)) in (models or (name,))):
+        found = [near_misses(job, flips) for job in plan.jobs if name_of(job.model) == name]
         for b in range(1, flips + 1):
             counts = [50 - most[b] for most, _ in found]
             ours = 2 * float(np.mean(counts))

@@ -17,11 +17,11 @@ from labelcert.arrays import Float
 from labelcert.cli.printing import print_table
 from labelcert.graphs import csbm
 from labelcert.models import model_from_name
+from labelcert.paper.published_code import diagonal_shift
 from labelcert.pipeline import choose_split
-from labelcert.pipeline.paper_settings import paper_setting
+from labelcert.pipeline.settings import known_setting
 from labelcert.problem.budget import flips_for_fraction
 from labelcert.report.tables import listing
-from labelcert.studies.published_code import diagonal_shift
 
 MODELS = ("gcn", "sgc", "appnp", "gin", "graphsage", "gcn-skip-alpha", "gcn-skip-pc", "mlp")
 BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
@@ -57,7 +57,7 @@ def certified(
     graph = csbm(seed=seed, order="published", data_dir=data_dir)
     split = choose_split(graph, seed=seed, per_class=per_class)
     test = np.arange(first) if first else split.pool
-    setting = paper_setting("csbm", name)
+    setting = known_setting("csbm", name)
     assert setting is not None
     model = model_from_name(name, **{"C": setting.C, **setting.options, "variant": variant, **changed})
     K_train, K_test = model.kernel_blocks(graph, split.labeled, test)

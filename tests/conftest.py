@@ -12,7 +12,7 @@ from labelcert.engines.registry import ENGINES
 from labelcert.errors import MissingExtra
 from labelcert.extensions import load_extensions
 from labelcert.graphs.datasets import DATASETS
-from labelcert.models.registry import MODELS
+from labelcert.models.by_name import MODELS
 from labelcert.paper.milp.solvers import SolverUnavailable, get_solver
 
 load_extensions()  # before anybody notes what is registered

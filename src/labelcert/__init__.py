@@ -15,43 +15,44 @@ from labelcert._version import __version__
 if TYPE_CHECKING:
     from labelcert.attacks import attack
     from labelcert.baselines import certify_baseline
-    from labelcert.certificate import Certificate, Comparison, compare, load
+    from labelcert.certificate import Certificate, compare, load
+    from labelcert.certificate import Comparison as Comparison
     from labelcert.certification import certify, certify_linear, certify_partition
-    from labelcert.errors import (
-        CertificateFileError,
-        DataUnavailable,
-        InvalidInput,
-        LabelcertError,
-        MissingExtra,
-        WorkTooLarge,
-    )
+    from labelcert.errors import CertificateFileError as CertificateFileError
+    from labelcert.errors import DataUnavailable as DataUnavailable
+    from labelcert.errors import InvalidInput, LabelcertError
+    from labelcert.errors import MissingExtra as MissingExtra
+    from labelcert.errors import WorkTooLarge as WorkTooLarge
     from labelcert.estimators import from_sklearn
-    from labelcert.estimators.classifier import CertifiedClassifier, make_certified_scorer
-    from labelcert.finite import FiniteMargin, finite_margin
-    from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split, published_split
+    from labelcert.estimators.classifier import CertifiedClassifier
+    from labelcert.estimators.classifier import make_certified_scorer as make_certified_scorer
+    from labelcert.finite import FiniteMargin as FiniteMargin
+    from labelcert.finite import finite_margin
+    from labelcert.graphs import Graph, graph_from_files, load_dataset, own_split, published_split
+    from labelcert.graphs import Split as Split
     from labelcert.graphs.datasets import datasets
-    from labelcert.hardening import Hardened
-    from labelcert.models import (
-        APPNP,
-        GCN,
-        GIN,
-        MLP,
-        PPNP,
-        RBF,
-        SGC,
-        GCNSkipAlpha,
-        GCNSkipPC,
-        GraphSAGE,
-        Linear,
-        Partition,
-        model_from_name,
-        select,
-    )
+    from labelcert.hardening import Hardened as Hardened
+    from labelcert.hardening import harden
+    from labelcert.models import APPNP as APPNP
+    from labelcert.models import GCN as GCN
+    from labelcert.models import GIN as GIN
+    from labelcert.models import MLP as MLP
+    from labelcert.models import PPNP as PPNP
+    from labelcert.models import RBF as RBF
+    from labelcert.models import SGC as SGC
+    from labelcert.models import GCNSkipAlpha as GCNSkipAlpha
+    from labelcert.models import GCNSkipPC as GCNSkipPC
+    from labelcert.models import GraphSAGE as GraphSAGE
+    from labelcert.models import Linear as Linear
+    from labelcert.models import Partition as Partition
+    from labelcert.models import model_from_name as model_from_name
+    from labelcert.models import select as select
     from labelcert.pages import write_report
     from labelcert.problem import Threat
-    from labelcert.rechecking import Recheck, recheck
-    from labelcert.studies.harden import harden
-    from labelcert.verification.verify import Verification, verify
+    from labelcert.rechecking import Recheck as Recheck
+    from labelcert.rechecking import recheck
+    from labelcert.verification.verify import Verification as Verification
+    from labelcert.verification.verify import verify
 
 _HOMES = {
     "attacks": ("attack",),
@@ -67,7 +68,7 @@ _HOMES = {
     "finite": ("FiniteMargin", "finite_margin"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
-    "hardening": ("Hardened",),
+    "hardening": ("Hardened", "harden"),
     "models": (
         *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
         *("Partition", "model_from_name", "select"),
@@ -75,40 +76,17 @@ _HOMES = {
     "pages": ("write_report",),
     "problem": ("Threat",),
     "rechecking": ("Recheck", "recheck"),
-    "studies.harden": ("harden",),
     "verification": ("Verification", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "APPNP",
-    "GCN",
-    "GIN",
-    "MLP",
-    "PPNP",
-    "RBF",
-    "SGC",
     "Certificate",
-    "CertificateFileError",
     "CertifiedClassifier",
-    "Comparison",
-    "DataUnavailable",
-    "FiniteMargin",
-    "GCNSkipAlpha",
-    "GCNSkipPC",
     "Graph",
-    "GraphSAGE",
-    "Hardened",
     "InvalidInput",
     "LabelcertError",
-    "Linear",
-    "MissingExtra",
-    "Partition",
-    "Recheck",
-    "Split",
     "Threat",
-    "Verification",
-    "WorkTooLarge",
     "__version__",
     "attack",
     "certify",
@@ -123,15 +101,13 @@ __all__ = [
     "harden",
     "load",
     "load_dataset",
-    "make_certified_scorer",
-    "model_from_name",
     "own_split",
     "published_split",
     "recheck",
-    "select",
     "verify",
     "write_report",
 ]
+"""What to begin with. All other names of `_HOMES` can be imported from here, too."""
 
 
 def __getattr__(name: str) -> Any:

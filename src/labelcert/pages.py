@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labelcert.certificate import Certificate
+from labelcert.certificate.certificate import PAGE_WRITERS
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.files import write_text
@@ -99,3 +100,6 @@ def _verification(cert: Certificate) -> dict[str, Any]:
     except InvalidInput as error:
         return {"verification": f"labelcert verify cannot check this certificate: {error}"}
     return {"verification": f"labelcert verify: {found.summary}.", "rejected": not found.accepted}
+
+
+PAGE_WRITERS.append(write_report)

@@ -451,8 +451,8 @@ def test_an_ensemble_on_600_labels(opened: Callable[..., Any], tmp_path: Path) -
 
 def test_a_study(opened: Callable[..., Any], tmp_path: Path) -> None:
     from labelcert.studies import Store, expand, run_plan
-    from labelcert.studies.reading import parse_study
     from labelcert.studies.report import make_report
+    from labelcert.studies.study_files import parse_study
 
     text = """
     title = "Karate <b>"

@@ -17,10 +17,10 @@ from tests.helpers.local_data import ROOT
 
 import labelcert
 from labelcert.certificate import Stop
-from labelcert.cli import certify as certify_module
+from labelcert.cli import command_certify as certify_module
 from labelcert.engines.registry import engine_names
 from labelcert.graphs import Graph, karate
-from labelcert.pipeline import Certified, certify_targets
+from labelcert.pipeline import CertifiedTargets, certify_targets
 
 
 def test_demo_prints_both_tables_and_saves(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_json_with_open_intervals(call: Call) -> None:
 
 
 def test_interrupted_runs_print_what_is_proved(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*arguments: Any, **options: Any) -> list[Certified]:
+    def stopped(*arguments: Any, **options: Any) -> list[CertifiedTargets]:
         [result] = certify_targets(*arguments, **options)
         cert = result.certificate
         return [replace(result, certificate=replace(cert, run=replace(cert.run, stopped=Stop.INTERRUPTED)))]

@@ -73,7 +73,7 @@ def test_parquet_holds_what_csv_holds(study: Path, tmp_path: Path) -> None:
 
 
 def test_without_pyarrow_a_hint(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("labelcert.studies.results", "labelcert.cli.studies"):
+    for place in ("labelcert.studies.tidy_tables", "labelcert.cli.study_commands"):
         monkeypatch.setattr(f"{place}.has_parquet", lambda: False)
     result = run("study", "run", study, "--out", tmp_path, "--workers", 1, "--no-pictures", "--seeds", "0")
     assert "labelcert[parquet]" in result.output

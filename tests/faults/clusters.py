@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from labelcert.studies.store import JOURNAL
+from labelcert.jobs.store import JOURNAL
 from tests.faults.registry import fault, start, wait_until
 
 SMALL = 'seeds = [0, 1]\nflips = [2]\n[[datasets]]\nname = "csbm"\n[[models]]\nname = "gcn"\nC = [0.1, 0.2, 0.3]\n'

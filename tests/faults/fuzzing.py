@@ -38,10 +38,10 @@ from labelcert.errors import LabelcertError
 from labelcert.examples import two_clouds
 from labelcert.graphs import Graph, graph_from_files, karate
 from labelcert.graphs.safe_pickle import read_pickled_data
+from labelcert.jobs.store import JOURNAL, _line
 from labelcert.report import tables
-from labelcert.studies import Plan, Store, expand, parse_study, run_plan
+from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
 from labelcert.studies.report import make_report
-from labelcert.studies.store import JOURNAL, _line
 
 CORPUS = Path(__file__).parent / "corpus"
 SLOW = 10.0
@@ -306,7 +306,7 @@ def toml(choices: Choices, folder: Path) -> None:
 
 
 @cache
-def journal_seed() -> tuple[Plan, list[dict[str, Any]]]:
+def journal_seed() -> tuple[StudyPlan, list[dict[str, Any]]]:
     """A small study, and the records of its cells."""
     head = 'flips = [1]\nseeds = [0, 1]\nreport = "attack"\n'
     plan = expand(

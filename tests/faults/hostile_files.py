@@ -17,7 +17,7 @@ import pytest
 import labelcert
 from labelcert._version import NUMERICS
 from labelcert.examples import two_clouds
-from labelcert.studies.store import JOURNAL, _line
+from labelcert.jobs.store import JOURNAL, _line
 from tests.faults.registry import fault, program
 
 STUDY = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1\n'

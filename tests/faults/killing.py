@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from labelcert.studies.store import JOURNAL
+from labelcert.jobs.store import JOURNAL
 from tests.faults.registry import alive, descendants, fault, orphans_after, program, start, wait_until
 
 STUDY = """

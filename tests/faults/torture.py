@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from labelcert.studies.store import JOURNAL
+from labelcert.jobs.store import JOURNAL
 from tests.faults.registry import descendants, orphans_after, start
 
 TIMES = ["seconds"]

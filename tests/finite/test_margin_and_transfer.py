@@ -13,8 +13,8 @@ from labelcert.finite.pairs import Pair
 from labelcert.finite.transfer import transfer
 from labelcert.graphs import karate
 from labelcert.studies import Store, expand, run_plan
-from labelcert.studies.reading import parse_study
 from labelcert.studies.report import make_report
+from labelcert.studies.study_files import parse_study
 
 LABELED = [0, 1, 2, 3, 7, 13, 23, 29, 30, 31, 32, 33]
 TEST = np.setdiff1d(np.arange(34), LABELED)

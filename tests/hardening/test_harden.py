@@ -15,10 +15,11 @@ import labelcert
 from labelcert import Graph, InvalidInput, harden
 from labelcert.graphs import csbm, karate, published_split
 from labelcert.hardening.candidates import settings, within_reach
+from labelcert.jobs.runner import in_process, run_plan
+from labelcert.models import name_of
 from labelcert.studies import Store, expand
-from labelcert.studies.reading import parse_study
-from labelcert.studies.results import tidy
-from labelcert.studies.runner import in_process, run_plan
+from labelcert.studies.study_files import parse_study
+from labelcert.studies.tidy_tables import tidy
 
 mpl.use("Agg")
 
@@ -43,7 +44,7 @@ def test_the_best_of_all_that_are_accurate_enough(flips: int) -> None:
     found = harden(graph, labeled, test, flips=flips, **SMALL)
     assert len(found.candidates) == 25  # 4 settings, 2 losses, 3 values of C, and the default
     top = max(found.candidates, key=lambda c: c.accuracy)
-    assert found.threshold == pytest.approx(top.accuracy - top.error)
+    assert found.threshold == pytest.approx(top.accuracy - top.deviation)
     # Whatever was dropped early certifies no more: certify every candidate that is accurate enough.
     for candidate in found.candidates:
         cert = candidate.model.certify(graph, labeled, test, max_flips=flips, loss=candidate.loss)
@@ -90,7 +91,7 @@ def test_what_was_certified_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     graph, labeled, test = asked()
     first = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
     seen = []
-    module = sys.modules["labelcert.studies.harden"]
+    module = sys.modules["labelcert.hardening.model_search"]
     real = module.run_plan
     monkeypatch.setattr(module, "run_plan", lambda *args, **how: seen.append(real(*args, **how)) or seen[-1])
     second = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
@@ -118,7 +119,7 @@ def test_parts_and_many_labels() -> None:
     assert {c.parts for c in found.candidates} >= {None, 5}
     ensemble = next(c for c in found.certified if c.parts == 5)
     assert found.certified[ensemble][0] >= 0
-    assert "--parts 5" in ensemble.command(1)
+    assert "--parts 5" in ensemble.command
     many = harden(graph, labeled, test, flips=10, models={"sgc": {}}, C=[0.01, 0.1], workers=1)
     assert {c.loss for c in many.candidates if c is not many.default} == {"square"}
     with pytest.raises(InvalidInput, match="too many for these losses"):
@@ -150,7 +151,7 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
 
 def test_settings() -> None:
     assert len(settings({"gcn": {"depth": [1, 2], "normalization": ["row", "symmetric"]}})) == 4
-    assert {name for name, _ in settings(["gcn", "rbf"])} == {"gcn", "rbf"}
+    assert {name_of(model) for model in settings(["gcn", "rbf"])} == {"gcn", "rbf"}
     assert len(settings(None)) > 15
     assert "harden" in labelcert.__all__
 
@@ -194,13 +195,13 @@ def test_an_interrupted_search_tells_what_it_has(tmp_path: Path, monkeypatch: py
             store.append(record)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("labelcert.studies.harden.run_plan", interrupted)
+    monkeypatch.setattr("labelcert.hardening.model_search.run_plan", interrupted)
     found = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
     assert len(calls) == 3
     assert not found.complete
     assert found.summary().endswith("the search was interrupted: other models may certify more")
     assert 1 <= len(found.certified) <= 3
-    monkeypatch.setattr("labelcert.studies.harden.run_plan", run_plan)
+    monkeypatch.setattr("labelcert.hardening.model_search.run_plan", run_plan)
     whole, fresh = (harden(graph, labeled, test, flips=2, out=out, **SMALL) for out in (tmp_path, None))
     assert whole.complete
     assert whole.table.to_csv() == fresh.table.to_csv()
@@ -210,6 +211,34 @@ def test_an_interrupt_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("labelcert.studies.harden.run_plan", interrupted)
+    monkeypatch.setattr("labelcert.hardening.model_search.run_plan", interrupted)
     with pytest.raises(KeyboardInterrupt):
         harden(*asked(), flips=2, **SMALL)
+
+
+def test_every_certificate_has_the_threat(tmp_path: Path) -> None:
+    graph, labeled, test = asked()
+    trusted = np.arange(len(labeled)) < 4
+    asking = {**SMALL, "models": {"sgc": {}}, "threat": labelcert.Threat(trusted=trusted)}
+    found = harden(graph, labeled, test, flips=1, collective=False, out=tmp_path, **asking)
+    assert found.certificate.run.threat["trusted"] == [0, 1, 2, 3]
+    assert not found.certificate.run.collective
+    for recipe, (low, high) in found.certified.items():
+        how = {"max_flips": 1, "loss": recipe.loss, "threat": asking["threat"]}
+        share = recipe.trained.certify(graph, labeled, test, **how).certified_ratio(flips=1)
+        assert (low, high) == (share, share)
+    # Certificates against another adversary are other ones.
+    with Store(tmp_path) as store:
+        before = len(store.records)
+    harden(graph, labeled, test, flips=1, collective=False, out=tmp_path, **{**asking, "threat": None})
+    with Store(tmp_path) as store:
+        assert len(store.records) == 2 * before
+
+
+def test_what_is_left_out_is_told() -> None:
+    club = karate()
+    asking: dict[str, Any] = {"models": {"mlp": {}}, "C": [0.01], "workers": 1, "floor": 0.0}
+    labeled = [0, 1, 2, 3, 30, 31, 32, 33]
+    found = harden(club, labeled, [5, 9], flips=1, losses=["square", "logistic_intercept"], parts=[2], **asking)
+    assert "parts with the loss logistic_intercept were left out" in found.summary()
+    assert not [c for c in found.candidates if c.parts is not None and c.loss == "logistic_intercept"]

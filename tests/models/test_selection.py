@@ -8,7 +8,8 @@ import pytest
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import APPNP, C_GRID, GCN, Linear, select
-from labelcert.models.selection import Candidate, _choose
+from labelcert.models.recipe import Recipe
+from labelcert.models.selection import _choose
 
 pytest.importorskip("sklearn")
 
@@ -58,14 +59,17 @@ def test_accuracies_are_those_of_scikit_learn(random_graph: Callable[..., Graph]
 
 def test_rules() -> None:
     candidates = [
-        Candidate(Linear(C=0.1), 0.70, 0.3),
-        Candidate(Linear(C=1.0), 0.85, 0.0),
-        Candidate(Linear(C=2.0), 0.90, 0.1),
-        Candidate(Linear(C=5.0), 0.90, 0.0),
+        Recipe(Linear(C=0.1), accuracy=0.70, deviation=0.3),
+        Recipe(Linear(C=1.0), accuracy=0.85, deviation=0.0),
+        Recipe(Linear(C=2.0), accuracy=0.90, deviation=0.1),
+        Recipe(Linear(C=5.0), accuracy=0.90, deviation=0.0),
     ]
     assert _choose(candidates, "best").C == 2.0
     assert _choose(candidates, "smallest").C == 1.0
-    tie = [Candidate(Linear(C=1.0), 0.8, 0.2), Candidate(Linear(C=1.0, bias=True), 0.9, 0.1)]
+    tie = [
+        Recipe(Linear(C=1.0), accuracy=0.8, deviation=0.2),
+        Recipe(Linear(C=1.0, bias=True), accuracy=0.9, deviation=0.1),
+    ]
     assert _choose(tie, "smallest") == Linear(C=1.0, bias=True)
 
 

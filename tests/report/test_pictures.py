@@ -8,7 +8,7 @@ import pytest
 import labelcert
 from labelcert.examples import several_clouds, two_clouds
 from labelcert.graphs import Graph, karate
-from labelcert.pipeline import Certified, certify_targets, choose_model, choose_split, choose_targets
+from labelcert.pipeline import CertifiedTargets, certify_targets, choose_model, choose_split, choose_targets
 from labelcert.report import pictures
 from labelcert.report.layout import layout
 from labelcert.report.pictures import Curve, CurvePanel, GraphPanel
@@ -16,7 +16,7 @@ from labelcert.report.pictures import Curve, CurvePanel, GraphPanel
 PNG = b"\x89PNG"
 
 
-def certified(name: str) -> Certified:
+def certified(name: str) -> CertifiedTargets:
     graph = karate()
     split = choose_split(graph)
     choice = choose_model(name, graph, split.labeled)
@@ -24,7 +24,7 @@ def certified(name: str) -> Certified:
 
 
 @pytest.fixture(scope="module")
-def pair() -> list[Certified]:
+def pair() -> list[CertifiedTargets]:
     return [certified("gcn"), certified("sgc")]
 
 
@@ -33,7 +33,7 @@ def open_certificate() -> labelcert.Certificate:
     return labelcert.certify(example.K_train, example.labels, example.K_test, 1.0, engine="enumerate", time_limit=1e-4)
 
 
-def test_files_are_written_and_repeatable(pair: list[Certified], tmp_path: Path) -> None:
+def test_files_are_written_and_repeatable(pair: list[CertifiedTargets], tmp_path: Path) -> None:
     panels = [result.attack_panel(1) for result in pair]
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
@@ -43,8 +43,8 @@ def test_files_are_written_and_repeatable(pair: list[Certified], tmp_path: Path)
     assert (tmp_path / "a" / "graph.svg").read_bytes() == (tmp_path / "b" / "graph.svg").read_bytes()
 
 
-def test_ratio_lines_show_the_certificate(pair: list[Certified]) -> None:
-    figure = pictures.ratio_figure([(result.choice.label, result.certificate) for result in pair])
+def test_ratio_lines_show_the_certificate(pair: list[CertifiedTargets]) -> None:
+    figure = pictures.ratio_figure([(result.recipe.label, result.certificate) for result in pair])
     for axes, collective in zip(figure.axes, (False, True), strict=True):
         assert len(axes.lines) == 2
         for line, result in zip(axes.lines, pair, strict=True):
@@ -63,7 +63,7 @@ def test_open_intervals_have_bands_and_hatches() -> None:
     assert sum(bar.get_height() for bar in bars) == cert.n_test  # type: ignore[attr-defined]
 
 
-def test_graph_view_marks_the_attack(pair: list[Certified]) -> None:
+def test_graph_view_marks_the_attack(pair: list[CertifiedTargets]) -> None:
     figure = pictures.graph_figure([result.attack_panel(1) for result in pair])
     titles = [axes.get_title() for axes in figure.axes]
     assert "14 of 26 predictions change" in titles[1]

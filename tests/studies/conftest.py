@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from labelcert.studies import Plan, expand, parse_study
+from labelcert.studies import StudyPlan, expand, parse_study
 
 SMALL = """
 title = "A small study"
@@ -35,5 +35,5 @@ def small_text() -> str:
 
 
 @pytest.fixture
-def small_plan() -> Plan:
+def small_plan() -> StudyPlan:
     return expand(parse_study(SMALL, name="small"))

@@ -7,9 +7,9 @@ import pytest
 from labelcert import SGC
 from labelcert.errors import InvalidInput
 from labelcert.graphs import karate, published_split
-from labelcert.studies import Graphs, Plan, Store, expand, parse_study, run_plan
+from labelcert.studies import Graphs, Store, StudyPlan, expand, parse_study, run_plan
 from labelcert.studies.catalogue import MORE, find_study
-from labelcert.studies.results import tidy
+from labelcert.studies.tidy_tables import tidy
 
 BASE = 'seeds = [0]\nflips = [2]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1\n'
 
@@ -57,7 +57,7 @@ def test_the_graph_s_content_counts_not_its_name(tmp_path: Path) -> None:
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_certificates_on_the_same_nodes_share_a_cell_and_models_a_kernel(small_plan: Plan) -> None:
+def test_certificates_on_the_same_nodes_share_a_cell_and_models_a_kernel(small_plan: StudyPlan) -> None:
     assert len(small_plan.places) == 12
     assert len(small_plan.keys) == 6
     assert len(small_plan.jobs) == 6
@@ -68,7 +68,7 @@ def test_certificates_on_the_same_nodes_share_a_cell_and_models_a_kernel(small_p
     assert [len(job.cells) for job in plan.jobs] == [2]
 
 
-def test_budgets_are_flips_of_the_labels_that_there_are(small_plan: Plan) -> None:
+def test_budgets_are_flips_of_the_labels_that_there_are(small_plan: StudyPlan) -> None:
     assert {place.budgets for place in small_plan.places} == {((0.1, 2), (0.3, 6))}
     assert {cell.max_flips for job in small_plan.jobs for cell in job.cells} == {6}
 

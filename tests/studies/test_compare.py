@@ -5,18 +5,17 @@ import math
 import pandas as pd
 import pytest
 
-from labelcert.studies import published
-from labelcert.studies.catalogue import paper_study
-from labelcert.studies.compare import (
-    Verdict,
+from labelcert.paper import published
+from labelcert.paper.comparing_numbers import (
     average_ranks,
     compare_certified,
     compare_drops,
     compare_ranks,
     compare_thresholds,
-    count_text,
     drops,
 )
+from labelcert.paper.paper_studies import paper_study
+from labelcert.studies.printed_numbers import Agreement, count_text
 
 
 def as_published(*datasets: str) -> pd.DataFrame:
@@ -49,7 +48,7 @@ def as_published(*datasets: str) -> pd.DataFrame:
 def test_the_paper_agrees_with_itself() -> None:
     found = compare_certified(paper_study("cora-ml-b"), as_published("cora-ml-b"))
     assert len(found) == 56
-    assert {number.verdict for number in found} == {Verdict.EQUAL}
+    assert {number.verdict for number in found} == {Agreement.EQUAL}
     assert count_text(found) == "56 of 56 cells equal, 0 within one node, 0 further off"
 
 
@@ -57,7 +56,7 @@ def test_a_missing_seed_is_no_result() -> None:
     summary = as_published("cora-ml-b")
     summary.loc[0, "seeds_missing"] = 1
     found = compare_certified(paper_study("cora-ml-b"), summary)
-    assert [number.verdict for number in found].count(Verdict.NONE) == 1
+    assert [number.verdict for number in found].count(Agreement.NONE) == 1
 
 
 def test_ranks_of_the_published_tables_are_close_to_the_published_ranks() -> None:
@@ -65,7 +64,7 @@ def test_ranks_of_the_published_tables_are_close_to_the_published_ranks() -> Non
     ranks = average_ranks(as_published("cora-ml-b", "citeseer-b", "csbm"))
     found = compare_ranks(ranks)
     assert len(found) == 96
-    assert sum(number.verdict == Verdict.EQUAL for number in found) >= 80
+    assert sum(number.verdict == Agreement.EQUAL for number in found) >= 80
     assert all(abs(number.difference) <= 1.0 for number in found)
 
 
@@ -73,11 +72,11 @@ def test_drops_of_the_published_tables_are_those_of_the_text() -> None:
     steps = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
     found = compare_drops(drops(as_published("cora-ml-b", "citeseer-b"), steps))
     assert len(found) == 9
-    assert {number.verdict for number in found} == {Verdict.EQUAL}
+    assert {number.verdict for number in found} == {Agreement.EQUAL}
 
 
-@pytest.mark.parametrize(("zero_from", "verdict"), [(0.2, Verdict.EQUAL), (0.15, Verdict.OFF)])
-def test_thresholds(zero_from: float, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("zero_from", "verdict"), [(0.2, Agreement.EQUAL), (0.15, Agreement.OFF)])
+def test_thresholds(zero_from: float, verdict: Agreement) -> None:
     rows = [
         {
             "dataset_name": "cora-ml-b",

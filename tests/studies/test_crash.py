@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labelcert.studies import Plan, Store, run_plan
-from labelcert.studies.results import tidy
-from labelcert.studies.store import JOURNAL
+from labelcert.jobs.store import JOURNAL
+from labelcert.studies import Store, StudyPlan, run_plan
+from labelcert.studies.tidy_tables import tidy
 
 RUN = "import sys; from labelcert.cli import main; main()"
 
@@ -36,7 +36,7 @@ def written(out: Path) -> list[str]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_killed_study_goes_on_where_it_stopped(
-    tmp_path: Path, small_text: str, small_plan: Plan, workers: int
+    tmp_path: Path, small_text: str, small_plan: StudyPlan, workers: int
 ) -> None:
     study = tmp_path / "small.toml"
     study.write_text(small_text)

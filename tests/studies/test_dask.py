@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from labelcert.errors import DataUnavailable
-from labelcert.studies import Plan, Store, run_plan
-from labelcert.studies.cells import Job
-from labelcert.studies.dask_backend import on_cluster
-from labelcert.studies.runner import in_process
-from labelcert.studies.store import Record
+from labelcert.jobs.cells import Job
+from labelcert.jobs.dask_backend import on_cluster
+from labelcert.jobs.runner import in_process
+from labelcert.jobs.store import Record
+from labelcert.studies import Store, StudyPlan, run_plan
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'labelcert[dask]'")
 
@@ -36,7 +36,7 @@ def kill_a_worker(address: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("split_above", [1e9, 1000], ids=["whole certificates", "split certificates"])
 def test_the_cluster_s_results_are_the_local_ones(
-    tmp_path: Path, small_plan: Plan, cluster: Any, split_above: float
+    tmp_path: Path, small_plan: StudyPlan, cluster: Any, split_above: float
 ) -> None:
     address = cluster.scheduler_address
     backend = on_cluster(address, split_above=split_above, batch=2)
@@ -54,7 +54,7 @@ def test_the_cluster_s_results_are_the_local_ones(
     assert {k: r["result"] for k, r in here.records.items()} == {k: r["result"] for k, r in there.records.items()}
 
 
-def test_no_scheduler_at_that_address(tmp_path: Path, small_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler_at_that_address(tmp_path: Path, small_plan: StudyPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labelcert.certification.places.CONNECT_SECONDS", 1)
     with Store(tmp_path, write=True) as store, pytest.raises(DataUnavailable, match="cannot be reached"):
         run_plan(small_plan, store, scheduler="tcp://127.0.0.1:9")

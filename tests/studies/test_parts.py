@@ -15,12 +15,11 @@ import pytest
 from tests.helpers.certificates import same, same_witnesses
 from tests.helpers.problems import gaussian
 
-from labelcert import Partition, certify, certify_partition
+from labelcert import certify, certify_partition
 from labelcert.errors import InvalidInput
-from labelcert.models import model_from_name
-from labelcert.studies import Plan, Store, expand, parse_study, run_plan
-from labelcert.studies.dask_backend import labellings, on_cluster
-from labelcert.studies.runner import in_process
+from labelcert.jobs.dask_backend import labellings, on_cluster
+from labelcert.jobs.runner import in_process
+from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
 
 STUDY = """
 title = "Ensembles"
@@ -47,7 +46,7 @@ combine = "votes"
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> StudyPlan:
     return expand(parse_study(STUDY, name="ensembles"))
 
 
@@ -55,16 +54,16 @@ def results(store: Store) -> dict[str, Any]:
     return {key: record["result"] for key, record in store.records.items()}
 
 
-def test_a_study_gives_the_certificates_of_ensembles(tmp_path: Path, plan: Plan) -> None:
+def test_a_study_gives_the_certificates_of_ensembles(tmp_path: Path, plan: StudyPlan) -> None:
     with Store(tmp_path, write=True) as store:
         outcome = run_plan(plan, store, backend=in_process)
         found = results(store)
     assert (outcome.computed, outcome.failed) == (2, 0)
     [job] = plan.jobs
     for cell in job.cells:
-        assert cell.parts is not None
-        model = model_from_name(job.model, **{**job.options, "C": 0.5})
-        cert = Partition(model, **cell.parts).certify(job.graph, job.labeled, cell.test, max_flips=4, workers=1)
+        assert cell.recipe.parts is not None
+        assert cell.recipe.C == 0.5
+        cert = cell.recipe.trained.certify(job.graph, job.labeled, cell.test, max_flips=4, workers=1)
         record = found[cell.key]
         assert record["engine"] == cert.engine
         assert record["survive_lower"] == [int((cert.radius_lower > b).sum()) for b in range(5)]
@@ -81,7 +80,7 @@ def test_what_a_study_refuses() -> None:
         parse_study(STUDY.replace('"votes"', '"median"'), name="ensembles")
 
 
-def test_work_is_counted_part_by_part(plan: Plan) -> None:
+def test_work_is_counted_part_by_part(plan: StudyPlan) -> None:
     two, three = plan.jobs[0].cells
     assert labellings(two) > labellings(three)
 
@@ -98,7 +97,7 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("split_above", [1e9, 10], ids=["whole certificates", "split certificates"])
 def test_a_worker_killed_in_the_middle_changes_nothing(
-    tmp_path: Path, plan: Plan, cluster: Any, split_above: float
+    tmp_path: Path, plan: StudyPlan, cluster: Any, split_above: float
 ) -> None:
     address = cluster.scheduler_address
     backend = on_cluster(address, split_above=split_above, batch=1)

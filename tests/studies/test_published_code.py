@@ -8,8 +8,8 @@ import pytest
 import labelcert
 from labelcert.arrays import Float, Int
 from labelcert.engines.freezing import Names
+from labelcert.paper import published_code
 from labelcert.problem import Problem
-from labelcert.studies import published_code
 from labelcert.svm import train
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from labelcert.graphs import dataset_info
 from labelcert.models import models
-from labelcert.studies import published
-from labelcert.studies.catalogue import ORDER, paper_study
+from labelcert.paper import published
+from labelcert.paper.paper_studies import ORDER, paper_study
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT.parent / "shared" / "paper.tex"

@@ -10,10 +10,13 @@ import labelcert
 from labelcert import certification, svm
 from labelcert._version import NUMERICS
 from labelcert.certification import GraphCertifier
-from labelcert.models import Model
-from labelcert.studies import Plan, Store, execution, expand, parse_study, published_code, run_plan
-from labelcert.studies.report import StudyReport, _attack_panels, make_report
-from labelcert.studies.store import Status
+from labelcert.jobs import execution
+from labelcert.jobs.store import Status
+from labelcert.models import Model, recipe
+from labelcert.paper import published_code
+from labelcert.paper.paper_reports import _attack_panels
+from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
+from labelcert.studies.report import StudyReport, make_report
 
 STUDY = """
 report = "attack"
@@ -34,7 +37,7 @@ ATTACK = {"labels": [0], "changed": [1, 2, 3]}
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> StudyPlan:
     return expand(parse_study(STUDY, name="attacked"))
 
 
@@ -45,7 +48,7 @@ def result(**attack: Any) -> dict[str, Any]:
     return {"n_test": 20, "labels": 10, "max_flips": 1, "correct": 18, **about, **bounds, **attack}
 
 
-def reported(plan: Plan, folder: Path, *results: dict[str, Any]) -> tuple[StudyReport, Store]:
+def reported(plan: StudyPlan, folder: Path, *results: dict[str, Any]) -> tuple[StudyReport, Store]:
     """The report on hand-written records of the first cells."""
     with Store(folder, write=True) as store:
         for key, each in zip(plan.keys, results, strict=False):
@@ -54,7 +57,7 @@ def reported(plan: Plan, folder: Path, *results: dict[str, Any]) -> tuple[StudyR
         return make_report(plan, store, folder / "out", pictures=False), store
 
 
-def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None:
+def test_the_attack_is_read_from_the_records(plan: StudyPlan, tmp_path: Path) -> None:
     report, store = reported(plan, tmp_path, result(correct_after=[18, 8], attack=ATTACK))
     assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", "40.0", "50.0", "3 of 20")
     assert report.sheets[0].rows[1:] == tuple((m, s, *4 * "–") for m, s in (("sgc", "0"), ("GCN", "1"), ("sgc", "1")))
@@ -66,25 +69,25 @@ def test_the_attack_is_read_from_the_records(plan: Plan, tmp_path: Path) -> None
     assert pd.read_csv(tmp_path / "out" / "comparison.csv")["verdict"].tolist() == ["equal"]
 
 
-def test_panels_show_one_graph_and_one_set_of_labels(plan: Plan, tmp_path: Path) -> None:
+def test_panels_show_one_graph_and_one_set_of_labels(plan: StudyPlan, tmp_path: Path) -> None:
     attacked = [result(correct_after=[18, 8], attack=ATTACK)] * 4
     _, store = reported(plan, tmp_path, *attacked)
     assert [panel.title.splitlines()[0] for panel in _attack_panels(plan, store)] == ["GCN", "sgc"]
 
 
-def test_without_flips_there_is_no_attack(plan: Plan, tmp_path: Path) -> None:
+def test_without_flips_there_is_no_attack(plan: StudyPlan, tmp_path: Path) -> None:
     report, store = reported(plan, tmp_path, result(correct_after=[18], attack=None))
     assert report.sheets[0].rows[0] == ("GCN", "0", "90.0", *3 * "–")
     assert not _attack_panels(plan, store)
 
 
-def test_verdicts_are_text_in_parquet_too(plan: Plan, tmp_path: Path) -> None:
+def test_verdicts_are_text_in_parquet_too(plan: StudyPlan, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     reported(plan, tmp_path, result())
     assert pd.read_parquet(tmp_path / "out" / "comparison.parquet")["verdict"].tolist() == ["no result"]
 
 
-def test_a_report_never_trains(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_never_trains(plan: StudyPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path, write=True) as store:
         run_plan(plan, store, workers=1)
         [record] = [store.records[key] for key in plan.keys[:1]]
@@ -98,7 +101,7 @@ def test_a_report_never_trains(plan: Plan, tmp_path: Path, monkeypatch: pytest.M
             (labelcert, "certify"),
             (certification, "certify"),
             (certification, "answer"),
-            (execution, "certify"),
+            (recipe, "certify"),
             (execution, "run_job"),
             (published_code, "certify"),
             (published_code, "train"),

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from labelcert.errors import InvalidInput
-from labelcert.studies import Plan, Store, expand, parse_study, run_plan
-from labelcert.studies.cells import Job
+from labelcert.jobs.cells import Job
+from labelcert.jobs.runner import in_process, on_processes
+from labelcert.jobs.store import Record
+from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
 from labelcert.studies.report import make_report
-from labelcert.studies.results import means, tidy
-from labelcert.studies.runner import in_process, on_processes
-from labelcert.studies.store import Record
+from labelcert.studies.tidy_tables import means, tidy
 
 FAILING = """
 seeds = [0]
@@ -44,7 +44,7 @@ def results(store: Store) -> dict[str, Any]:
     return {key: record["result"] for key, record in store.records.items()}
 
 
-def test_in_process_and_on_processes_give_the_same_results(tmp_path: Path, small_plan: Plan) -> None:
+def test_in_process_and_on_processes_give_the_same_results(tmp_path: Path, small_plan: StudyPlan) -> None:
     with Store(tmp_path / "one", write=True) as one, Store(tmp_path / "two", write=True) as two:
         first = run_plan(small_plan, one, workers=1)
         second = run_plan(small_plan, two, workers=2)
@@ -61,7 +61,7 @@ def test_in_process_and_on_processes_give_the_same_results(tmp_path: Path, small
     assert "APPNP" in (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
 
 
-def test_records_say_how_they_came_about(tmp_path: Path, small_plan: Plan) -> None:
+def test_records_say_how_they_came_about(tmp_path: Path, small_plan: StudyPlan) -> None:
     with Store(tmp_path, write=True) as store:
         run_plan(small_plan, store, workers=1)
     record = store.records[small_plan.keys[0]]
@@ -85,8 +85,8 @@ def test_a_failure_is_recorded_with_its_reason_and_stops_nothing(tmp_path: Path)
     assert any("does not apply" in note for note in report.notes)
 
 
-def test_a_process_that_dies_costs_its_cell_alone(tmp_path: Path, small_plan: Plan) -> None:
-    deadly = replace(small_plan.jobs[1], options={"x": Deadly()})
+def test_a_process_that_dies_costs_its_cell_alone(tmp_path: Path, small_plan: StudyPlan) -> None:
+    deadly = replace(small_plan.jobs[1], model=Deadly())
     jobs = [small_plan.jobs[0], deadly, small_plan.jobs[3]]
     records = list(on_processes(2)(jobs))
     by_cell = {record["cell"]: record for record in records}
@@ -95,7 +95,7 @@ def test_a_process_that_dies_costs_its_cell_alone(tmp_path: Path, small_plan: Pl
     assert "died" in by_cell[deadly.cells[0].key]["reason"]
 
 
-def test_interrupting_keeps_what_is_done(tmp_path: Path, small_plan: Plan) -> None:
+def test_interrupting_keeps_what_is_done(tmp_path: Path, small_plan: StudyPlan) -> None:
     def interrupted(jobs: Sequence[Job]) -> Iterator[Record]:
         for k, record in enumerate(in_process(jobs)):
             if k == 2:
@@ -109,7 +109,7 @@ def test_interrupting_keeps_what_is_done(tmp_path: Path, small_plan: Plan) -> No
     assert (outcome.reused, outcome.computed) == (2, 4)
 
 
-def test_a_wrong_number_of_workers(tmp_path: Path, small_plan: Plan) -> None:
+def test_a_wrong_number_of_workers(tmp_path: Path, small_plan: StudyPlan) -> None:
     with Store(tmp_path, write=True) as store:
         with pytest.raises(InvalidInput, match="at least 1"):
             run_plan(small_plan, store, workers=0)

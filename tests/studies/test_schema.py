@@ -6,9 +6,10 @@ import pytest
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs import karate, load_dataset
+from labelcert.paper import paper_studies
+from labelcert.paper.paper_studies import ORDER, paper_study
 from labelcert.studies import parse_study, read_study
-from labelcert.studies.catalogue import ORDER, paper_study
-from labelcert.studies.cells import expand
+from labelcert.studies.expansion import expand
 from labelcert.studies.schema import PAPER_BUDGETS
 
 DATASET = '[[datasets]]\nname = "karate"\n'
@@ -93,9 +94,7 @@ def test_the_paper_s_studies_are_valid(name: str) -> None:
 
 
 def test_every_shipped_file_is_in_the_catalogue() -> None:
-    import labelcert.studies
-
-    folder = Path(labelcert.studies.__file__).parent / "paper"
+    folder = Path(paper_studies.__file__).parent / "studies"
     assert {path.stem for path in folder.glob("*.toml")} == set(ORDER)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from labelcert._version import NUMERICS
 from labelcert.errors import InvalidInput
-from labelcert.studies.records import read_record
-from labelcert.studies.store import JOURNAL, Store, _line
+from labelcert.jobs.records import read_record
+from labelcert.jobs.store import JOURNAL, Store, _line
 
 RESULT: dict[str, Any] = {
     **{"n_test": 4, "labels": 3, "max_flips": 1, "C": 0.5, "engine": "e", "exact": True, "stopped": "finished"},
@@ -108,7 +108,7 @@ def test_deeply_nested_lines_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labelcert.studies.store.LONGEST", 1 << 12)
+    monkeypatch.setattr("labelcert.jobs.store.LONGEST", 1 << 12)
     filled(tmp_path, 1)
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(b"x" * 10_000 + b"\n")

@@ -10,12 +10,12 @@ import pytest
 from labelcert import certify_baseline
 from labelcert.certification import GraphCertifier
 from labelcert.errors import InvalidInput
-from labelcert.models import model_from_name
+from labelcert.jobs.cells import UsingCell
+from labelcert.jobs.dask_backend import labellings
+from labelcert.jobs.runner import in_process
 from labelcert.studies import Store, expand, parse_study, run_plan
 from labelcert.studies.catalogue import find_study
-from labelcert.studies.dask_backend import labellings
 from labelcert.studies.report import make_report
-from labelcert.studies.runner import in_process
 
 STUDY = """
 title = "Baselines"
@@ -63,14 +63,14 @@ def test_a_study_gives_the_certificates_of_baselines(tmp_path: Path) -> None:
         report = make_report(plan, store, tmp_path / "report", pictures=False)
     assert (outcome.computed, outcome.failed) == (4, 0)
     [job] = plan.jobs
-    certifier = GraphCertifier(model_from_name(job.model, **job.options), job.graph, job.labeled, [job.cells[0].test])
+    certifier = GraphCertifier(job.model, job.graph, job.labeled, [job.cells[0].test])
     engines = [found[cell.key]["engine"] for cell in job.cells]
     assert engines == ["closed-form", "baseline:smoothing", "baseline:partition-votes", "baseline:sensitivity"]
     for cell, given in zip(job.cells[1:], ({"noise": 0.05}, {"parts": 4}, {}), strict=True):
-        assert cell.using is not None
+        assert isinstance(cell, UsingCell)
         assert labellings(cell) == 0.0
-        how = {"using": certify_baseline, "loss": cell.loss, "max_flips": 2, "C": 0.01}
-        name = cell.using["name"]
+        how = {"using": certify_baseline, "loss": cell.recipe.loss, "max_flips": 2, "C": 0.01}
+        name = cell.name
         cert = certifier.certify(
             cell.test, **{**how, "using": lambda *a, name=name, **k: certify_baseline(*a, using=name, **k), **given}
         )
@@ -132,9 +132,9 @@ def test_parts_may_depend_on_the_dataset() -> None:
     )
     text = text.replace('using = "partition-votes"', 'label = "votes"\nusing = "partition-votes"')
     [job] = expand(parse_study(text, name="any")).jobs
-    assert job.cells[2].using is not None
-    assert job.cells[2].using["options"] == {"parts": 3}
-    assert job.cells[3].C == 0.5
+    assert isinstance(job.cells[2], UsingCell)
+    assert job.cells[2].options == {"parts": 3}
+    assert job.cells[3].recipe.C == 0.5
 
 
 def test_the_study_that_comes_with_the_package() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
+from labelcert.extensions import load_extensions
 from labelcert.problem.budget import flips_for_fraction
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 TRUSTED_SOLVER = "a trusted solver"
 """Stands where an engine's name would, behind an end that is a solver's claim and was asked to count as a proof."""
+
+PAGE_WRITERS: list[Callable[..., bool]] = []
+"""What writes certificates as a page: the extension `labelcert.pages` puts itself here when it is loaded."""
 
 
 class Verdict(StrEnum):
@@ -603,8 +606,9 @@ class Certificate:
         ...     pathlib.Path(f"{folder}/report.html").read_text(encoding="utf-8")[:15]
         '<!DOCTYPE html>'
         """
-        # Pages know certificates, not the other way round.
-        import_module("labelcert.pages").write_report({name: self}, path, **options)
+        if not PAGE_WRITERS:
+            load_extensions()
+        PAGE_WRITERS[0]({name: self}, path, **options)
 
     def computed_checksum(self) -> str:
         """SHA-256 over all numbers and texts of the certificate: ``checksum`` as it should be."""

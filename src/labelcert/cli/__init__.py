@@ -15,16 +15,17 @@ import click
 
 from labelcert._version import __version__
 from labelcert.certificate.run_record import command_line
-from labelcert.cli.certify import certify_command
+from labelcert.cli.command_certify import certify_command
+from labelcert.cli.command_harden import harden_command
+from labelcert.cli.command_recheck import recheck_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
-from labelcert.cli.harden import harden_command
 from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.printing import abandon, prepare_streams, say
-from labelcert.cli.recheck import recheck_command
 from labelcert.cli.reporting import report_files
-from labelcert.cli.studies import reproduce_command, study_group
+from labelcert.cli.study_commands import study_group
 from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
+from labelcert.extensions import load_extensions
 from labelcert.signals import ending_in_order
 
 EXAMPLES = """\b
@@ -45,7 +46,15 @@ too large or data is unavailable, 130 interrupted."""
 
 
 class _Commands(click.Group):
-    """A group whose reader may go away (`labelcert datasets | head`), which is no failure."""
+    """A group that extensions add to. Its reader may go away (`labelcert datasets | head`), which is no failure."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        load_extensions()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        load_extensions()
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -72,7 +81,7 @@ def cli(ctx: click.Context) -> None:
 
 
 for command in (
-    *(certify_command, recheck_command, harden_command, study_group, reproduce_command),
+    *(certify_command, recheck_command, harden_command, study_group),
     *(datasets_command, models_command, demo, show_file, report_files, verify_file, selfcheck),
 ):
     cli.add_command(command)

@@ -11,11 +11,12 @@ from labelcert._version import __version__
 from labelcert.cli.option_groups import DEFAULT_FOLDER
 from labelcert.cli.printing import few, print_json, print_table, say
 from labelcert.cli.reporting import deliver_report
-from labelcert.pipeline import COLLECTIVE, Certified, Choice, Targets, certificate_file, save_results
+from labelcert.models import Recipe
+from labelcert.pipeline import COLLECTIVE, CertifiedTargets, Targets, certificate_file, save_results
 from labelcert.report import tables
 
 
-def deliver(results: list[Certified], given: dict[str, Any]) -> None:
+def deliver(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
     """Write files and pictures, then print tables or JSON."""
     # Files come first: what is printed may have no reader.
     out: Path | None = given["out"]
@@ -23,7 +24,7 @@ def deliver(results: list[Certified], given: dict[str, Any]) -> None:
     if given["pictures"] and not (given["as_json"] and out is None):
         written += draw(results, out or DEFAULT_FOLDER, attack=given["attack"])
     sets = len(_by_targets(results))
-    named = [r.choice.label if sets == 1 else f"{r.choice.label}, {r.targets.title}" for r in results]
+    named = [r.recipe.label if sets == 1 else f"{r.recipe.label}, {r.targets.title}" for r in results]
     files = {} if out is None else {n: certificate_file(r, out) for n, r in zip(named, results, strict=True)}
     deliver_report(
         {name: result.certificate for name, result in zip(named, results, strict=True)},
@@ -40,62 +41,62 @@ def deliver(results: list[Certified], given: dict[str, Any]) -> None:
         say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
 
 
-def _print(results: list[Certified], limit: int) -> None:
+def _print(results: list[CertifiedTargets], limit: int) -> None:
     first = results[0]
     graph = first.graph
     say(f"{graph}; {len(first.labeled)} labelled nodes: {tables.class_counts(first.certificate.labels)}")
-    for choice, of_choice in _by_choice(results):
+    for recipe, of_recipe in _by_recipe(results):
         say()
-        say(f"{choice.label}: {_model_text(choice)}")
-        for result in of_choice:
+        say(f"{recipe.label}: {_model_text(recipe)}")
+        for result in of_recipe:
             cert, where = result.certificate, result.targets.title
             # The nodes of the collective test are among all nodes: their radii have been shown.
-            if result.targets.name != COLLECTIVE or len(of_choice) == 1:
+            if result.targets.name != COLLECTIVE or len(of_recipe) == 1:
                 print_table(
                     tables.node_table(
                         cert,
                         limit=limit,
-                        title=f"{choice.label}: fewest flipped labels that change each prediction, {where}",
+                        title=f"{recipe.label}: fewest flipped labels that change each prediction, {where}",
                     )
                 )
             print_table(
                 tables.budget_table(
                     cert,
                     budgets=few(cert.last_flips),
-                    title=f"{choice.label}: predictions that provably survive, {where}",
+                    title=f"{recipe.label}: predictions that provably survive, {where}",
                 )
             )
             if cert.run.finds_attacks:
-                title = f"{choice.label}: what predictions become within {cert.last_flips} flips, {where}"
+                title = f"{recipe.label}: what predictions become within {cert.last_flips} flips, {where}"
                 print_table(tables.takeover_table(cert, title=title))
             say(f"{tables.summary(cert)}{_accuracies(result)}")
     for group in _by_targets(results):
         if len(group) > 1:
             say()
-            pairs = [(result.choice.label, result.certificate) for result in group]
+            pairs = [(result.recipe.label, result.certificate) for result in group]
             budgets = few(min(cert.last_flips for _, cert in pairs))
             table = tables.comparison_table(pairs, budgets=budgets)
             table.title = f"Compared: predictions that provably survive, {group[0].targets.title}"
             print_table(table)
 
 
-def _accuracies(result: Certified) -> str:
+def _accuracies(result: CertifiedTargets) -> str:
     """On test nodes where their labels are known, and by cross-validation over the labelled ones."""
     known = {} if result.correct is None else {"clean accuracy": float(result.correct.mean())}
-    if result.choice.accuracy is not None:
-        known["cross-validated"] = result.choice.accuracy
+    if result.recipe.accuracy is not None:
+        known["cross-validated"] = result.recipe.accuracy
     text = ", ".join(f"{name} {value:.1%}" for name, value in known.items())
     return f"; {text}" if text else ""
 
 
-def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Path]:
+def draw(results: Sequence[CertifiedTargets], folder: Path, *, attack: int) -> list[Path]:
     """All pictures of a run as files; returns them."""
     from labelcert.report import pictures
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for group in _by_targets(results):
-        pairs = [(result.choice.label, result.certificate) for result in group]
+        pairs = [(result.recipe.label, result.certificate) for result in group]
         title = f"{group[0].graph.name}, {group[0].targets.title}"
         where = group[0].targets.name
         written += pictures.save_figure(pictures.ratio_figure(pairs, title=title), folder / f"ratio-{where}")
@@ -103,7 +104,7 @@ def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Pat
         for result in group:
             if result.certificate.run.finds_attacks:
                 figure = pictures.takeover_figure(result.certificate)
-                written += pictures.save_figure(figure, folder / f"takeovers-{result.choice.slug}-{where}")
+                written += pictures.save_figure(figure, folder / f"takeovers-{result.recipe.slug}-{where}")
         if group[0].graph.n_nodes <= pictures.LARGEST_DRAWN_GRAPH:
             written += pictures.save_figure(
                 pictures.graph_figure([result.attack_panel(attack) for result in group]), folder / f"graph-{where}"
@@ -111,7 +112,7 @@ def draw(results: Sequence[Certified], folder: Path, *, attack: int) -> list[Pat
     return written
 
 
-def _as_json(results: Sequence[Certified], given: dict[str, Any]) -> dict[str, Any]:
+def _as_json(results: Sequence[CertifiedTargets], given: dict[str, Any]) -> dict[str, Any]:
     first = results[0]
     graph = first.graph
     return {
@@ -134,35 +135,35 @@ def _as_json(results: Sequence[Certified], given: dict[str, Any]) -> dict[str, A
         ],
         "results": [
             {
-                "model": choice.name,
-                "options": asdict(choice.model),
-                "C_from": choice.source,
-                "cross_validated_accuracy": choice.accuracy,
-                "certificates": [result.describe() for result in of_choice],
+                "model": recipe.name,
+                "options": asdict(recipe.model),
+                "C_from": recipe.source,
+                "cross_validated_accuracy": recipe.accuracy,
+                "certificates": [result.describe() for result in of_recipe],
             }
-            for choice, of_choice in _by_choice(results)
+            for recipe, of_recipe in _by_recipe(results)
         ],
     }
 
 
-def _model_text(choice: Choice) -> str:
+def _model_text(recipe: Recipe) -> str:
     sources = {
         "given": "as given",
         "paper": "the paper's",
         "default": "the default for this graph",
         "cross-validation": "from cross-validation",
     }
-    options = [f"{name} {value}" for name, value in asdict(choice.model).items() if name != "C"]
-    return ", ".join([f"C = {choice.model.C:g} ({sources[choice.source]})", *options])
+    options = [f"{name} {value}" for name, value in asdict(recipe.model).items() if name != "C"]
+    return ", ".join([f"C = {recipe.C:g} ({sources[recipe.source]})", *options])
 
 
-def _by_choice(results: Sequence[Certified]) -> list[tuple[Choice, list[Certified]]]:
-    choices = dict.fromkeys(result.choice for result in results)
-    return [(choice, [r for r in results if r.choice == choice]) for choice in choices]
+def _by_recipe(results: Sequence[CertifiedTargets]) -> list[tuple[Recipe, list[CertifiedTargets]]]:
+    recipes = dict.fromkeys(result.recipe for result in results)
+    return [(recipe, [r for r in results if r.recipe == recipe]) for recipe in recipes]
 
 
-def _by_targets(results: Sequence[Certified]) -> list[list[Certified]]:
-    sets: dict[int, tuple[Targets, list[Certified]]] = {}
+def _by_targets(results: Sequence[CertifiedTargets]) -> list[list[CertifiedTargets]]:
+    sets: dict[int, tuple[Targets, list[CertifiedTargets]]] = {}
     for result in results:
         sets.setdefault(id(result.targets), (result.targets, []))[1].append(result)
     return [group for _, group in sets.values()]

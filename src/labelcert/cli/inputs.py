@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,14 @@ from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.checks import reason
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
-from labelcert.pipeline import Choice, Targets, choose_model, choose_split, choose_targets
+from labelcert.models import Recipe
+from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets
 from labelcert.problem import Threat
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
+
+COLUMNS = ("source", "target", "weight", "node", "label")
+"""Columns of tables that may have other names."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -41,18 +45,7 @@ class Request:
 
 def read_request(given: Mapping[str, Any]) -> Request:
     """From the options that all commands on graphs have."""
-    graph = read_graph(
-        given["name"],
-        edges=given["edges"],
-        features=given["features"],
-        labels=given["labels"],
-        columns={column: given[column] for column in ("source", "target", "weight", "node", "label")},
-        directed=given["directed"],
-        fix=given["fix"],
-        data_dir=given["data_dir"],
-        parameters=given["parameters"],
-        seed=given["seed"],
-    )
+    graph = read_graph(given)
     labeled_text, test_text, seed = given["labeled"], given["test"], given["seed"]
     labeled = None if labeled_text is None else parse_nodes(graph, labeled_text, "--labeled")
     split = choose_split(graph, seed=seed, per_class=given["per_class"], labeled=labeled)
@@ -60,16 +53,7 @@ def read_request(given: Mapping[str, Any]) -> Request:
     test = _test_nodes(graph, split.labeled, test_text) if own else test_text
     if command_line.get() and "--seed" not in command_line.get():
         command_line.set(f"{command_line.get()} --seed {seed}")  # defaults may change
-    threat = build_threat(
-        graph,
-        split.labeled,
-        trusted=given["trusted"],
-        costs=given["costs"],
-        allow=given["allow"],
-        groups=given["groups"] or (given["labels"] if given["group_column"] else None),
-        group_column=given["group_column"] or "group",
-        group_budgets=given["group_budgets"],
-    )
+    threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in _THREAT.items()})
     return Request(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
 
 
@@ -85,7 +69,7 @@ def parse_regularization(text: str | None) -> float | str | None:
 
 def chosen_model(
     given: Mapping[str, Any], request: Request, name: str, own: Mapping[str, Any], *, progress: bool, validate: bool
-) -> Choice:
+) -> Recipe:
     """A model with its C, from the options that all commands on models have."""
     with progress_report(f"{name}: choosing C", progress) as show:
         return choose_model(
@@ -102,31 +86,18 @@ def chosen_model(
         )
 
 
-def per_label(graph: Graph, labeled: IntArray, path: Path, column: str) -> IntArray:
-    """(m,) a whole number for each labelled node, 1 where the table has none."""
-    row = {int(node): i for i, node in enumerate(labeled)}
-    numbers = np.ones(len(labeled), dtype=np.int64)
-    for node, text in _table(graph, path, column, whole=True):
-        if node in row:
-            numbers[row[node]] = int(text)
-    return numbers
+def per_label(graph: Graph, labeled: IntArray, path: Path | None, column: str = "cost") -> IntArray | None:
+    """(m,) a whole number for each labelled node, 1 where the table has none; None without a table."""
+    if path is None:
+        return None
+    numbers = {node: int(text) for node, text in _table(graph, path, column, whole=True)}
+    return np.array([numbers.get(int(node), 1) for node in labeled], dtype=np.int64)
 
 
-def read_graph(
-    name: str | None,
-    *,
-    edges: Path | None,
-    features: Path | None,
-    labels: Path | None,
-    columns: dict[str, str],
-    directed: bool,
-    fix: bool,
-    data_dir: Path | None,
-    parameters: Sequence[str],
-    seed: int,
-) -> Graph:
+def read_graph(given: Mapping[str, Any]) -> Graph:
     """The graph by name, from an npz, or from tables."""
-    own = edges is not None or features is not None or labels is not None
+    name, edges, features, data_dir = (given[key] for key in ("name", "edges", "features", "data_dir"))
+    own = any(given[key] is not None for key in ("edges", "features", "labels"))
     if own and name is not None:
         raise InvalidInput(
             f"expected the name of a dataset or tables of your own, got {name!r} and tables; leave one out"
@@ -136,14 +107,12 @@ def read_graph(
             raise InvalidInput(
                 "expected an edge list or a feature table beside the labels; name one as --edges or --features"
             )
-        main = edges or features
-        assert main is not None
+        main: Path = edges or features
+        how = {key: given[key] for key in ("labels", "directed", "fix", *COLUMNS)}
         # With its suffix, the name of a file cannot be taken for that of a dataset.
         with warnings.catch_warnings(record=True) as mended:
             warnings.simplefilter("always")
-            graph = graph_from_files(
-                edges, features=features, labels=labels, directed=directed, name=main.name, fix=fix, **columns
-            )
+            graph = graph_from_files(edges, features=features, name=main.name, **how)
         for note in mended:
             say(f"labelcert: {note.message}", error=True)
         return graph
@@ -162,7 +131,7 @@ def read_graph(
         raise DataUnavailable(
             f"there is no folder {data_dir}; name the one with the datasets as --data-dir, or create it"
         )
-    return load_dataset(name, data_dir=data_dir, seed=seed, **dict(map(_parameter, parameters)))
+    return load_dataset(name, data_dir=data_dir, seed=given["seed"], **dict(map(_parameter, given["parameters"])))
 
 
 def _is_file(path: Path) -> bool:
@@ -198,43 +167,31 @@ def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
     return np.array([position[name] for name in wanted], dtype=np.int64)
 
 
-def build_threat(
-    graph: Graph,
-    labeled: IntArray,
-    *,
-    trusted: str | None,
-    costs: Path | None,
-    allow: Sequence[str],
-    groups: Path | None,
-    group_column: str,
-    group_budgets: Sequence[str],
-) -> Threat:
-    """The adversary, from node names."""
-    row = {int(node): i for i, node in enumerate(labeled)}
-    mask = None
-    if trusted is not None:
-        mask = np.zeros(len(labeled), dtype=bool)
-        for node in parse_nodes(graph, trusted, "--trusted").tolist():
-            if node not in row:
-                raise InvalidInput(
-                    f"--trusted names the node {graph.names([node])[0]!r}, which is not labelled; the labelled "
-                    f"nodes are {_some(graph.names(labeled), 12)}"
-                )
-            mask[row[node]] = True
-    prices = None if costs is None else per_label(graph, labeled, costs, "cost")
-    sources: list[str | None] | None = None
-    if groups is not None:
-        sources = [None] * len(labeled)
-        for node, text in _table(graph, groups, group_column, option="group_column"):
-            if node in row:
-                sources[row[node]] = text or None
-    return Threat(
-        trusted=mask,
-        costs=prices,
-        allowed_flips=_allowed(allow),
-        groups=sources,
-        group_budgets=_group_budgets(group_budgets),
-    )
+def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
+    """(m,) which labels cannot be changed."""
+    if given["trusted"] is None:
+        return None
+    trusted = parse_nodes(graph, given["trusted"], "--trusted")
+    for node in trusted[~np.isin(trusted, labeled)].tolist():
+        raise InvalidInput(
+            f"--trusted names the node {graph.names([node])[0]!r}, which is not labelled; the labelled "
+            f"nodes are {_some(graph.names(labeled), 12)}"
+        )
+    return np.isin(labeled, trusted)
+
+
+def _costs(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> IntArray | None:
+    """(m,) the price of changing each label."""
+    return per_label(graph, labeled, given["costs"])
+
+
+def _groups(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> list[str | None] | None:
+    """Where each label comes from."""
+    path = given["groups"] or (given["labels"] if given["group_column"] else None)
+    if path is None:
+        return None
+    group = dict(_table(graph, path, given["group_column"] or "group", option="group_column"))
+    return [group.get(int(node)) or None for node in labeled]
 
 
 def _table(
@@ -288,9 +245,10 @@ def _test_nodes(graph: Graph, labeled: IntArray, text: str) -> IntArray:
     return nodes
 
 
-def _allowed(rules: Sequence[str]) -> dict[str, list[str]] | None:
+def _allowed(_: Graph, __: IntArray, given: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    """Which labels may become which others."""
     allowed: dict[str, list[str]] = {}
-    for rule in rules:
+    for rule in given["allow"]:
         source, arrow, target = (part.strip() for part in rule.partition("->"))
         if not (source and arrow and target):
             raise InvalidInput(f'--allow must be written as "label->label it may become", got {rule!r}')
@@ -298,7 +256,9 @@ def _allowed(rules: Sequence[str]) -> dict[str, list[str]] | None:
     return allowed or None
 
 
-def _group_budgets(texts: Sequence[str]) -> int | dict[str, int] | None:
+def _group_budgets(_: Graph, __: IntArray, given: Mapping[str, Any]) -> int | dict[str, int] | None:
+    """Most that may be spent in each group."""
+    texts = given["group_budgets"]
     if not texts:
         return None
     if len(texts) == 1 and texts[0].isdigit():
@@ -312,6 +272,16 @@ def _group_budgets(texts: Sequence[str]) -> int | dict[str, int] | None:
             )
         budgets[group] = int(number)
     return budgets
+
+
+_THREAT: dict[str, Callable[[Graph, IntArray, Mapping[str, Any]], Any]] = {
+    "trusted": _trusted,
+    "costs": _costs,
+    "allowed_flips": _allowed,
+    "groups": _groups,
+    "group_budgets": _group_budgets,
+}
+"""How each keyword of `Threat` is read from the options of the group THREAT_OPTIONS."""
 
 
 def _parameter(text: str) -> tuple[str, Any]:

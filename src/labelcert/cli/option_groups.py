@@ -1,15 +1,20 @@
-"""The options of ``labelcert certify``, in the groups in which the help shows them."""
+"""The options of all commands on graphs, in the groups in which the help shows them.
+
+The value of an option of the adversary is read in `inputs`; those of a computation are passed on as they are.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from labelcert.certification.places import DEVICES
+from labelcert.cli.inputs import COLUMNS
 from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
@@ -17,8 +22,8 @@ from labelcert.errors import LabelcertError
 from labelcert.losses import LOSSES, get_loss, loss_names
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
-from labelcert.models.partition import COMBINATIONS
 from labelcert.models.propagation import NORMALIZATIONS
+from labelcert.models.recipe import COMBINATIONS
 from labelcert.models.selection import RULES
 
 DEFAULT_FOLDER = Path("labelcert-out")
@@ -80,22 +85,71 @@ def in_options(message: str, params: Sequence[click.Parameter]) -> str:
     return message
 
 
-def options(group: str, *options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options of one group as one decorator, in the order in which the help shows them."""
+class OptionGroup:
+    """Options that the help shows under one heading, as one decorator.
 
-    def decorate(command: Any) -> Any:
+    Parameters
+    ----------
+    heading : str
+    *options : decorators
+        In the order in which the help shows them.
+    """
+
+    def __init__(self, heading: str, *options: Callable[[Any], Any]) -> None:
+        def holder() -> None:
+            """Collects the options."""
+
         for option in reversed(options):
-            command = option(command)
-            command.__click_params__[-1].group = group
+            option(holder)
+        self.heading = heading
+        self.params: list[Any] = getattr(holder, "__click_params__", [])[::-1]
+        for param in self.params:
+            param.group = heading
+
+    def __call__(self, command: Any) -> Any:
+        """Give them to a command."""
+        command.__click_params__ = [*getattr(command, "__click_params__", []), *reversed(self.params)]
         return command
 
-    return decorate
+    def some(self, *names: str, **others: Callable[[Any], Any]) -> OptionGroup:
+        """Some of these options, and others that stand in for those of their names, in the same order."""
+        group = OptionGroup(self.heading, *others.values())
+        new = {param.name: param for param in group.params}
+        group.params = [new.get(p.name, p) for p in self.params if p.name in (*names, *others)]
+        return group
+
+    def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that differ from their defaults, as keyword arguments."""
+        values = {param.name: (given[param.name], param.default) for param in self.params}
+        return {
+            name: value
+            for name, (value, default) in values.items()
+            if value not in (None, (), default) and (value is not False or default is True)
+        }
+
+    def words(self, given: Mapping[str, Any]) -> list[str]:
+        """What is chosen, as it is written on the command line.
+
+        Examples
+        --------
+        >>> group = OptionGroup("Nodes", click.option("--seed", default=0), click.option("--inductive", is_flag=True))
+        >>> group.words({"seed": 3, "inductive": True})
+        ['--seed 3', '--inductive']
+        """
+        words: list[str] = []
+        chosen = self.chosen(given)
+        for param in self.params:
+            if param.name in chosen:
+                flag, value = "" if param.param_type_name == "argument" else param.opts[0], chosen[param.name]
+                values = value if param.multiple else [value]
+                words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}".strip() for each in values]
+        return words
 
 
 _FILE = click.Path(path_type=Path)
 MODEL_OPTION_NAMES = tuple(dict.fromkeys(option for info in models() for option in info.options if option != "C"))
 
-GRAPH_OPTIONS = options(
+GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
     click.argument("name", required=False, metavar="[NAME or FILE.npz]"),
     click.option(
@@ -107,7 +161,7 @@ GRAPH_OPTIONS = options(
         click.option(
             f"--{column}-column", column, default=column, show_default=True, help=f"Name of the column {column}."
         )
-        for column in ("source", "target", "weight", "node", "label")
+        for column in COLUMNS
     ),
     click.option("--directed", is_flag=True, help="Edges of your tables have a direction."),
     click.option("--fix", is_flag=True, help="Mend what is harmless in your tables: repeated edges, stray blanks."),
@@ -122,7 +176,7 @@ GRAPH_OPTIONS = options(
     ),
 )
 
-COMPARISON_OPTIONS = options(
+COMPARISON_OPTIONS = OptionGroup(
     "Models",
     click.option(
         "--model",
@@ -137,7 +191,7 @@ COMPARISON_OPTIONS = options(
     ),
 )
 
-MODEL_OPTIONS = options(
+MODEL_OPTIONS = OptionGroup(
     "Models",
     click.option(
         "--C",
@@ -173,9 +227,9 @@ MODEL_OPTIONS = options(
     click.option("--variant", type=click.Choice(VARIANTS), help="Exact kernels, or those of the published code."),
 )
 
-ENSEMBLE_OPTIONS = options(
+ENSEMBLE_OPTIONS = OptionGroup(
     "Models",
-    click.option("--parts", type=int, help="Train an ensemble: one model for each of so many parts of the labels."),
+    click.option("--parts", type=int, help="Train an ensemble: one model for each of this many parts of the labels."),
     click.option(
         "--combine",
         type=click.Choice(COMBINATIONS),
@@ -186,7 +240,7 @@ ENSEMBLE_OPTIONS = options(
     click.option("--part-flips", type=int, help="Largest attack on one part that is looked at. [default: all]"),
 )
 
-NODE_OPTIONS = options(
+NODE_OPTIONS = OptionGroup(
     "Nodes",
     click.option("--seed", default=0, show_default=True, help="Of random graphs, splits, cross-validation and parts."),
     click.option(
@@ -202,7 +256,7 @@ NODE_OPTIONS = options(
     click.option("--inductive", is_flag=True, help="Test nodes join the graph after training."),
 )
 
-BUDGET_OPTIONS = options(
+BUDGET_OPTIONS = OptionGroup(
     "The adversary",
     click.option(
         "--max-flips", type=int, help="Largest budget. [default: all labels, or what takes about half a minute]"
@@ -210,7 +264,7 @@ BUDGET_OPTIONS = options(
     click.option("--max-fraction", type=float, help="Largest budget as a fraction of the labels."),
 )
 
-THREAT_OPTIONS = options(
+THREAT_OPTIONS = OptionGroup(
     "The adversary",
     click.option("--trusted", metavar="FILE|LIST", help="Labelled nodes whose labels cannot be changed."),
     click.option(
@@ -231,7 +285,7 @@ THREAT_OPTIONS = options(
     ),
 )
 
-WORK_OPTIONS = options(
+WORK_OPTIONS = OptionGroup(
     "How it is computed",
     click.option(
         "--engine",
@@ -291,7 +345,18 @@ WORK_OPTIONS = options(
     ),
 )
 
-OUTPUT_OPTIONS = options(
+RECHECK_WORK_OPTIONS = WORK_OPTIONS.some("time_limit", "workers")
+HARDEN_WORK_OPTIONS = WORK_OPTIONS.some(
+    "device",
+    "collective",
+    time_limit=click.option(
+        "--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each certificate."
+    ),
+    workers=click.option("--workers", type=int, help="Local processes. [default: one per core]"),
+    scheduler=click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
+)
+
+OUTPUT_OPTIONS = OptionGroup(
     "Output",
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."),
     click.option(
@@ -311,6 +376,6 @@ OUTPUT_OPTIONS = options(
         metavar="FLIPS",
         help="Budget of the attack in the picture of the graph.",
     ),
-    click.option("--nodes", "limit", default=20, show_default=True, help="Show that many nodes at the most."),
+    click.option("--nodes", "limit", default=20, show_default=True, help="Show at most this many nodes."),
     click.option("--quiet", "-q", is_flag=True, help="No progress and no notes, only results."),
 )

@@ -1,6 +1,8 @@
 """From measuring to deciding: which model to train."""
 
-from labelcert.hardening.contest import Contest, Judge
-from labelcert.hardening.result import Hardened
+from labelcert.hardening.certifying import SearchedCell
+from labelcert.hardening.contest import Contest, Search
+from labelcert.hardening.hardened import Hardened
+from labelcert.hardening.model_search import harden
 
-__all__ = ["Contest", "Hardened", "Judge"]
+__all__ = ["Contest", "Hardened", "Search", "SearchedCell", "harden"]

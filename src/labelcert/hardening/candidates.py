@@ -1,11 +1,11 @@
-"""Models to choose among, and how accurate they are by cross-validation over the labelled nodes."""
+"""Recipes to choose among, and how accurate they are by cross-validation over the labelled nodes."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.losses import Loss, get_loss
 from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
-from labelcert.models import Model, Partition, model_from_name
+from labelcert.models import Model, Recipe, model_from_name
 from labelcert.progress import Report
 
 Grid = Mapping[str, Sequence[Any]]
@@ -40,68 +40,14 @@ REPEATS = 5
 """Cross-validation is repeated with other folds: a few labels make it coarse."""
 
 MANY_LABELS = 100
-"""With so many labels, cross-validation need not be repeated."""
+"""From this many labels on, cross-validation need not be repeated."""
 
 MOST_SETS = 2_000_000
 """With more sets of labels within budget, only losses that are linear in the labels are tried, and ensembles."""
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """One model with all that is chosen.
-
-    Attributes
-    ----------
-    name : str
-        As in `labelcert models`.
-    model : Model
-        With its C.
-    loss : str
-    parts : int or None
-        It is trained as an ensemble on so many parts of the labels, whose mean scores decide.
-    accuracy, error : float
-        Cross-validated accuracy, and its standard error.
-    """
-
-    name: str
-    model: Model
-    loss: str
-    parts: int | None
-    accuracy: float
-    error: float
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """All options of the model but C."""
-        return {key: value for key, value in asdict(self.model).items() if key != "C"}
-
-    @property
-    def label(self) -> str:
-        """In a few words."""
-        defaults = type(self.model)()
-        shown = {k: v for k, v in self.options.items() if v != getattr(defaults, k)}
-        words = [self.name, *(f"{key}={value}" for key, value in shown.items()), f"C={self.model.C:g}"]
-        if self.loss != "hinge":
-            words.append(self.loss.replace("_", " "))
-        return " ".join([*words, *([] if self.parts is None else [f"{self.parts} parts"])])
-
-    def trained(self, seed: int) -> Model | Partition:
-        """What is certified: the model itself, or an ensemble of it."""
-        return self.model if self.parts is None else Partition(self.model, parts=self.parts, seed=seed)
-
-    def command(self, flips: int) -> str:
-        """The options of ``labelcert certify`` that certify it."""
-        defaults = type(self.model)()
-        words = [f"--model {self.name}", f"--C {self.model.C!r}", f"--loss {self.loss}"]
-        for key, value in self.options.items():
-            if value != getattr(defaults, key):
-                words.append(f"--{key.replace('_', '-')}" + ("" if value is True else f" {value}"))
-        words += [] if self.parts is None else [f"--parts {self.parts}"]
-        return " ".join([*words, f"--max-flips {flips}"])
-
-
-def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[tuple[str, Model]]:
-    """Names and models, without C, that a user asks for: all by default, by name, or with grids of their own."""
+def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[Model]:
+    """Models, without C, that a user asks for: all by default, by name, or with grids of their own."""
     if models is None:
         models = MODELS
     elif not isinstance(models, Mapping):
@@ -115,7 +61,7 @@ def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[tuple[st
             if isinstance(values, str) or not isinstance(values, Sequence) or not values:
                 raise InvalidInput(f"the grid for {name}'s {option} must be a list of values, got {values!r}")
         found += [
-            (name, model_from_name(name, **dict(zip(grid, values, strict=True))))
+            model_from_name(name, **dict(zip(grid, values, strict=True)))
             for values in itertools.product(*grid.values())
         ]
     if not found:
@@ -124,15 +70,29 @@ def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[tuple[st
 
 
 def within_reach(loss: str, m: int, flips: int) -> bool:
-    """Whether every set of so many labels can be retrained on, or nothing has to be."""
+    """Whether every set of up to ``flips`` among m labels can be retrained on, or nothing has to be."""
     return get_loss(loss).always_linear or sum(math.comb(m, k) for k in range(flips + 1)) <= MOST_SETS
+
+
+def no_parts(loss: str, n_classes: int) -> str:
+    """Why no ensemble on parts of the labels is trained with a loss; empty where it can be.
+
+    Examples
+    --------
+    >>> no_parts("square", 2), no_parts("logistic_intercept", 2)
+    ('', 'parts may hold labels of one class alone, for which it has no intercept')
+    """
+    trained_with = get_loss(loss)
+    if trained_with.intercept:
+        return "parts may hold labels of one class alone, for which it has no intercept"
+    return "it trains no class alone" if trained_with.coupled and n_classes > 2 else ""
 
 
 def cross_validated(
     graph: Graph,
     labeled: Int,
     *,
-    models: list[tuple[str, Model]],
+    models: Sequence[Model],
     losses: Sequence[str],
     values: Sequence[float] = C_GRID,
     parts: Sequence[int],
@@ -140,10 +100,10 @@ def cross_validated(
     report: Report,
     flips: int = 0,
     joining: Int | None = None,
-) -> Iterator[Candidate]:
+) -> Iterator[Recipe]:
     """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared.
 
-    Models that cannot be certified at so many ``flips`` are left out. Nodes that are ``joining`` come after training:
+    Models that cannot be certified at that many ``flips`` are left out. Nodes that are ``joining`` come after training:
     then they are not in the graph.
     """
     labels = np.asarray(graph.labels)[labeled]
@@ -151,7 +111,7 @@ def cross_validated(
     folds = [fold for repeat in range(repeats) for fold in stratified_folds(labels, seed=seed + repeat)]
     keys = graph.names(labeled)
     total, done = len(models) * len(losses) * (1 + len(parts)), 0
-    for name, model in models:
+    for model in models:
         test = labeled[:1] if joining is None else joining
         K = model.kernel_blocks(graph, labeled, test, inductive=joining is not None)[0]
         for loss, count in itertools.product(losses, (None, *parts)):
@@ -160,7 +120,7 @@ def cross_validated(
                 continue
             if count is None:
                 found = accuracies(K, labels, values, folds, trained_with)
-            elif trained_with.intercept:
+            elif no_parts(loss, np.unique(labels).size):
                 continue
             else:
                 found = _ensemble_accuracies(K, labels, values, folds, trained_with, keys, count, seed)
@@ -171,7 +131,8 @@ def cross_validated(
                 _binomial_error(found.mean(axis=1), labels.size),
             )
             for C, accuracy, deviation in zip(values, found.mean(axis=1), error, strict=True):
-                yield Candidate(name, replace(model, C=C), loss, count, float(accuracy), float(deviation))
+                own = Recipe(replace(model, C=C), loss, accuracy=float(accuracy), deviation=float(deviation))
+                yield own if count is None else replace(own, parts=count, seed=seed)
 
 
 def _ensemble_accuracies(

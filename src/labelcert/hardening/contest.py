@@ -1,91 +1,120 @@
-"""Which model certifies the most, among those that are accurate enough."""
+"""Which recipe certifies the most, among those that are accurate enough."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
-from labelcert.certificate import Stop
+from labelcert.certificate import Certificate, Stop
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
-from labelcert.hardening.candidates import LOSSES, Candidate, Grid, cross_validated, settings
-from labelcert.hardening.result import Hardened
+from labelcert.hardening.candidates import LOSSES, Grid, cross_validated, no_parts, settings, within_reach
+from labelcert.hardening.hardened import Hardened, accuracy
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID
+from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
+from labelcert.problem import Threat
 from labelcert.progress import Report, progress_report
 
 BATCH = 48
-"""Candidates that are certified together, before hopeless ones are dropped again."""
+"""Recipes that are certified together, before hopeless ones are dropped again."""
+
+Shares = dict[Recipe, tuple[float, float]]
+"""For each recipe, the share of predictions that survive, as (lower, upper)."""
 
 
-class Judge(Protocol):
-    """Certifies candidates, somewhere.
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What is searched; see :func:`labelcert.harden` for each of its fields."""
+
+    flips: int
+    models: Mapping[str, Grid] | Sequence[str] | None = None
+    losses: Sequence[str] = LOSSES
+    C: Sequence[float] = C_GRID
+    parts: Sequence[int] | None = None
+    floor: float | None = None
+    seed: int = 0
+    inductive: bool = False
+    threat: Threat | None = None
+    device: str = "auto"
+    collective: bool = True
+    time_limit: float | None = None
+
+    def checked(self, m: int) -> Search:
+        """The same with whole numbers; refuses what makes no sense for m labels."""
+        costs = None if self.threat is None else self.threat.costs
+        flips = whole_number("flips", self.flips, 0, m if costs is None else int(np.sum(costs)))
+        if self.floor is not None and not 0 <= self.floor <= 1:
+            raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {self.floor!r}")
+        for loss in self.losses:
+            get_loss(loss)
+        if not self.losses or not len(self.C) or min(self.C) <= 0:
+            raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
+        parts = [whole_number("parts", count, 1, m, "one label each") for count in self.parts or ()]
+        return replace(self, flips=flips, parts=parts)
+
+    def left_out(self, m: int, n_classes: int) -> Iterator[str]:
+        """What is not searched, and why."""
+        for loss in self.losses:
+            if not within_reach(loss, m, self.flips):
+                yield f"single models with the loss {loss} were left out: {self.flips} flips of {m} labels are too many"
+            if self.parts and (reason := no_parts(loss, n_classes)):
+                yield f"parts with the loss {loss} were left out: {reason}"
+
+
+class Certifier(Protocol):
+    """Certifies recipes, somewhere.
 
     Attributes
     ----------
     interrupted : bool
-        Whether it was asked to stop, and knows of some candidates alone.
+        Whether it was asked to stop, and knows of some recipes alone.
     """
 
     interrupted: bool
 
-    def certified(self, candidates: Sequence[Candidate], flips: int) -> dict[Candidate, tuple[float, float]]:
-        """For each candidate, the share of predictions that survive, as (lower, upper)."""
+    def certified(self, recipes: Sequence[Recipe], flips: int) -> Shares:
+        """What is certified of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """All candidates with their cross-validated accuracies, before anything is certified.
+    """All recipes with their cross-validated accuracies, before anything is certified.
 
     Attributes
     ----------
+    search : Search
     graph : Graph
     labeled, test : arrays of node indices
-    flips, seed : int
-    inductive : bool
-    candidates : tuple of Candidate
-    default : Candidate
+    candidates : tuple of Recipe
+    default : Recipe
         What would have been trained otherwise.
-    accurate : tuple of Candidate
+    accurate : tuple of Recipe
         Those that are accurate enough.
     threshold : float
     """
 
+    search: Search
     graph: Graph
     labeled: Int
     test: Int
-    flips: int
-    seed: int
-    inductive: bool
-    candidates: tuple[Candidate, ...]
-    default: Candidate
-    accurate: tuple[Candidate, ...]
+    candidates: tuple[Recipe, ...]
+    default: Recipe
+    accurate: tuple[Recipe, ...]
     threshold: float
 
     @classmethod
     def prepare(
-        cls,
-        graph: Graph,
-        labeled: npt.ArrayLike,
-        test: npt.ArrayLike,
-        *,
-        flips: int,
-        models: Mapping[str, Grid] | Sequence[str] | None = None,
-        losses: Sequence[str] = LOSSES,
-        C: Sequence[float] = C_GRID,
-        parts: Sequence[int] | None = None,
-        floor: float | None = None,
-        seed: int = 0,
-        inductive: bool = False,
-        progress: bool = False,
+        cls, graph: Graph, labeled: npt.ArrayLike, test: npt.ArrayLike, search: Search, *, progress: bool = False
     ) -> Contest:
-        """Cross-validate all candidates; parameters as in :func:`labelcert.harden`."""
+        """Cross-validate all recipes."""
         if not isinstance(graph, Graph):
             raise InvalidInput(
                 f"expected a labelcert.Graph, got {type(graph).__name__}; make one with Graph.from_pyg(data) or "
@@ -93,131 +122,119 @@ class Contest:
             )
         split = own_split(graph, train=labeled, test=test)
         nodes, tested = split.labeled, split.test
-        flips = whole_number("flips", flips, 0, nodes.size)
-        if floor is not None and not 0 <= floor <= 1:
-            raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {floor!r}")
-        for loss in losses:
-            get_loss(loss)
-        if not losses or not len(C) or min(C) <= 0:
-            raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
-        joining = tested if inductive else None
-        chosen_models = settings(models)
-        counts = [
-            whole_number("parts", count, 1, nodes.size, "one label each") for count in (() if parts is None else parts)
-        ]
+        search = search.checked(nodes.size)
+        joining = tested if search.inductive else None
+        models = settings(search.models)
         with progress_report("cross-validating", progress) as show:
             found = list(
                 cross_validated(
                     graph,
                     nodes,
-                    models=chosen_models,
-                    losses=losses,
-                    values=C,
-                    parts=counts,
-                    seed=seed,
+                    models=models,
+                    losses=search.losses,
+                    values=search.C,
+                    parts=search.parts or (),
+                    seed=search.seed,
                     report=show.report,
-                    flips=flips,
+                    flips=search.flips,
                     joining=joining,
                 )
             )
             if not found:
                 raise InvalidInput(
-                    f"{nodes.size} labels and {flips} flips are too many for these losses; add 'square', or give parts"
+                    f"{nodes.size} labels and {search.flips} flips are too many for these losses; add 'square', or "
+                    "give parts"
                 )
-            names = [name for name, _ in chosen_models]
-            default = _default("gcn" if "gcn" in names else names[0], graph, nodes, seed, found, show.report, joining)
-        top = max(found, key=lambda candidate: candidate.accuracy)
-        threshold = (top.accuracy - top.error if floor is None else floor) - 1e-12
+            default = _default(models, graph, nodes, search.seed, found, show.report, joining)
+        top = max(found, key=accuracy)
+        assert top.deviation is not None
+        threshold = (accuracy(top) - top.deviation if search.floor is None else search.floor) - 1e-12
         candidates = tuple(found) if default in found else (*found, default)
-        allowed = [c for c in candidates if c in found or c.loss in losses]
-        accurate = [candidate for candidate in allowed if candidate.accuracy >= threshold]
+        allowed = [c for c in candidates if c in found or c.loss in search.losses]
+        accurate = [candidate for candidate in allowed if accuracy(candidate) >= threshold]
         if not accurate:
             raise InvalidInput(
-                f"no model reaches a cross-validated accuracy of {floor:.1%}; the best has {top.accuracy:.1%}"
+                f"no model reaches a cross-validated accuracy of {search.floor:.1%}; the best has {accuracy(top):.1%}"
             )
-        return cls(
-            graph=graph,
-            labeled=nodes,
-            test=tested,
-            flips=flips,
-            seed=seed,
-            inductive=inductive,
-            candidates=candidates,
-            default=default,
-            accurate=tuple(accurate),
-            threshold=threshold,
-        )
+        return cls(search, graph, nodes, tested, candidates, default, tuple(accurate), threshold)
 
-    def decide(self, judge: Judge, time_limit: float | None = None) -> Hardened:
-        """Certify until nobody else can win; then certify the winner.
-
-        Parameters
-        ----------
-        judge : Judge
-        time_limit : float, optional
-            Seconds for the certificate of the winner.
-        """
-        certified = self._certified(judge)
+    def decide(self, certifier: Certifier) -> Hardened:
+        """Certify until nobody else can win; then certify the winner."""
+        search, certified = self.search, self._certified(certifier)
         ranked = [c for c in self.accurate if c in certified]
-        if not ranked and judge.interrupted:
+        if not ranked and certifier.interrupted:
             raise KeyboardInterrupt  # nothing is known that could be told
         if not ranked:
             raise InvalidInput("no certificate was finished; give a larger time_limit, or fewer flips")
         certified.setdefault(self.default, (0.0, 1.0))  # where its certificate failed
-        chosen = max(ranked, key=lambda c: (certified[c][0], c.accuracy, -c.model.C))
-        certificate = chosen.trained(self.seed).certify(
-            self.graph,
-            self.labeled,
-            self.test,
-            inductive=self.inductive,
-            max_flips=self.flips,
-            loss=chosen.loss,
-            time_limit=time_limit,
-        )
+        chosen = max(ranked, key=lambda c: (certified[c][0], accuracy(c), -c.C))
+        certificate = self.certificate(chosen)
         return Hardened(
             chosen=chosen,
             default=self.default,
             certified=certified,
             candidates=self.candidates,
             threshold=self.threshold,
-            flips=self.flips,
-            seed=self.seed,
-            complete=not judge.interrupted and certificate.run.stopped is not Stop.INTERRUPTED,
+            flips=search.flips,
+            seed=search.seed,
+            complete=not certifier.interrupted and certificate.run.stopped is not Stop.INTERRUPTED,
             certificate=certificate,
+            notes=tuple(search.left_out(self.labeled.size, np.unique(self.graph.labels[self.labeled]).size)),
         )
 
-    def _certified(self, judge: Judge) -> dict[Candidate, tuple[float, float]]:
-        """What is certified; candidates that cannot be the best are dropped on the way."""
+    def certificate(self, recipe: Recipe) -> Certificate:
+        """Of one recipe."""
+        search = self.search
+        found: Certificate = recipe.certify(
+            recipe.certifier(self.graph, self.labeled, [self.test], inductive=search.inductive),
+            self.test,
+            threat=search.threat,
+            max_flips=search.flips,
+            time_limit=search.time_limit,
+            device=search.device,
+            collective=search.collective,
+        )
+        return found
+
+    def _certified(self, certifier: Certifier) -> Shares:
+        """What is certified; recipes that cannot be the best are dropped on the way."""
+        flips = self.search.flips
         # What survives many wrong labels survives one, and one is quickly certified.
-        first = judge.certified([*self.accurate, self.default], min(self.flips, 1))
-        if self.flips <= 1:
+        first = certifier.certified([*self.accurate, self.default], min(flips, 1))
+        if flips <= 1:
             return first
-        certified = {} if judge.interrupted else judge.certified([self.default], self.flips)
+        certified = {} if certifier.interrupted else certifier.certified([self.default], flips)
         best = max((certified[c][0] for c in certified if c in self.accurate), default=-1.0)
-        waiting = sorted((c for c in self.accurate if c in first and c is not self.default), key=lambda c: -first[c][1])
-        while waiting and not judge.interrupted:
+        waiting = sorted((c for c in self.accurate if c in first and c != self.default), key=lambda c: -first[c][1])
+        while waiting and not certifier.interrupted:
             hopeful = [c for c in waiting if first[c][1] >= best]  # among equals, the more accurate one is chosen
             some, waiting = hopeful[:BATCH], hopeful[BATCH:]
-            certified |= judge.certified(some, self.flips) if some else {}
+            certified |= certifier.certified(some, flips) if some else {}
             best = max([best, *(certified[c][0] for c in some if c in certified)])
         return certified
 
 
 def _default(
-    name: str, graph: Graph, labeled: Int, seed: int, found: Sequence[Candidate], report: Report, joining: Int | None
-) -> Candidate:
-    """The model as it would be trained without this search."""
-    choice = choose_model(name, graph, labeled, seed=seed, report=report)
+    models: Sequence[Model],
+    graph: Graph,
+    labeled: Int,
+    seed: int,
+    found: Sequence[Recipe],
+    report: Report,
+    joining: Int | None,
+) -> Recipe:
+    """The recipe as it would be without this search: a GCN or, where none is searched, the first of the models."""
+    names = [name_of(model) for model in models]
+    model = choose_model("gcn" if "gcn" in names else names[0], graph, labeled, seed=seed, report=report).model
     [own] = cross_validated(
         graph,
         labeled,
-        models=[(name, choice.model)],
+        models=[model],
         losses=["hinge"],
-        values=[choice.model.C],
-        parts=[],
+        values=[model.C],
+        parts=(),
         seed=seed,
         report=report,
         joining=joining,
     )
-    same = [c for c in found if (c.name, c.model, c.loss, c.parts) == (own.name, own.model, own.loss, own.parts)]
-    return same[0] if same else own
+    return next((c for c in found if (c.model, c.loss, c.parts) == (own.model, own.loss, own.parts)), own)

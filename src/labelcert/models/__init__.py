@@ -2,12 +2,12 @@
 
 from labelcert.losses.cross_validation import C_GRID
 from labelcert.models.base import GraphLike, Model
+from labelcert.models.by_name import ModelInfo, model_from_name, models, name_of
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
 from labelcert.models.pagerank import APPNP, PPNP
-from labelcert.models.partition import Partition
 from labelcert.models.plain_kernels import MLP, RBF, Linear
-from labelcert.models.registry import ModelInfo, model_from_name, models
-from labelcert.models.selection import Candidate, Selection, select
+from labelcert.models.recipe import Partition, Recipe
+from labelcert.models.selection import Selection, select
 
 __all__ = [
     "APPNP",
@@ -18,7 +18,6 @@ __all__ = [
     "PPNP",
     "RBF",
     "SGC",
-    "Candidate",
     "GCNSkipAlpha",
     "GCNSkipPC",
     "GraphLike",
@@ -27,8 +26,10 @@ __all__ = [
     "Model",
     "ModelInfo",
     "Partition",
+    "Recipe",
     "Selection",
     "model_from_name",
     "models",
+    "name_of",
     "select",
 ]

@@ -15,31 +15,13 @@ from labelcert.checking import whole_number
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID, accuracies, stratified_folds
 from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
+from labelcert.models.recipe import Recipe
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Rule = Literal["best", "smallest"]
 RULES: tuple[str, ...] = get_args(Rule)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One point of the grid and its accuracy.
-
-    Attributes
-    ----------
-    model
-        The model with these options.
-    accuracy
-        Validation accuracy, averaged over the folds.
-    deviation
-        Standard deviation over the folds.
-    """
-
-    model: Model
-    accuracy: float
-    deviation: float
 
 
 @dataclass(frozen=True)
@@ -51,16 +33,17 @@ class Selection:
     model
         The model that was chosen.
     candidates
-        Every point of the grid, in the order of the grid.
+        Every point of the grid, in the order of the grid: its ``model``, ``accuracy`` (averaged over the folds) and
+        ``deviation`` (over the folds).
     """
 
     model: Model
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Recipe, ...]
 
     @property
     def accuracy(self) -> float:
         """Cross-validated accuracy of the model that was chosen."""
-        return next(candidate.accuracy for candidate in self.candidates if candidate.model == self.model)
+        return next(c.accuracy for c in self.candidates if c.model == self.model and c.accuracy is not None)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per point of the grid: options that differ, accuracy and its deviation over the folds."""
@@ -164,20 +147,30 @@ def select(
         if progress is not None:
             progress(next(trained), total)
 
-    candidates: list[Candidate] = []
+    candidates: list[Recipe] = []
     for setting in settings:
         variant = replace(model, **setting)
         K = variant.kernel_blocks(graph, nodes, nodes[:1])[0]
         for value, found in zip(C, accuracies(K, labels, C, parts, trained_with, count), strict=True):
-            candidates.append(Candidate(replace(variant, C=value), float(np.mean(found)), float(np.std(found))))
+            candidates.append(
+                Recipe(
+                    replace(variant, C=value),
+                    loss,
+                    source="cross-validation",
+                    accuracy=float(np.mean(found)),
+                    deviation=float(np.std(found)),
+                )
+            )
     return Selection(_choose(candidates, rule), tuple(candidates))
 
 
-def _choose(candidates: Sequence[Candidate], rule: Rule) -> Model:
-    best = max(candidates, key=lambda candidate: candidate.accuracy)
+def _choose(candidates: Sequence[Recipe], rule: Rule) -> Model:
+    scored = [(c.accuracy or 0.0, c.deviation or 0.0, c.model) for c in candidates]
+    best, deviation, model = max(scored, key=lambda each: each[0])
     if rule == "best":
-        return best.model
+        return model
     # Accuracies are means of ratios of small integers. Without slack, rounding would decide ties.
-    threshold = best.accuracy - best.deviation - 1e-12
-    close = [candidate for candidate in candidates if candidate.accuracy >= threshold]
-    return min(close, key=lambda candidate: (candidate.model.C, -candidate.accuracy)).model
+    close = [
+        (model.C, -accuracy, k) for k, (accuracy, _, model) in enumerate(scored) if accuracy >= best - deviation - 1e-12
+    ]
+    return scored[min(close)[2]][2]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,9 @@ from labelcert.graphs import (
     published_split,
 )
 from labelcert.graphs.datasets import DATASETS, MULTI_CLASS, DatasetInfo
-from labelcert.models import C_GRID, Model, Partition, model_from_name, models, select
+from labelcert.models import C_GRID, Recipe, model_from_name, models, select
 from labelcert.models.selection import RULES, Rule
-from labelcert.pipeline.paper_settings import paper_rule, paper_setting
+from labelcert.pipeline.settings import known_rule, known_setting
 from labelcert.problem.validation import check_labels
 from labelcert.progress import Report
 
@@ -54,52 +53,6 @@ class Targets:
         if self.name == MULTI_CLASS:
             return f"the {count} nodes of the paper's multi-class test"
         return f"{count} chosen nodes"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A model with its C, and where that came from.
-
-    Attributes
-    ----------
-    name : str
-        As in `models`.
-    model : Model
-    source : str
-        "given", "paper", "default" (of this package for the dataset) or "cross-validation".
-    ensemble : Partition or None
-        The ensemble that it is trained as, on parts of the labels.
-    accuracy : float or None
-        Its cross-validated accuracy, where that was measured.
-    """
-
-    name: str
-    model: Model
-    source: str
-    ensemble: Partition | None = None
-    accuracy: float | None = None
-
-    @property
-    def label(self) -> str:
-        """Short and distinct from other choices, for headings and legends.
-
-        Examples
-        --------
-        >>> Choice("gcn", model_from_name("gcn", depth=2), "given").label
-        'gcn depth=2'
-        """
-        defaults = type(self.model)()
-        changed = [
-            f"{name}={value}"
-            for name, value in asdict(self.model).items()
-            if name != "C" and value != getattr(defaults, name)
-        ]
-        return " ".join([self.name, *changed, *([] if self.ensemble is None else [self.ensemble.label])])
-
-    @property
-    def slug(self) -> str:
-        """The label as part of a file name."""
-        return re.sub(r"[^a-z0-9.]+", "-", self.label.lower())
 
 
 def choose_split(
@@ -191,7 +144,7 @@ def choose_model(
     validate: bool = False,
     report: Report | None = None,
     **options: Any,
-) -> Choice:
+) -> Recipe:
     """A model by name, with the paper's options and C where it has them, else with C by cross-validation.
 
     Parameters
@@ -220,7 +173,7 @@ def choose_model(
     2
     """
     known = model_from_name(name, **options)
-    setting = paper_setting(graph.name, name, options)
+    setting = known_setting(graph.name, name, options)
     extra = {} if setting is None else dict(setting.options)
     model = replace(known, **extra)
     grid: tuple[float, ...] = C_GRID
@@ -234,10 +187,10 @@ def choose_model(
     labels = graph.named_labels(np.asarray(labeled))
     check_labels(labels)
     if len(grid) == 1 and not (validate and np.unique(labels, return_counts=True)[1].min() > 1):
-        return Choice(name, replace(model, C=grid[0]), source)
+        return Recipe(replace(model, C=grid[0]), loss, source=source)
     chosen = _rule(rule, graph.name)
     found = select(model, graph, labeled, seed=seed, C=grid, loss=loss, rule=chosen, progress=report)
-    return Choice(name, found.model, source, accuracy=found.accuracy)
+    return Recipe(found.model, loss, source=source, accuracy=found.accuracy)
 
 
 def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -263,7 +216,7 @@ def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[s
 
 def _rule(rule: str | None, dataset: str) -> Rule:
     if rule is None:
-        return paper_rule(dataset)
+        return known_rule(dataset)
     for known in RULES:
         if rule == known:
             return known  # type: ignore[return-value]

@@ -15,7 +15,6 @@ from labelcert.certificate.display import interval, share
 from labelcert.text import printable
 
 if TYPE_CHECKING:
-    from labelcert.hardening import Hardened
     from labelcert.rechecking import Recheck
 
 
@@ -174,27 +173,6 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table
         names = [str(name) for name in row["secures"]]
         shown = ", ".join(names[:5]) + (f", … ({len(names)} nodes)" if len(names) > 5 else "")
         table.add_row(str(step), str(row["confirm"]), str(row["labelled"]), share, alone, *([shown] if secures else []))
-    return table
-
-
-def hardened_table(found: Hardened, *, limit: int | None = None) -> Table:
-    """The most certified models that are accurate enough, and the default one."""
-    title = f"Models by what survives {found.flips} wrong label{'' if found.flips == 1 else 's'}"
-    table = Table(title=title, title_justify="left")
-    for heading in ("model", "survive, each alone", "cross-validated", ""):
-        table.add_column(heading, justify="left" if heading in ("model", "") else "right")
-    enough = [c for c in found.certified if c.accuracy >= found.threshold]
-    ranked = sorted(enough, key=lambda c: (c is not found.chosen, -found.certified[c][0], -c.accuracy))
-    shown = ranked[:limit]
-    for candidate in [*shown, *([] if found.default in shown else [found.default])]:
-        low, high = found.certified[candidate]
-        marks = [
-            word for word, which in (("train this", found.chosen), ("default", found.default)) if candidate is which
-        ]
-        share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
-        table.add_row(candidate.label, share, f"{candidate.accuracy:.1%} ± {candidate.error:.1%}", ", ".join(marks))
-    if limit is not None and len(ranked) > limit:
-        table.caption = f"the {limit} best of {len(ranked)} that are accurate enough and not dropped early"
     return table
 
 

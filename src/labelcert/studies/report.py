@@ -13,43 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelcert.extensions import load_extensions
 from labelcert.files import write_text
+from labelcert.jobs.store import Store
 from labelcert.report.page import render, study_page
-from labelcert.studies import published
-from labelcert.studies.cells import Cell, Job, Place, Plan
-from labelcert.studies.compare import (
-    RANGES,
-    Compared,
-    Verdict,
-    average_ranks,
-    compare_certified,
-    compare_drops,
-    compare_ranks,
-    compare_thresholds,
-    compared,
-    count_text,
-    drops,
-)
-from labelcert.studies.results import MISSING, each_row, means, tidy, write_frame
+from labelcert.studies.expansion import StudyPlan
+from labelcert.studies.finite_widths import TRANSFER_COLUMNS, transfer_counts, transfer_panels, transfer_rows
+from labelcert.studies.printed_numbers import COMPARISONS, Agreement, Compared, count_text
 from labelcert.studies.schema import LOSS_MARK, Kind
-from labelcert.studies.store import Store
-from labelcert.studies.transfer import TRANSFER_COLUMNS, transfer_counts, transfer_panels, transfer_rows
+from labelcert.studies.tidy_tables import MISSING, each_row, means, tidy, write_frame
 from labelcert.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from labelcert.report.pictures import GraphPanel
-
 KIND_TITLES: Mapping[str, str] = {
     Kind.COLLECTIVE: "collective certified ratio",
     Kind.ACCURACY: "sample-wise certified accuracy",
     Kind.RATIO: "sample-wise certified ratio",
 }
-STEPS = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
-"""Pairs of budgets whose difference the paper discusses."""
-
 BLANK = "–"
 
 
@@ -100,8 +83,8 @@ class StudyReport:
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """What each kind of report makes; figures by the stem of their files."""
+class ReportParts:
+    """What a kind of report makes; figures by the stem of their files."""
 
     sheets: Sequence[Sheet]
     comparison: Sequence[Compared] = ()
@@ -110,16 +93,17 @@ class _Parts:
 
 
 def make_report(
-    plan: Plan, store: Store, folder: Path | None = None, *, pictures: bool = True, page: bool = False
+    plan: StudyPlan, store: Store, folder: Path | None = None, *, pictures: bool = True, page: bool = False
 ) -> StudyReport:
     """Make tables and the comparison from what is in the store, and write them to a folder if one is given.
 
     Files: ``results`` (one row per seed and budget) and ``means`` as CSV and Parquet, ``table.md``, ``comparison.csv``
     if the paper prints numbers, ``picture`` as PNG and SVG and, with ``page``, ``report.html``.
     """
+    load_extensions()
     study, frame = plan.study, tidy(plan, store)
     summary = means(frame)
-    parts = _REPORTS[study.report](plan, store, summary, pictures and folder is not None)
+    parts = REPORTS[study.report](plan, store, summary, pictures and folder is not None)
     reasons = dict.fromkeys(reason for reason in frame["reason"][frame["lower"].isna()] if reason)
     notes = [study.note] if study.note else []
     notes += [*plan.notes, *parts.notes, *(f"left out: {reason}" for reason in reasons)]
@@ -132,7 +116,7 @@ def make_report(
     return StudyReport(tuple(parts.sheets), tuple(parts.comparison), counts, tuple(notes), tuple(files))
 
 
-def _write(plan: Plan, parts: _Parts, counts: str, notes: Sequence[str], folder: Path) -> list[Path]:
+def _write(plan: StudyPlan, parts: ReportParts, counts: str, notes: Sequence[str], folder: Path) -> list[Path]:
     import pandas as pd
 
     from labelcert.report.pictures import save_figure
@@ -151,14 +135,14 @@ def _write(plan: Plan, parts: _Parts, counts: str, notes: Sequence[str], folder:
     return written
 
 
-def _write_page(plan: Plan, parts: _Parts, summary: pd.DataFrame, notes: Sequence[str], folder: Path) -> Path:
+def _write_page(plan: StudyPlan, parts: ReportParts, summary: pd.DataFrame, notes: Sequence[str], folder: Path) -> Path:
     """The study as one page to click through."""
     study, panels = plan.study, []
     fractions = not summary["epsilon"].isna().all()
     for (dataset, certificate), part in summary[summary["mean_lower"].notna()].groupby(
         ["dataset", "certificate"], sort=False
     ):
-        curves = [
+        lines = [
             {
                 "name": printable(str(model)),
                 "x": [100 * row.epsilon if fractions else row.flips for row in each_row(own)],
@@ -169,9 +153,9 @@ def _write_page(plan: Plan, parts: _Parts, summary: pd.DataFrame, notes: Sequenc
         ]
         right = part["kind"].iloc[0] == Kind.ACCURACY
         y_label = "right predictions that survive (%)" if right else "predictions that survive (%)"
-        if len({x for curve in curves for x in curve["x"]}) < 2:
+        if len({x for line in lines for x in line["x"]}) < 2:
             continue  # one budget makes no curve; the tables have it
-        panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": curves})
+        panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": lines})
     data = study_page(
         title=study.title,
         where=study.where,
@@ -186,20 +170,20 @@ def _write_page(plan: Plan, parts: _Parts, summary: pd.DataFrame, notes: Sequenc
     return path
 
 
-def _certified(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
-    comparison = compare_certified(plan.study, summary)
-    sheets = _certified_sheets(summary, comparison)
-    limits = compare_thresholds(summary) if "thresholds" in plan.study.compare else []
+def _certified(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+    comparison = [number for compare in COMPARISONS for number in compare(plan.study, summary)]
+    sheets = certified_sheets(summary, comparison)
+    limits = [number for number in comparison if number.certificate == "threshold"]
     if limits:
-        rows = tuple((c.dataset, c.model, _with_paper(f"{c.ours_lower:g}", c, "{:g}")) for c in limits)
+        rows = tuple((c.dataset, c.model, with_printed(f"{c.ours_lower:g}", c, "{:g}")) for c in limits)
         title = "Smallest budget ε at which no prediction is certified on its own / paper"
         sheets.append(Sheet(title, ("dataset", "models", "ε"), rows))
     if plan.study.times:
         sheets.append(_seconds_sheet(plan, store))
-    return _Parts(sheets, comparison + limits, _curves(plan, summary, draw))
+    return ReportParts(sheets, comparison, curves(plan, summary, draw))
 
 
-def _seconds_sheet(plan: Plan, store: Store) -> Sheet:
+def _seconds_sheet(plan: StudyPlan, store: Store) -> Sheet:
     """Mean seconds of each model's certificates on each dataset, as they were recorded."""
     datasets = tuple(dict.fromkeys(place.dataset for place in plan.places))
     taken: dict[tuple[str, str], list[float]] = {}
@@ -215,7 +199,8 @@ def _seconds_sheet(plan: Plan, store: Store) -> Sheet:
     return Sheet(title, ("model", *datasets), tuple(rows))
 
 
-def _certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> list[Sheet]:
+def certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> list[Sheet]:
+    """One table for each dataset and certificate: what survives each budget, beside the printed numbers."""
     beside = {(c.dataset, c.model, c.certificate, c.at): c for c in comparison}
 
     def number(row: Any) -> Compared | None:
@@ -237,36 +222,9 @@ def _certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> 
     return sheets
 
 
-def _ranks(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
-    ranks = average_ranks(summary)
-    comparison = compare_ranks(ranks)
-    beside = {(c.dataset, c.model, c.at): c for c in comparison}
-
-    def cell(row: Any) -> str:
-        text = BLANK if math.isnan(row.rank) else f"{row.rank:.2f}"
-        return _with_paper(text, beside.get((row.dataset_name, row.model_name, row.epsilons)), "{:.2f}")
-
-    headings = tuple(epsilons if epsilons == "total" else f"ε in {epsilons}" for epsilons in RANGES)
-    sheets = _sheets(ranks, "average rank by the collective certified ratio / paper", headings, cell)
-    return _Parts(sheets, comparison, _curves(plan, summary, draw))
-
-
-def _plateau(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
-    found = drops(summary, STEPS)
-    comparison = compare_drops(found)
-    beside = {(c.dataset, c.model, c.at): c for c in comparison}
-
-    def cell(row: Any) -> str:
-        at = f"{row.from_epsilon:g} to {row.to_epsilon:g}"
-        text = _interval(row.drop_lower, row.drop_upper)
-        return _with_paper(text, beside.get((row.dataset_name, row.model_name, at)), "{:.1f}")
-
-    headings = tuple(f"ε {first:g} → {last:g}" for first, last in STEPS)
-    sheets = _sheets(found, "drop of the mean collective ratio in points / paper", headings, cell)
-    return _Parts(sheets, comparison, _curves(plan, summary, draw))
-
-
-def _sheets(frame: pd.DataFrame, title: str, headings: tuple[str, ...], cell: Callable[[Any], str]) -> list[Sheet]:
+def sheets_by_model(
+    frame: pd.DataFrame, title: str, headings: tuple[str, ...], cell: Callable[[Any], str]
+) -> list[Sheet]:
     """One table per dataset and one row per model."""
     sheets = []
     for dataset, part in frame.groupby("dataset", sort=False):
@@ -275,35 +233,7 @@ def _sheets(frame: pd.DataFrame, title: str, headings: tuple[str, ...], cell: Ca
     return sheets
 
 
-def _attack(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
-    """Show what the worst single flip does, seed by seed."""
-    rows, comparison = [], []
-    for place, job, _ in _attacked(plan):
-        result: Mapping[str, Any] = store.records.get(place.cell, {}).get("result", {})
-        correct, attack, n = result.get("correct_after"), result.get("attack"), result.get("n_test", math.nan)
-        before = math.nan if correct is None else 100 * correct[0] / n
-        after, changed = math.nan, BLANK
-        if correct is not None and attack is not None:
-            after, changed = 100 * correct[1] / n, f"{len(attack['changed'])} of {n}"
-        points = (_interval(value, value) for value in (before, after, before - after))
-        rows.append((place.model, str(place.seed), *points, changed))
-        if place.model_name == "gcn" and place.seed == 0:
-            lost = (before - after, before - after)
-            spot = ("text", job.graph.name, "gcn", "accuracy lost", "1 flip")
-            printed = published.KARATE_GCN_DROP
-            comparison.append(compared(*spot, ours=lost, printed=printed, rounding=0.5, one_node=100 / n))
-    headings = ("model", "seed", "accuracy", "after the worst flip", "points lost", "predictions changed")
-    sheets = [Sheet("One flipped label (paper: it costs the GCN 50 points)", headings, tuple(rows))]
-    figures = dict(_curves(plan, summary, draw))
-    panels = _attack_panels(plan, store)
-    if draw and panels:
-        from labelcert.report.pictures import graph_figure
-
-        figures["graph"] = graph_figure(panels)
-    return _Parts(sheets + _certified_sheets(summary, []), comparison, figures)
-
-
-def _gaps(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
+def _gaps(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
     """Show what attacks change, beside the exact worst case."""
     from labelcert.report.pictures import Curve, CurvePanel, curves_figure
 
@@ -314,7 +244,7 @@ def _gaps(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts
         rows, curves = [], []
         for model, own in part.groupby("model", sort=False):
             flips, changed = own["flips"].to_numpy(dtype=float), 100.0 - own["mean_upper"].to_numpy(dtype=float)
-            rows.append((str(model), *(_interval(value, value) for value in changed)))
+            rows.append((str(model), *(interval(value, value) for value in changed)))
             curves.append(Curve(str(model), flips, changed, changed, np.zeros_like(changed)))
         sheets.append(Sheet(f"{dataset}: predictions in % that {what} change", ("attack", *at), tuple(rows)))
         panels.append(CurvePanel(f"{dataset}: {what}", tuple(curves)))
@@ -322,10 +252,10 @@ def _gaps(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts
     if draw and summary["mean_upper"].notna().any():
         how: dict[str, Any] = {"xlabel": "flips", "ylabel": "changed (%)", "columns": 2}
         figures["picture"] = curves_figure(panels, title=plan.study.title, **how)
-    return _Parts(sheets, figures=figures)
+    return ReportParts(sheets, figures=figures)
 
 
-def _transfer(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _Parts:
+def _transfer(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
     """Show what networks of finite width do with certified predictions."""
     counts = transfer_counts(plan, store)
     sheets = [
@@ -340,51 +270,22 @@ def _transfer(plan: Plan, store: Store, summary: pd.DataFrame, draw: bool) -> _P
         figures["picture"] = curves_figure(
             panels, xlabel="width", ylabel="%", title=plan.study.title, columns=2, log=True
         )
-    return _Parts(sheets, figures=figures)
+    return ReportParts(sheets, figures=figures)
 
 
 _RECIPES = {"theory": "the theory assumes", "practice": "practitioners do"}
 
 
-def _attacked(plan: Plan) -> list[tuple[Place, Job, Cell]]:
-    """Each cell that can be computed here with its job, and the first place that shows it."""
-    places = {place.cell: place for place in reversed(plan.places)}
-    return [(places[cell.key], job, cell) for job in plan.jobs for cell in job.cells]
-
-
-def _attack_panels(plan: Plan, store: Store) -> list[GraphPanel]:
-    """The worst single flip for each model, on the first graph and seed that has one."""
-    from labelcert.report.pictures import GraphPanel
-
-    panels: list[GraphPanel] = []
-    for place, job, cell in _attacked(plan):
-        attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
-        if (
-            attack
-            and _fits(attack, job.graph.n_nodes)
-            and (not panels or (job.graph is panels[0].graph and np.array_equal(job.labeled, panels[0].labeled)))
-        ):
-            flipped, changed = (np.array(attack[key], dtype=np.int64) for key in ("labels", "changed"))
-            title = f"{place.model}\n1 flip: {changed.size} of {cell.test.size} predictions change"
-            panels.append(GraphPanel(title, job.graph, job.labeled, flipped, changed))
-    return panels
-
-
-def _fits(attack: Mapping[str, Sequence[int]], n: int) -> bool:
-    return all(0 <= node < n for nodes in attack.values() for node in nodes)
-
-
-_REPORTS: dict[str, Callable[[Plan, Store, Any, bool], _Parts]] = {
+REPORTS: dict[str, Callable[[StudyPlan, Store, Any, bool], ReportParts]] = {
     "certified": _certified,
-    "ranks": _ranks,
-    "plateau": _plateau,
-    "attack": _attack,
     "transfer": _transfer,
     "gaps": _gaps,
 }
+"""What a study's report shows, by the study's word for it; extensions add more."""
 
 
-def _curves(plan: Plan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
+def curves(plan: StudyPlan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
+    """The picture of what survives, one panel for each dataset and certificate."""
     from labelcert.report.pictures import Curve, CurvePanel, curves_figure
 
     known = summary[summary["mean_lower"].notna()]
@@ -411,26 +312,28 @@ def _curves(plan: Plan, summary: pd.DataFrame, draw: bool) -> dict[str, Figure]:
 def _cell(row: Any, number: Compared | None) -> str:
     if math.isnan(row.mean_lower):
         text = "not available" if row.reason.startswith("not available") else "failed"
-        return _with_paper(BLANK if row.reason == MISSING else text, number, "{:.1f}")
-    text = _interval(row.mean_lower, row.mean_upper)
+        return with_printed(BLANK if row.reason == MISSING else text, number, "{:.1f}")
+    text = interval(row.mean_lower, row.mean_upper)
     if row.seeds > 1 and row.mean_upper - row.mean_lower < 1e-9:
         text += f" ± {row.std:.1f}"
     if row.seeds_missing:
         text += f" ({row.seeds} of {row.seeds + row.seeds_missing} seeds)"
-    return _with_paper(text, number, "{:.1f}")
+    return with_printed(text, number, "{:.1f}")
 
 
-def _with_paper(text: str, number: Compared | None, form: str) -> str:
+def with_printed(text: str, number: Compared | None, form: str) -> str:
+    """A number of ours, and the printed one behind it."""
     if number is None:
         return text
-    mark = {Verdict.EQUAL: "=", Verdict.OPEN: "?"}.get(number.verdict, "")
-    if number.verdict in (Verdict.CLOSE, Verdict.OFF):
+    mark = {Agreement.EQUAL: "=", Agreement.OPEN: "?"}.get(number.verdict, "")
+    if number.verdict in (Agreement.CLOSE, Agreement.OFF):
         digits = 2 if number.certificate in ("rank", "threshold") else 1
         mark = f"({number.difference:+.{digits}f})"
     return f"{text} / {form.format(number.published)} {mark}".rstrip()
 
 
-def _interval(lower: float, upper: float) -> str:
+def interval(lower: float, upper: float) -> str:
+    """Two ends in points, or one where they agree."""
     if math.isnan(lower):
         return BLANK
     lower, upper = lower + 0.0, upper + 0.0  # no "-0.0"

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from labelcert.jobs.using import CERTIFY
 from labelcert.models.base import Variant
-from labelcert.models.partition import Combination
+from labelcert.models.recipe import Combination
 from labelcert.models.selection import Rule
-from labelcert.studies.using import CERTIFY
 
 CROSS_VALIDATE: Literal["cross-validate"] = "cross-validate"
 PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)

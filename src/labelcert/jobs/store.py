@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
-from labelcert.studies.records import Record, Status, is_old, read_record
+from labelcert.jobs.records import Record, Status, is_old, read_record
 
 JOURNAL = "results.jsonl"
 HALVES = "backslashreplace"

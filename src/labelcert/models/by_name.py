@@ -74,6 +74,17 @@ def models() -> tuple[ModelInfo, ...]:
     return tuple(MODELS.values())
 
 
+def name_of(model: Model) -> str:
+    """The name of a model that is listed, or that of its class.
+
+    Examples
+    --------
+    >>> name_of(GCNSkipPC())
+    'gcn-skip-pc'
+    """
+    return next((info.name for info in models() if info.model is type(model)), type(model).__name__)
+
+
 def model_from_name(name: str, **options: Any) -> Model:
     """Build a model by its name.
 

@@ -31,8 +31,8 @@ from labelcert.cli.printing import say
 from labelcert.cli.reporting import check_report
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import Partition, models
-from labelcert.pipeline import Certified, Choice, certify_targets, model_options
+from labelcert.models import models
+from labelcert.pipeline import CertifiedTargets, certify_targets, model_options
 
 BESIDE = {"karate": {"gcn": "sgc"}}
 """Models that stand beside the one asked for, as in the paper's Figure 1."""
@@ -84,20 +84,15 @@ def certify_command(**given: Any) -> None:
         # Found out now rather than after minutes of work.
         given["out"].mkdir(parents=True, exist_ok=True)
     progress = sys.stderr.isatty() and not quiet
-    results: list[Certified] = []
+    how = {**BUDGET_OPTIONS.chosen(given), **WORK_OPTIONS.chosen(given)}
+    how |= {} if given["part_flips"] is None else {"part_flips": given["part_flips"]}
+    results: list[CertifiedTargets] = []
     for name, own in zip(names, options, strict=True):
-        choice = inputs.chosen_model(given, asked, name, own, progress=progress, validate=True)
+        recipe = inputs.chosen_model(given, asked, name, own, progress=progress, validate=True)
+        if given["parts"] is not None:
+            recipe = replace(recipe, parts=given["parts"], combine=given["combine"], seed=given["seed"])
         results += certify_targets(
-            _ensemble(choice, given),
-            graph,
-            split.labeled,
-            targets,
-            inductive=given["inductive"],
-            threat=threat,
-            max_flips=given["max_flips"],
-            max_fraction=given["max_fraction"],
-            progress=progress,
-            **_work(given),
+            recipe, graph, split.labeled, targets, inductive=given["inductive"], threat=threat, progress=progress, **how
         )
         if _interrupted(results):
             break
@@ -105,23 +100,6 @@ def certify_command(**given: Any) -> None:
     if _interrupted(results):
         say("interrupted: what was proved until then is shown", error=True)
         sys.exit(EXIT_INTERRUPTED)
-
-
-def _ensemble(choice: Choice, given: dict[str, Any]) -> Choice:
-    """The model itself, or an ensemble of it."""
-    if given["parts"] is None:
-        return choice
-    ensemble = Partition(choice.model, parts=given["parts"], seed=given["seed"], combine=given["combine"])
-    return replace(choice, ensemble=ensemble)
-
-
-def _work(given: dict[str, Any]) -> dict[str, Any]:
-    """How certificates are computed."""
-    common = ("time_limit", "collective", "workers", "loss", "scheduler", "device", "margin")
-    of_engines = ("engine", "node_time_limit", "solver", "trust_solver", "width")
-    if given["parts"] is None:
-        return {name: given[name] for name in (*common, *of_engines)}
-    return {name: given[name] for name in (*common, "part_flips")}
 
 
 def _check_parts(given: dict[str, Any]) -> None:
@@ -156,5 +134,5 @@ def _add_beside(names: list[str], options: list[dict[str, Any]], given: dict[str
     names.append(beside)
 
 
-def _interrupted(results: Sequence[Certified]) -> bool:
+def _interrupted(results: Sequence[CertifiedTargets]) -> bool:
     return any(result.certificate.run.stopped is Stop.INTERRUPTED for result in results)

@@ -1,10 +1,9 @@
-"""The commands ``labelcert study`` and ``labelcert reproduce``."""
+"""The commands of ``labelcert study``."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,36 +11,24 @@ from typing import Any
 import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.option_groups import options
+from labelcert.cli.option_groups import OptionGroup
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
-from labelcert.files import write_text
 from labelcert.models.base import VARIANTS
 from labelcert.report import tables
-from labelcert.studies import Graphs, Outcome, Plan, Store, Study, expand, run_plan
-from labelcert.studies.catalogue import ORDER, find_study, paper_study
-from labelcert.studies.published import HOURS_PER_COLLECTIVE_CERTIFICATE
-from labelcert.studies.report import Sheet, StudyReport, make_report
-from labelcert.studies.results import has_parquet
-from labelcert.studies.schema import HYPERPARAMETERS, Kind
+from labelcert.studies import Graphs, RunOutcome, Store, Study, StudyPlan, expand, run_plan
+from labelcert.studies.catalogue import find_study
+from labelcert.studies.report import StudyReport, make_report
+from labelcert.studies.schema import HYPERPARAMETERS
+from labelcert.studies.tidy_tables import has_parquet
 
 DEFAULT_FOLDER = Path("labelcert-studies")
 PARQUET_HINT = "No Parquet files were written; for these: pip install 'labelcert[parquet]'"
 
-EXAMPLES = """\b
-Examples:
-  labelcert reproduce --list
-  labelcert reproduce cora-ml-b --out results
-      The paper's Cora-MLb table, with our numbers beside the published ones.
-  labelcert reproduce all --out results
-      All studies. Results in the folder are reused.
-  labelcert reproduce csbm --variant published
-      Use the kernels of the published code, for comparison."""
-
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-_study_options = options(
+STUDY_OPTIONS = OptionGroup(
     "Study",
     click.option("--seeds", metavar="LIST", help="Comma-separated seeds, instead of the study's own."),
     click.option("--variant", type=click.Choice(VARIANTS), help="Use exact kernels, or those of the published code."),
@@ -53,7 +40,7 @@ _study_options = options(
     click.option("--data-dir", type=_FOLDER, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
     click.option("--keep-old", is_flag=True, help="Keep results of engines whose numbers may differ."),
 )
-_out_option = click.option(
+OUT_OPTION = click.option(
     "--out",
     type=_FOLDER,
     default=DEFAULT_FOLDER,
@@ -61,7 +48,7 @@ _out_option = click.option(
     metavar="FOLDER",
     help="Folder for results. Studies can share it.",
 )
-_run_options = options(
+RUN_OPTIONS = OptionGroup(
     "Running",
     click.option(
         "--workers",
@@ -76,6 +63,10 @@ _run_options = options(
 )
 
 
+TIME_REMARKS: list[Callable[[Study], str]] = []
+"""What is said behind the time that a study took; extensions add to it."""
+
+
 @click.group("study")
 def study_group() -> None:
     """Check, run and export studies: datasets x models x seeds x certificates from one TOML file.
@@ -86,7 +77,7 @@ def study_group() -> None:
 
 @study_group.command("check")
 @click.argument("file")
-@_study_options
+@STUDY_OPTIONS
 def check_command(file: str, **given: Any) -> None:
     """Check a study file and list what it would compute."""
     plan = _plan(find_study(file), given)
@@ -111,24 +102,24 @@ def check_command(file: str, **given: Any) -> None:
 
 @study_group.command("run")
 @click.argument("file")
-@_out_option
-@_study_options
-@_run_options
+@OUT_OPTION
+@STUDY_OPTIONS
+@RUN_OPTIONS
 def run_command(file: str, out: Path, **given: Any) -> None:
     """Compute what is missing, then write tables, data and a picture.
 
     Each result is saved as it finishes. After a crash or Ctrl-C, run the same command again to continue.
     """
-    ran = _run(_plan(find_study(file), given), out, given)
-    _show(ran)
-    if _failed(ran):
+    ran = run_study(_plan(find_study(file), given), out, given)
+    show_study(ran)
+    if has_failed(ran):
         sys.exit(EXIT_FAILED)
 
 
 @study_group.command("status")
 @click.argument("file")
-@_out_option
-@_study_options
+@OUT_OPTION
+@STUDY_OPTIONS
 def status_command(file: str, out: Path, **given: Any) -> None:
     """Show how much of a study is done, and why certificates failed."""
     plan = _plan(find_study(file), given)
@@ -144,8 +135,8 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 
 @study_group.command("export")
 @click.argument("file")
-@_out_option
-@_study_options
+@OUT_OPTION
+@STUDY_OPTIONS
 @click.option("--pictures/--no-pictures", default=True, show_default=True)
 @click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through.")
 def export_command(file: str, out: Path, pictures: bool, page: bool, **given: Any) -> None:
@@ -161,32 +152,6 @@ def export_command(file: str, out: Path, pictures: bool, page: bool, **given: An
     _print_report(plan, report)
 
 
-@click.command("reproduce", epilog=EXAMPLES)
-@click.argument("name", required=False, metavar="[NAME or all]")
-@click.option("--list", "listed", is_flag=True, help="List the studies of the paper.")
-@_out_option
-@_study_options
-@_run_options
-def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -> None:
-    """Recompute an experiment of the paper and compare our numbers with the published ones."""
-    if listed or name is None:
-        rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
-        print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
-        return
-    studies = [paper_study(known) for known in (ORDER if name == "all" else (name,))]
-    graphs = Graphs(given["data_dir"])
-    started = time.perf_counter()
-    finished = []
-    for study in studies:
-        ran = _run(expand(_changed(study, given), graphs=graphs), out, given)
-        _show(ran)
-        finished.append(ran)
-    if len(finished) > 1:
-        _overview(finished, out, time.perf_counter() - started)
-    if any(_failed(ran) for ran in finished):
-        sys.exit(EXIT_FAILED)
-
-
 def _say_what_is_ignored(store: Store, then: str) -> None:
     if store.dropped:
         say(f"{store.dropped} damaged records in {store.folder} are ignored, and {then}", error=True)
@@ -199,23 +164,27 @@ def _say_what_is_ignored(store: Store, then: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Ran:
-    plan: Plan
-    outcome: Outcome
+class RanStudy:
+    """A study that was run, and its report."""
+
+    plan: StudyPlan
+    outcome: RunOutcome
     report: StudyReport
 
 
-def _changed(study: Study, given: dict[str, Any]) -> Study:
+def changed_study(study: Study, given: dict[str, Any]) -> Study:
+    """The study with what the command line overrides."""
     return study.changed(
         seeds=_seeds(given["seeds"]), variant=given["variant"], hyperparameters=given["hyperparameters"]
     )
 
 
-def _plan(study: Study, given: dict[str, Any]) -> Plan:
-    return expand(_changed(study, given), graphs=Graphs(given["data_dir"]))
+def _plan(study: Study, given: dict[str, Any]) -> StudyPlan:
+    return expand(changed_study(study, given), graphs=Graphs(given["data_dir"]))
 
 
-def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
+def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:
+    """Compute what is missing, and write the report; Ctrl-C ends the program, with all results kept."""
     quiet = given["quiet"]
     with Store(out, write=True, keep_old=given["keep_old"]) as store:
         if not quiet:
@@ -238,15 +207,16 @@ def _run(plan: Plan, out: Path, given: dict[str, Any]) -> _Ran:
             )
             sys.exit(EXIT_INTERRUPTED)
         report = make_report(plan, store, out / plan.study.name, pictures=given["pictures"], page=given["page"])
-    return _Ran(plan, outcome, report)
+    return RanStudy(plan, outcome, report)
 
 
-def _show(ran: _Ran) -> None:
+def show_study(ran: RanStudy) -> None:
+    """Print the report, and the time that it took."""
     _print_report(ran.plan, ran.report)
     say(_time(ran) + "\n")
 
 
-def _print_report(plan: Plan, report: StudyReport) -> None:
+def _print_report(plan: StudyPlan, report: StudyReport) -> None:
     where = f" ({plan.study.where} of the paper)" if plan.study.where else ""
     say(f"{plan.study.name}: {plan.study.title}{where}, {plan.study.variant} kernels")
     for sheet in report.sheets:
@@ -261,38 +231,17 @@ def _print_report(plan: Plan, report: StudyReport) -> None:
         say(f"written to {report.files[0].parent}")
 
 
-def _time(ran: _Ran) -> str:
+def _time(ran: RanStudy) -> str:
     outcome = ran.outcome
     text = (
         f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once "
         f"({outcome.reused} more were reused; all together took {outcome.certificate_seconds:.1f} s of work)"
     )
-    study = ran.plan.study
-    if study.where and any(certificate.kind is Kind.COLLECTIVE for certificate in study.certificates):
-        hours = HOURS_PER_COLLECTIVE_CERTIFICATE
-        text += f"; the paper reports {hours} hours for one collective certificate at one budget"
-    return text
+    return text + "".join(remark(ran.plan.study) for remark in TIME_REMARKS)
 
 
-def _overview(finished: Sequence[_Ran], out: Path, seconds: float) -> None:
-    headings = ("study", "certificates", "failed", "seconds", "seconds of work", "compared with the paper")
-    rows = [
-        (
-            ran.plan.study.name,
-            str(len(ran.plan.keys)),
-            str(ran.outcome.failed),
-            f"{ran.outcome.seconds:.1f}",
-            f"{ran.outcome.certificate_seconds:.1f}",
-            ran.report.counts,
-        )
-        for ran in finished
-    ]
-    sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
-    print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
-    write_text(out / "overview.md", sheet.markdown())
-
-
-def _failed(ran: _Ran) -> bool:
+def has_failed(ran: RanStudy) -> bool:
+    """Whether a certificate failed for another reason than that its data is not here."""
     return any(not reason.startswith("not available offline") for reason in ran.outcome.reasons)
 
 

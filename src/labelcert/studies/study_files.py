@@ -19,11 +19,11 @@ from labelcert.baselines import BASELINES
 from labelcert.engines.registry import engine_names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import dataset_info
+from labelcert.jobs.using import ATTACK, CERTIFY, USING
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.reading import read_bytes
 from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, Kind, ModelSpec, Study
-from labelcert.studies.using import ATTACK, CERTIFY, USING
 
 LARGEST = 1 << 20
 """Bytes of a study file at the most."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labelcert.files import replacing, write_csv
-from labelcert.studies.cells import Plan
+from labelcert.jobs.store import Store
+from labelcert.studies.expansion import StudyPlan
 from labelcert.studies.schema import Kind
-from labelcert.studies.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MISSING = "not computed"
 
 
-def tidy(plan: Plan, store: Store) -> pd.DataFrame:
+def tidy(plan: StudyPlan, store: Store) -> pd.DataFrame:
     """One row per dataset, model, certificate, seed and budget.
 
     ``lower`` and ``upper`` bound the certified ratio or accuracy, between 0 and 1. They are equal where it is exact.
@@ -83,7 +83,7 @@ def has_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def _rows(plan: Plan, store: Store) -> Iterator[dict[str, Any]]:
+def _rows(plan: StudyPlan, store: Store) -> Iterator[dict[str, Any]]:
     for place in plan.places:
         record = store.records.get(place.cell, {"status": MISSING, "reason": MISSING})
         what = {key: value for key, value in asdict(place).items() if key not in ("cell", "budgets")}

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from labelcert.certification.places import connected
 from labelcert.engines.cluster import ClusterChunks, lost, require_connection
 from labelcert.engines.pools import chunks_walked_by
-from labelcert.studies.cells import Cell, Job
-from labelcert.studies.execution import Backend, failure, run_job
-from labelcert.studies.records import Record
+from labelcert.jobs.cells import Cell, Job
+from labelcert.jobs.execution import Backend, failure, run_job
+from labelcert.jobs.records import Record
 from labelcert.workers import Attempts
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def _as_they_arrive(client: Client, waiting: Mapping[Future[Any], Any]) -> Itera
 
 def labellings(cell: Cell) -> float:
     """The largest number of labellings that an enumeration for this cell visits."""
-    if cell.using is not None:
+    parts = cell.parts_enumerated
+    if parts is None:
         return 0.0
-    parts = 1 if cell.parts is None else int(cell.parts["parts"])
     m = -(-int(cell.about["labels"]) // parts)
     flips = min(m, cell.max_flips)
     sets = sum(math.comb(m, size) for size in range(flips + 1))

@@ -24,3 +24,6 @@ USING: dict[str, Callable[..., Certificate]] = {
     **{name: partial(certify_baseline, using=name) for name in BASELINES},
     **{f"{ATTACK}{name}": partial(attack, using=name) for name in ATTACKS},
 }
+
+KERNELS: dict[str, Callable[..., Certificate]] = {}
+"""What certifies kernels of a variant, instead of `labelcert.certify`; extensions fill it."""

@@ -7,20 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
 from labelcert.cli import inputs
 from labelcert.cli.exits import EXIT_INTERRUPTED
-from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, NODE_OPTIONS, GroupedCommand, options
+from labelcert.cli.option_groups import (
+    DEFAULT_FOLDER,
+    GRAPH_OPTIONS,
+    HARDEN_WORK_OPTIONS,
+    NODE_OPTIONS,
+    THREAT_OPTIONS,
+    GroupedCommand,
+    OptionGroup,
+)
 from labelcert.cli.printing import print_json, print_table, say
 from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
-from labelcert.hardening import Hardened
+from labelcert.hardening import Hardened, harden
 from labelcert.hardening.candidates import LOSSES
-from labelcert.hardening.result import CAVEAT
+from labelcert.hardening.hardened import CAVEAT, accuracy
 from labelcert.losses import loss_names
-from labelcert.report import tables
-from labelcert.studies.harden import harden
 
 EXAMPLES = """\b
 Examples:
@@ -31,7 +38,7 @@ Examples:
   labelcert harden --edges edges.csv --labels labels.csv --flips 1 --model gcn --model sgc --floor 0.9
       Your own graph, two architectures, at least 90 % cross-validated accuracy."""
 
-_OPTIONS = options(
+_OPTIONS = OptionGroup(
     "What to search",
     click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
     click.option(
@@ -44,7 +51,7 @@ _OPTIONS = options(
     click.option(
         "--loss", "losses", multiple=True, type=click.Choice(loss_names()), help=f"[default: {', '.join(LOSSES)}]"
     ),
-    click.option("--parts", multiple=True, type=int, help="Ensembles on so many parts of the labels; repeatable."),
+    click.option("--parts", multiple=True, type=int, help="Ensembles on this many parts of the labels; repeatable."),
     click.option(
         "--floor",
         type=float,
@@ -52,14 +59,9 @@ _OPTIONS = options(
         help="Least cross-validated accuracy. [default: one standard error below the best]",
     ),
     click.option(
-        "--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each certificate."
-    ),
-    click.option("--workers", type=int, help="Local processes. [default: one per core]"),
-    click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
-    click.option(
         "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep results, to resume; and files."
     ),
-    click.option("--rows", default=12, show_default=True, help="Show that many models at the most."),
+    click.option("--rows", default=12, show_default=True, help="Show at most this many models."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
     REPORT_OPTION,
     click.option("--pictures/--no-pictures", default=True, show_default=True),
@@ -70,18 +72,20 @@ _OPTIONS = options(
 @click.command("harden", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
 @GRAPH_OPTIONS
 @_OPTIONS
+@HARDEN_WORK_OPTIONS
 @NODE_OPTIONS
+@THREAT_OPTIONS
 def harden_command(**given: Any) -> None:
     """Which model to train: the most certified one at a budget, among those that are accurate enough.
 
     Accuracy is cross-validated over the labelled nodes. Labels of test nodes are never looked at.
     """
-    untouched = dict.fromkeys(("trusted", "costs", "groups", "group_column"))
     check_report(given["report"])
-    asked = inputs.read_request({**given, **untouched, "allow": (), "group_budgets": ()})
+    asked = inputs.read_request(given)
     out: Path | None = given["out"]
     if out is not None and out.exists() and not out.is_dir():
         raise InvalidInput(f"--out must be a folder, but {out} is a file")
+    work = {**HARDEN_WORK_OPTIONS.chosen(given), "time_limit": given["time_limit"]}
     found = harden(
         asked.graph,
         asked.split.labeled,
@@ -93,30 +97,30 @@ def harden_command(**given: Any) -> None:
         floor=given["floor"],
         seed=given["seed"],
         inductive=given["inductive"],
-        time_limit=given["time_limit"],
-        workers=given["workers"],
-        scheduler=given["scheduler"],
+        threat=asked.threat,
         out=out,
         progress=sys.stderr.isatty() and not given["quiet"],
+        **work,
     )
-    command = f"labelcert certify {_graph_words(given)} {found.command}"
+    named = [word for group in (GRAPH_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS) for word in group.words(given)]
+    seed = f" --seed {found.seed}" if found.chosen.parts is not None and found.seed else ""
+    command = " ".join(["labelcert certify", *named, found.command.removesuffix(seed)])
     written = _write(found, out, pictures=given["pictures"] and not (given["as_json"] and out is None))
     if given["report"] is not None:
-        default = found.default.trained(found.seed).certify(
-            asked.graph,
-            asked.split.labeled,
-            asked.targets[0].nodes,
-            inductive=given["inductive"],
+        recipe, tested = found.default, asked.targets[0].nodes
+        default = recipe.certify(
+            recipe.certifier(asked.graph, asked.split.labeled, [tested], inductive=given["inductive"]),
+            tested,
+            threat=asked.threat,
             max_flips=given["flips"],
-            loss=found.default.loss,
             time_limit=given["time_limit"],
         )
-        both = {f"train: {found.chosen.label}": found.certificate, f"default: {found.default.label}": default}
+        both = {f"train: {found.chosen.full_label}": found.certificate, f"default: {found.default.full_label}": default}
         deliver_report(both, given["report"], title=f"{asked.graph.name}: model to train", quiet=given["quiet"])
     if given["as_json"]:
         print_json({**_plain(found), "command": command})
     else:
-        print_table(tables.hardened_table(found, limit=given["rows"]))
+        print_table(_table(found, limit=given["rows"]))
         say(found.summary())
         say(f"certify it:  {command}")
         say(CAVEAT)
@@ -126,14 +130,27 @@ def harden_command(**given: Any) -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-def _graph_words(given: dict[str, Any]) -> str:
-    """How the user named the graph and its nodes."""
-    words = [] if given["name"] is None else [given["name"]]
-    keys = ("edges", "features", "labels", "data_dir", "labeled", "per_class", "test")
-    words += [f"--{key.replace('_', '-')} {given[key]}" for key in keys if given[key] is not None]
-    words += [f"-p {parameter}" for parameter in given["parameters"]]
-    words += ["--inductive"] if given["inductive"] else []
-    return " ".join([*words, *([f"--seed {given['seed']}"] if given["seed"] else [])])
+def _table(found: Hardened, *, limit: int) -> Table:
+    """The most certified models that are accurate enough, and the default one."""
+    title = f"Models by what survives {found.flips} wrong label{'' if found.flips == 1 else 's'}"
+    table = Table(title=title, title_justify="left")
+    for heading in ("model", "survive, each alone", "cross-validated", ""):
+        table.add_column(heading, justify="left" if heading in ("model", "") else "right")
+    enough = [c for c in found.certified if accuracy(c) >= found.threshold]
+    ranked = sorted(enough, key=lambda c: (c != found.chosen, -found.certified[c][0], -accuracy(c)))
+    shown = ranked[:limit]
+    for candidate in [*shown, *([] if found.default in shown else [found.default])]:
+        low, high = found.certified[candidate]
+        marks = [
+            word for word, which in (("train this", found.chosen), ("default", found.default)) if candidate == which
+        ]
+        share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
+        table.add_row(
+            candidate.full_label, share, f"{candidate.accuracy:.1%} ± {candidate.deviation:.1%}", ", ".join(marks)
+        )
+    if len(ranked) > limit:
+        table.caption = f"the {limit} best of {len(ranked)} that are accurate enough and not dropped early"
+    return table
 
 
 def _write(found: Hardened, out: Path | None, *, pictures: bool) -> list[Path]:
@@ -161,7 +178,7 @@ def _plain(found: Hardened) -> dict[str, Any]:
         return {
             "model": which.name,
             "options": which.options,
-            "C": which.model.C,
+            "C": which.C,
             "loss": which.loss,
             "parts": which.parts,
             "cross_validated_accuracy": which.accuracy,

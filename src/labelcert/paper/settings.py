@@ -1,93 +1,22 @@
 """The paper's options and C for each dataset and model, as data.
 
-They come from the paper's appendix on hyperparameters and from the configurations that its authors published. For the
-karate club nothing is published: its C is what 4-fold cross-validation chooses, for each of the seeds 0 to 4.
+They come from the paper's appendix on hyperparameters and from the configurations that its authors published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
-from labelcert.models import models
-from labelcert.models.selection import Rule
-
-FREE_OPTIONS = ("C", "variant")
-"""Options that a setting of the paper does not depend on."""
+from labelcert.pipeline.settings import RULE_OF, SETTINGS, ModelSetting
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Options of one model on one dataset.
-
-    Attributes
-    ----------
-    dataset, model : str
-        Their names.
-    C : float
-    options : mapping
-        All other options that differ from the model's defaults.
-    source : {"paper", "default"}
-        Whether the setting is the paper's or a default of this package.
-    """
-
-    dataset: str
-    model: str
-    C: float
-    options: Mapping[str, Any]
-    source: str = "paper"
-
-    def complete(self) -> dict[str, Any]:
-        """All options of the model except C and the variant, with defaults."""
-        info = next(info for info in models() if info.name == self.model)
-        defaults = {f.name: f.default for f in fields(info.model) if f.name not in FREE_OPTIONS}
-        return {**defaults, **self.options}
+def _row(dataset: str, model: str, C: float, **options: Any) -> ModelSetting:
+    return ModelSetting(dataset, model, C, MappingProxyType(options))
 
 
-def paper_setting(dataset: str, model: str, given: Mapping[str, Any] | None = None) -> Setting | None:
-    """The paper's setting that agrees with the given options, or None.
-
-    Parameters
-    ----------
-    dataset, model : str
-        Names.
-    given : mapping, optional
-        Options that are already fixed.
-
-    Examples
-    --------
-    >>> paper_setting("cora-ml-b", "gcn").C, paper_setting("cora-ml-b", "gcn", {"depth": 4}).C
-    (0.075, 0.1)
-    >>> paper_setting("cora-ml-b", "gcn", {"depth": 3}) is None
-    True
-    """
-    fixed = {name: value for name, value in (given or {}).items() if name not in FREE_OPTIONS}
-    for setting in _SETTINGS:
-        if (setting.dataset, setting.model) == (dataset, model):
-            complete = setting.complete()
-            if all(name in complete and complete[name] == value for name, value in fixed.items()):
-                return setting
-    return None
-
-
-def paper_rule(dataset: str) -> Rule:
-    """How the paper chooses C on a dataset.
-
-    Examples
-    --------
-    >>> paper_rule("csbm"), paper_rule("cora-ml-b")
-    ('smallest', 'best')
-    """
-    return "smallest" if dataset in ("csbm", "cba", "cora-ml") else "best"
-
-
-def _row(dataset: str, model: str, C: float, **options: Any) -> Setting:
-    return Setting(dataset, model, C, MappingProxyType(options))
-
-
-def _real_graphs() -> Iterator[Setting]:
+def _real_graphs() -> Iterator[ModelSetting]:
     """First depth 1 with each model's usual normalisation, then the other settings that were studied."""
     columns = ("cora-ml-b", "citeseer-b", "cora-ml", "citeseer", "wiki-cs-b", "polblogs", "cora-b", "chameleon-b")
     table: dict[str, tuple[float | None, ...]] = {
@@ -135,7 +64,7 @@ def _real_graphs() -> Iterator[Setting]:
         yield _row("cora-ml-b", "appnp", C, alpha=alpha)
 
 
-def _random_graphs() -> Iterator[Setting]:
+def _random_graphs() -> Iterator[ModelSetting]:
     for dataset, S in (("csbm", "row"), ("cba", "symmetric")):
         for depth in (1, 2, 4):
             deep = 0.001 if depth == 1 else 0.25
@@ -161,9 +90,6 @@ def _random_graphs() -> Iterator[Setting]:
         yield _row("cba", "appnp", C, alpha=alpha)
 
 
-_SETTINGS = (
-    Setting("karate", "gcn", 0.001, MappingProxyType({}), source="default"),
-    Setting("karate", "sgc", 0.001, MappingProxyType({}), source="default"),
-    *_real_graphs(),
-    *_random_graphs(),
-)
+PAPER_SETTINGS = (*_real_graphs(), *_random_graphs())
+SETTINGS.extend(PAPER_SETTINGS)
+RULE_OF.update(dict.fromkeys(("csbm", "cba", "cora-ml"), "smallest"))

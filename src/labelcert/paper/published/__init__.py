@@ -22,7 +22,7 @@ KARATE_GCN_DROP = 50.0
 
 
 @dataclass(frozen=True)
-class Certified:
+class PrintedShare:
     """One printed mean and standard deviation, in percent.
 
     Attributes
@@ -86,7 +86,7 @@ class Threshold:
 
 
 @cache
-def certified() -> tuple[Certified, ...]:
+def certified() -> tuple[PrintedShare, ...]:
     """All certified ratios and accuracies.
 
     Examples
@@ -94,7 +94,7 @@ def certified() -> tuple[Certified, ...]:
     >>> next(n.mean for n in certified() if (n.dataset, n.model, n.epsilon) == ("cora-ml-b", "sgc", 0.1))
     63.2
     """
-    return msgspec.convert(_rows("certified.csv"), tuple[Certified, ...], strict=False)
+    return msgspec.convert(_rows("certified.csv"), tuple[PrintedShare, ...], strict=False)
 
 
 @cache

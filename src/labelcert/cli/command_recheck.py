@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from labelcert.certification import GraphCertifier
 from labelcert.cli import inputs
 from labelcert.cli.option_groups import (
     GRAPH_OPTIONS,
     MODEL_OPTION_NAMES,
     MODEL_OPTIONS,
     NODE_OPTIONS,
+    RECHECK_WORK_OPTIONS,
     THREAT_OPTIONS,
     GroupedCommand,
-    options,
+    OptionGroup,
 )
 from labelcert.cli.printing import print_json, print_table, say
 from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
@@ -37,7 +37,7 @@ Examples:
   labelcert recheck --edges edges.csv --labels labels.csv --flips 1 --confirm 3 --confirm-costs effort.csv
       Your own graph; some labels take longer to confirm than others."""
 
-_OPTIONS = options(
+_OPTIONS = OptionGroup(
     "What to confirm",
     click.option("--model", "-m", "name_of_model", default="gcn", show_default=True, help="See `labelcert models`."),
     click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
@@ -59,8 +59,6 @@ _OPTIONS = options(
         type=click.Path(path_type=Path),
         help="CSV with the columns node, cost: what confirming a label costs (1 where absent).",
     ),
-    click.option("--time-limit", type=float, metavar="SECONDS", help="What is open then comes as intervals."),
-    click.option("--workers", type=int, help="Threads. [default: all cores]"),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
     click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the table into a file."),
     REPORT_OPTION,
@@ -71,6 +69,7 @@ _OPTIONS = options(
 @click.command("recheck", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
 @GRAPH_OPTIONS
 @_OPTIONS
+@RECHECK_WORK_OPTIONS
 @MODEL_OPTIONS
 @NODE_OPTIONS
 @THREAT_OPTIONS
@@ -88,44 +87,35 @@ def recheck_command(**given: Any) -> None:
     name = given["name_of_model"].lower()
     fixed = {option: given[option] for option in MODEL_OPTION_NAMES if given[option] is not None}
     [own] = model_options([name], fixed)
-    costs = given["confirm_costs"]
     progress = sys.stderr.isatty() and not given["quiet"]
-    choice = inputs.chosen_model(given, asked, name, own, progress=progress, validate=False)
+    recipe = inputs.chosen_model(given, asked, name, own, progress=progress, validate=False)
     targets = asked.targets[0]
-    certifier = GraphCertifier(choice.model, graph, labeled, [targets.nodes], inductive=given["inductive"])
-    advice: Recheck = certifier.certify(
+    certifier = recipe.certifier(graph, labeled, [targets.nodes], inductive=given["inductive"])
+    how = {"threat": asked.threat, **RECHECK_WORK_OPTIONS.chosen(given)}
+    advice: Recheck = recipe.certify(
+        certifier,
         targets.nodes,
         using=recheck,
         flips=given["flips"],
         confirm=given["confirm"],
         until=given["until"],
         objective=given["objective"],
-        confirm_costs=None if costs is None else inputs.per_label(graph, labeled, costs, "cost"),
-        threat=asked.threat,
-        loss=given["loss"],
-        time_limit=given["time_limit"],
-        workers=given["workers"],
+        confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"]),
         progress=progress,
+        **how,
     )
     if given["out"] is not None:
         write_csv(advice.to_frame(), given["out"], index=True)
     if given["report"] is not None:
-        now = certifier.certify(
-            targets.nodes,
-            threat=asked.threat,
-            max_flips=given["flips"],
-            loss=given["loss"],
-            time_limit=given["time_limit"],
-            workers=given["workers"],
-        )
+        now = recipe.certify(certifier, targets.nodes, max_flips=given["flips"], **how)
         count = len(advice.labels)
-        then = f"{choice.label} with {count} label{'' if count == 1 else 's'} confirmed"
-        both = {choice.label: now, **({then: advice.certificate} if advice.labels else {})}
+        then = f"{recipe.label} with {count} label{'' if count == 1 else 's'} confirmed"
+        both = {recipe.label: now, **({then: advice.certificate} if advice.labels else {})}
         deliver_report(both, given["report"], title=f"{graph.name}: labels to confirm", quiet=given["quiet"])
     if given["as_json"]:
         print_json(_plain(advice))
         return
-    print_table(tables.recheck_table(advice, title=f"{choice.label}: labels to confirm, {targets.title}"))
+    print_table(tables.recheck_table(advice, title=f"{recipe.label}: labels to confirm, {targets.title}"))
     wrong = "1 wrong label" if advice.flips == 1 else f"{advice.flips} wrong labels"
     say(f"{advice.before:.1%} of the predictions survive {wrong} now; {advice.verdict}")
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int, Text
 from labelcert.certificate import Certificate, Stop
-from labelcert.certification import GraphCertifier, certify
 from labelcert.files import write_csv
 from labelcert.finite import finite_margin
 from labelcert.graphs import UNLABELED, Graph
-from labelcert.pipeline.choices import Choice, Targets
+from labelcert.models import Recipe
+from labelcert.pipeline.choices import Targets
 from labelcert.problem import Threat
 from labelcert.report.pictures import GraphPanel
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Certified:
+class CertifiedTargets:
     """A certificate, and what its indices mean in the graph.
 
     Attributes
     ----------
     graph : Graph
-    choice : Choice
+    recipe : Recipe
     labeled : (m,) array
         Labelled nodes, in the certificate's order.
     targets : Targets
@@ -42,7 +42,7 @@ class Certified:
     """
 
     graph: Graph
-    choice: Choice
+    recipe: Recipe
     labeled: Int
     targets: Targets
     inductive: bool
@@ -63,7 +63,7 @@ class Certified:
         if self.correct is not None:
             text += f"\ncorrect before {self.correct.mean():.0%}, still correct {(self.correct & ~changed).mean():.0%}"
         return GraphPanel(
-            title=f"{self.choice.label}\n{text}",
+            title=f"{self.recipe.label}\n{text}",
             graph=self.graph,
             labeled=self.labeled,
             flipped=self.labeled[list(cert.collective_witness(b))],
@@ -123,7 +123,7 @@ class Certified:
 
 
 def certify_targets(
-    choice: Choice,
+    recipe: Recipe,
     graph: Graph,
     labeled: Int,
     targets: Sequence[Targets],
@@ -132,12 +132,12 @@ def certify_targets(
     threat: Threat | None = None,
     width: int | None = None,
     **options: Any,
-) -> list[Certified]:
+) -> list[CertifiedTargets]:
     """One certificate for each set of test nodes, from one kernel; stops early when interrupted.
 
     Parameters
     ----------
-    choice : Choice
+    recipe : Recipe
     graph : Graph
     labeled : (m,) array of node indices
     targets : sequence of Targets
@@ -155,18 +155,17 @@ def certify_targets(
     >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
     >>> graph = karate()
     >>> split = choose_split(graph)
-    >>> choice = choose_model("gcn", graph, split.labeled)
-    >>> [certified] = certify_targets(choice, graph, split.labeled, choose_targets(graph, split))
+    >>> recipe = choose_model("gcn", graph, split.labeled)
+    >>> [certified] = certify_targets(recipe, graph, split.labeled, choose_targets(graph, split))
     >>> certified.certificate.collective_lower.tolist()[:3]
     [0, 14, 14]
     """
-    certifier = GraphCertifier(choice.model, graph, labeled, [t.nodes for t in targets], inductive=inductive)
-    using = certify if choice.ensemble is None else choice.ensemble.using()
-    results: list[Certified] = []
+    certifier = recipe.certifier(graph, labeled, [t.nodes for t in targets], inductive=inductive)
+    results: list[CertifiedTargets] = []
     for wanted in targets:
         if width is not None:
             options["margin"] = finite_margin(
-                choice.model,
+                recipe.model,
                 graph,
                 width,
                 labeled,
@@ -175,19 +174,19 @@ def certify_targets(
                 device=str(options.get("device", "auto")),
                 progress=bool(options.get("progress")),
             )
-        certificate = certifier.certify(wanted.nodes, using=using, threat=threat, **options)
-        results.append(Certified(graph, choice, labeled, wanted, inductive, certificate))
+        certificate = recipe.certify(certifier, wanted.nodes, threat=threat, **options)
+        results.append(CertifiedTargets(graph, recipe, labeled, wanted, inductive, certificate))
         if certificate.run.stopped is Stop.INTERRUPTED:
             break
     return results
 
 
-def certificate_file(result: Certified, folder: Path) -> Path:
+def certificate_file(result: CertifiedTargets, folder: Path) -> Path:
     """Where :func:`save_results` writes a certificate."""
-    return folder / f"{result.choice.slug}-{result.targets.name}.cert"
+    return folder / f"{result.recipe.slug}-{result.targets.name}.cert"
 
 
-def save_results(results: Sequence[Certified], folder: Path) -> list[Path]:
+def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path]:
     """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``.
 
     Certificates hold their kernels, so that each file can be verified alone.

@@ -1,17 +1,15 @@
-"""Compares our results with the published numbers: which agree, and by how many nodes the others differ."""
+"""Finds the published number for each of our results."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from labelcert.studies import published
-from labelcert.studies.results import each_row
+from labelcert.paper import published
+from labelcert.studies.printed_numbers import SLACK, Compared, compared
 from labelcert.studies.schema import Kind, Study
+from labelcert.studies.tidy_tables import each_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,77 +18,12 @@ RANGES = {"(0,0.1]": (0.0, 0.1), "(0.1,0.3]": (0.1, 0.3), "(0.3,1)": (0.3, 0.999
 """Ranges of budgets over which ranks are averaged. They exclude their lower end."""
 
 _NAMES = ["dataset", "dataset_name", "model", "model_name"]
-_SLACK = 1e-9
 
 
-class Verdict(StrEnum):
-    """How our number compares with a published one, up to the rounding of the printed number."""
-
-    EQUAL = "equal"
-    CLOSE = "within one node"
-    OFF = "further off"
-    OPEN = "not exact"
-    NONE = "no result"
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One published number and ours.
-
-    Attributes
-    ----------
-    table : str
-        Where it is printed.
-    dataset, model, certificate : str
-        Names, and the label of the certificate.
-    at : str
-        Budget, or range of budgets.
-    ours_lower, ours_upper : float
-        In the printed unit; NaN if there is no result.
-    published : float
-    difference : float
-        Ours minus the published number, measured from the nearer end of our interval.
-    one_node : float
-        The weight of one test node, out of those of all seeds.
-    verdict : Verdict
-    """
-
-    table: str
-    dataset: str
-    model: str
-    certificate: str
-    at: str
-    ours_lower: float
-    ours_upper: float
-    published: float
-    difference: float
-    one_node: float
-    verdict: Verdict
-
-
-def compared(*place: str, ours: tuple[float, float], printed: float, rounding: float, one_node: float) -> Compared:
-    """Judge one number; ``place`` is its table, dataset, model, certificate and budget.
-
-    Examples
-    --------
-    >>> def judge(*ours):
-    ...     place = ("t", "d", "m", "c", "0.1")
-    ...     return str(compared(*place, ours=ours, printed=50.0, rounding=0.05, one_node=0.4).verdict)
-    >>> judge(50.04, 50.04), judge(50.4, 50.4), judge(48.0, 48.0), judge(48.0, 52.0)
-    ('equal', 'within one node', 'further off', 'not exact')
-    """
-    table, dataset, model, certificate, at = place
-    lower, upper = ours
-    difference = lower - printed if printed < lower else upper - printed if printed > upper else 0.0
-    if math.isnan(lower):
-        verdict, difference = Verdict.NONE, math.nan
-    elif upper - lower > _SLACK and abs(difference) <= rounding + one_node + _SLACK:
-        verdict = Verdict.OPEN
-    elif abs(difference) <= rounding + _SLACK:
-        verdict = Verdict.EQUAL
-    else:
-        verdict = Verdict.CLOSE if abs(difference) <= one_node + rounding + _SLACK else Verdict.OFF
-    return Compared(table, dataset, model, certificate, at, lower, upper, printed, difference, one_node, verdict)
+def compare_tables(study: Study, summary: pd.DataFrame) -> list[Compared]:
+    """Compare every number of the study's published tables and, where it names these, the thresholds in the text."""
+    limits = compare_thresholds(summary) if "thresholds" in study.compare else []
+    return compare_certified(study, summary) + limits
 
 
 def compare_certified(study: Study, summary: pd.DataFrame) -> list[Compared]:
@@ -133,7 +66,7 @@ def average_ranks(summary: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for values, group in collective.groupby(_NAMES, sort=False):
         for epsilons, (above, at_most) in RANGES.items():
-            inside = group[(group["epsilon"] > above + _SLACK) & (group["epsilon"] <= at_most + _SLACK)]
+            inside = group[(group["epsilon"] > above + SLACK) & (group["epsilon"] <= at_most + SLACK)]
             rows.append({**dict(zip(_NAMES, values, strict=True)), "epsilons": epsilons, "rank": inside["rank"].mean()})
     return pd.DataFrame(rows)
 
@@ -210,23 +143,12 @@ def compare_thresholds(summary: pd.DataFrame) -> list[Compared]:
     return result
 
 
-def count_text(numbers: Sequence[Compared], *, unit: str = "node") -> str:
-    """Say how many numbers are equal, within one node, and further off."""
-    if not numbers:
-        return "the paper prints no numbers for this"
-    counts = Counter(number.verdict for number in numbers)
-    parts = [f"{counts[Verdict.EQUAL]} of {len(numbers)} cells equal", f"{counts[Verdict.CLOSE]} within one {unit}"]
-    parts.append(f"{counts[Verdict.OFF]} further off")
-    parts += [f"{counts[verdict]} {verdict}" for verdict in (Verdict.OPEN, Verdict.NONE) if counts[verdict]]
-    return ", ".join(parts)
-
-
 def _thresholds(summary: pd.DataFrame) -> dict[tuple[str, str], float]:
     """For each dataset and model (by name), the smallest budget at which no node is certified; NaN if there is none."""
     found = {}
     alone = summary[summary["kind"] == Kind.ACCURACY]
     for (dataset, model), group in alone.groupby(["dataset_name", "model_name"], sort=False):
-        zero = group["epsilon"][group["mean_upper"] < _SLACK]
+        zero = group["epsilon"][group["mean_upper"] < SLACK]
         found[(str(dataset), str(model))] = float(zero.min()) if len(zero) else math.nan
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labelcert.certificate import Certificate
-from labelcert.hardening.candidates import Candidate
+from labelcert.models import Recipe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,20 +21,26 @@ CAVEAT = (
 )
 
 
+def accuracy(recipe: Recipe) -> float:
+    """The cross-validated accuracy, which every recipe of a search has."""
+    assert recipe.accuracy is not None
+    return recipe.accuracy
+
+
 @dataclass(frozen=True, eq=False)
 class Hardened:
     """The most certified model among those that are accurate enough.
 
     Attributes
     ----------
-    chosen : Candidate
+    chosen : Recipe
         The model that certifies the most at the budget.
-    default : Candidate
+    default : Recipe
         What would have been trained otherwise: a GCN (or the first of the models that were asked for) with the
         paper's C, or C by cross-validation.
     certified : dict
         For each candidate that was certified: the share of predictions that survive, as (lower, upper).
-    candidates : tuple of Candidate
+    candidates : tuple of Recipe
         All, with their cross-validated accuracies.
     threshold : float
         Accuracies from here on are good enough.
@@ -43,6 +49,8 @@ class Hardened:
         Whether the search ran to its end. If it was interrupted, other models may certify more.
     certificate : Certificate
         Of the chosen model.
+    notes : tuple of str
+        What was left out of the search, and why.
 
     Examples
     --------
@@ -54,20 +62,21 @@ class Hardened:
     ('--model sgc --C 0.001 --loss hinge --max-flips 1', True)
     """
 
-    chosen: Candidate
-    default: Candidate
-    certified: dict[Candidate, tuple[float, float]]
-    candidates: tuple[Candidate, ...]
+    chosen: Recipe
+    default: Recipe
+    certified: dict[Recipe, tuple[float, float]]
+    candidates: tuple[Recipe, ...]
     threshold: float
     flips: int
     seed: int
     complete: bool
     certificate: Certificate
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> Model | Partition:
         """The chosen model, ready to certify or to be looked at; train it with ``best_loss``."""
-        return self.chosen.trained(self.seed)
+        return self.chosen.trained
 
     @property
     def best_loss(self) -> str:
@@ -78,13 +87,13 @@ class Hardened:
     def command(self) -> str:
         """The options of ``labelcert certify`` that certify the chosen model."""
         seed = f" --seed {self.seed}" if self.chosen.parts is not None and self.seed else ""
-        return self.chosen.command(self.flips) + seed
+        return f"{self.chosen.command} --max-flips {self.flips}{seed}"
 
     @property
-    def pareto(self) -> list[Candidate]:
-        """Candidates that no other one beats in both accuracy and what is certified, the most accurate first."""
-        ranked = sorted(self.certified, key=lambda c: (-c.accuracy, -self.certified[c][0]))
-        front: list[Candidate] = []
+    def pareto(self) -> list[Recipe]:
+        """Recipes that no other one beats in both accuracy and what is certified, the most accurate first."""
+        ranked = sorted(self.certified, key=lambda c: (-accuracy(c), -self.certified[c][0]))
+        front: list[Recipe] = []
         for candidate in ranked:
             if not front or self.certified[candidate][0] > self.certified[front[-1]][0]:
                 front.append(candidate)
@@ -95,21 +104,21 @@ class Hardened:
         """All candidates: what they are, their accuracy, whether that is enough, and what is certified."""
         import pandas as pd
 
-        front = set(map(id, self.pareto))
+        front = set(self.pareto)
         rows = [
             {
                 "model": c.name,
-                **{"options": {k: v for k, v in c.options.items() if v != getattr(type(c.model)(), k)}},
-                "C": c.model.C,
+                "options": c.changed,
+                "C": c.C,
                 "loss": c.loss,
                 "parts": c.parts,
                 "accuracy": c.accuracy,
-                "error": c.error,
-                "accurate": c.accuracy >= self.threshold,
+                "error": c.deviation,
+                "accurate": accuracy(c) >= self.threshold,
                 "certified": self.certified.get(c, (float("nan"),) * 2)[0],
                 "certified_upper": self.certified.get(c, (float("nan"),) * 2)[1],
-                "pareto": id(c) in front,
-                "chosen": c is self.chosen,
+                "pareto": c in front,
+                "chosen": c == self.chosen,
             }
             for c in self.candidates
         ]
@@ -121,13 +130,13 @@ class Hardened:
             import matplotlib.pyplot as plt
 
             ax = plt.gca()
-        points = [(100 * c.accuracy, 100 * low) for c, (low, _) in self.certified.items()]
+        points = [(100 * accuracy(c), 100 * low) for c, (low, _) in self.certified.items()]
         ax.scatter(*zip(*points, strict=True), **{"s": 14, "alpha": 0.5, "color": "tab:gray", **style})
-        front = [(100 * c.accuracy, 100 * self.certified[c][0]) for c in self.pareto]
+        front = [(100 * accuracy(c), 100 * self.certified[c][0]) for c in self.pareto]
         ax.plot(*zip(*front, strict=True), marker="o", color="tab:blue", label="no model is better in both")
         for candidate, colour, text in ((self.default, "tab:red", "default"), (self.chosen, "tab:green", "chosen")):
-            at = (100 * candidate.accuracy, 100 * self.certified[candidate][0])
-            ax.scatter(*at, s=60, color=colour, zorder=5, label=f"{text}: {candidate.label}")
+            at = (100 * accuracy(candidate), 100 * self.certified[candidate][0])
+            ax.scatter(*at, s=60, color=colour, zorder=5, label=f"{text}: {candidate.full_label}")
         ax.axvline(100 * self.threshold, linestyle=":", color="black", linewidth=1)
         ax.set_xlabel("cross-validated accuracy (%)")
         ax.set_ylabel(f"predictions that survive {self.flips} wrong labels (%)")
@@ -137,14 +146,15 @@ class Hardened:
     def summary(self) -> str:
         """What to train instead, and what that changes."""
         lines = [
-            f"{len(self.candidates)} models, {sum(c.accuracy >= self.threshold for c in self.candidates)} of them "
+            f"{len(self.candidates)} models, {sum(accuracy(c) >= self.threshold for c in self.candidates)} of them "
             f"accurate enough (at least {self.threshold:.1%})",
             *(
-                f"{what + ':':9} {c.label}\n          {self.certified[c][0]:.1%} of predictions survive "
+                f"{what + ':':9} {c.full_label}\n          {self.certified[c][0]:.1%} of predictions survive "
                 f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {c.accuracy:.1%}"
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]
+        lines += self.notes
         if not self.complete:
             lines.append("the search was interrupted: other models may certify more")
         return "\n".join(lines)
@@ -154,4 +164,4 @@ class Hardened:
 
     def __repr__(self) -> str:
         now, then = self.certified[self.default][0], self.certified[self.chosen][0]
-        return f"Hardened({self.chosen.label!r}: {now:.1%} -> {then:.1%} survive {self.flips} flips)"
+        return f"Hardened({self.chosen.full_label!r}: {now:.1%} -> {then:.1%} survive {self.flips} flips)"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from labelcert.finite.transfer import Counts
+from labelcert.jobs.store import Store
 from labelcert.models.networks.network import RECIPES
-from labelcert.studies.cells import Plan
-from labelcert.studies.store import Store
+from labelcert.studies.expansion import StudyPlan
 
 if TYPE_CHECKING:
     from labelcert.report.pictures import CurvePanel
@@ -39,7 +39,7 @@ class Spot(NamedTuple):
     width: int
 
 
-def transfer_counts(plan: Plan, store: Store) -> dict[Spot, Counts]:
+def transfer_counts(plan: StudyPlan, store: Store) -> dict[Spot, Counts]:
     """What all networks of one kind did, summed over seeds."""
     found: dict[Spot, Counts] = defaultdict(Counts)
     for place in plan.places:

@@ -1,14 +1,13 @@
-"""Expands a study into cells. A cell is one certificate, named by a hash of everything that decides its answer.
+"""Expands a study into cells, one certificate each.
 
 A certificate answers all budgets at once, and often both the sample-wise and the collective question. Several places
-of a study, or of several studies, may therefore read the same cell. Cells that share a kernel form a job.
+of a study, or of several studies, may therefore read the same cell.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,17 +17,32 @@ import numpy as np
 from labelcert.arrays import Int
 from labelcert.certification import support
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.finite.transfer import SETTINGS
+from labelcert.extensions import load_extensions
+from labelcert.finite.pairs import Pair
+from labelcert.finite.transfer import SETTINGS, transfer
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
-from labelcert.losses.cross_validation import C_GRID, FOLDS
-from labelcert.models import model_from_name
+from labelcert.hardening import SearchedCell
+from labelcert.jobs.cells import (
+    RESULT_SCHEMA,
+    Answer,
+    Batch,
+    Cell,
+    Job,
+    JobList,
+    RecheckedCell,
+    UsingCell,
+    content_hash,
+    digest,
+)
+from labelcert.jobs.store import canonical
+from labelcert.jobs.using import CERTIFY, KERNELS
+from labelcert.models import Recipe, model_from_name
+from labelcert.models.networks.torch_extra import threads
 from labelcert.pipeline import choose_split, choose_targets
-from labelcert.pipeline.paper_settings import paper_rule, paper_setting
+from labelcert.pipeline.settings import known_rule, known_setting
 from labelcert.problem.budget import flips_for_fraction
 from labelcert.studies.schema import CROSS_VALIDATE, CertificateSpec, DatasetSpec, Kind, ModelSpec, Study
-from labelcert.studies.store import canonical
-from labelcert.studies.using import CERTIFY
 
 VALIDATION = 20
 """Nodes with true labels, beside the labelled ones, that tell practitioners when to stop."""
@@ -36,72 +50,29 @@ VALIDATION = 20
 Budgets = tuple[tuple[float | None, int], ...]
 """Pairs of a fraction ε (None where flips are given) and its number of flips."""
 
-RESULT_SCHEMA = 1
-"""Part of every content hash. Raise it when the meaning of a stored result changes."""
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworksCell(Cell):
+    """A certificate with the margin of networks of finite width, and what such networks do."""
 
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One certificate to compute.
+    finite: Mapping[str, Any]
 
-    Attributes
-    ----------
-    key : str
-        Content hash.
-    C : float or None
-        None if cross-validation chooses it by `rule`.
-    test : (n,) array of node indices
-    about : mapping
-        Description in plain values, for the record.
-    parts : mapping or None
-        Options of `labelcert.certify_partition`, if the model is trained as an ensemble on parts of the labels.
-    verify : mapping or None
-        How many labels are verified before, and how they are chosen.
-    search : bool
-        Whether the most certified model is looked for.
-    using : mapping or None
-        The name of what certifies it instead of `labelcert.certify`, its options, and a seed.
-    collective : bool
-        Whether the collective curve is asked for.
-    """
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the networks that are tried."""
+        return {**super().decides(job), "finite": {**self.finite, "validation": digest(self.finite["validation"])}}
 
-    key: str
-    C: float | None
-    rule: str
-    test: Int
-    max_flips: int
-    engine: str
-    time_limit: float | None
-    about: Mapping[str, Any]
-    parts: Mapping[str, Any] | None = None
-    loss: str = "hinge"
-    verify: Mapping[str, Any] | None = None
-    search: bool = False
-    finite: Mapping[str, Any] | None = None
-    using: Mapping[str, Any] | None = None
-    collective: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """Cells that share the graph, the labelled nodes and the kernel."""
-
-    graph: Graph
-    labeled: Int
-    seed: int
-    model: str
-    options: Mapping[str, Any]
-    inductive: bool
-    cells: tuple[Cell, ...] = ()
-
-    def only(self, wanted: set[str]) -> Job | None:
-        """The job with the wanted cells, or None if there are none."""
-        cells = tuple(cell for cell in self.cells if cell.key in wanted)
-        return replace(self, cells=cells) if cells else None
+    def answer(self, job: Job, certifier: Any, workers: int | None) -> Answer:
+        """Certify, train networks, and count."""
+        model, validation = self.settled(job).model, self.finite["validation"]
+        pair = Pair(model, job.graph, job.labeled, self.test, job.inductive, validation=validation)
+        how: dict[str, Any] = {"max_flips": max(1, self.max_flips), "time_limit": self.time_limit, "workers": workers}
+        with threads(workers):
+            found = transfer(pair, self.finite["width"], seed=job.seed, **how)
+        return found.certificate, {"transfer": found.plain()}
 
 
 @dataclass(frozen=True)
-class Place:
+class TablePlace:
     """Where in a study a cell's answer belongs.
 
     Attributes
@@ -125,27 +96,23 @@ class Place:
     budgets: Budgets
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(Batch):
     """A study with all its cells.
 
     Attributes
     ----------
-    unavailable : mapping
-        For the hash of each cell that cannot be computed here: its description, and the reason.
     notes : tuple of str
         What a reader of the results should know.
     """
 
     study: Study
-    places: tuple[Place, ...]
-    jobs: tuple[Job, ...]
-    unavailable: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    places: tuple[TablePlace, ...]
     notes: tuple[str, ...] = ()
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Hashes of all cells, each once, in the order of the study."""
+        """Hashes of all cells, each once, in the order of the study; those that are not available are among them."""
         return tuple(dict.fromkeys(place.cell for place in self.places))
 
 
@@ -186,17 +153,18 @@ class Graphs:
         return graph_from_files(edges, directed=bool(spec.directed), name=Path(str(main)).name, **tables)
 
 
-def expand(study: Study, *, graphs: Graphs | None = None) -> Plan:
+def expand(study: Study, *, graphs: Graphs | None = None) -> StudyPlan:
     r"""Find all cells of a study. Only choices that need a kernel are left open.
 
     Examples
     --------
-    >>> from labelcert.studies.reading import parse_study
+    >>> from labelcert.studies.study_files import parse_study
     >>> text = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1'
     >>> plan = expand(parse_study(text, name="mine"))
     >>> len(plan.places), len(plan.jobs), plan.jobs[0].cells[0].max_flips
     (1, 1, 1)
     """
+    load_extensions()
     builder = _Builder(study, Graphs() if graphs is None else graphs)
     for dataset in study.datasets:
         for seed in study.seeds:
@@ -217,14 +185,20 @@ class _Builder:
     def __init__(self, study: Study, graphs: Graphs) -> None:
         self._study = study
         self._graphs = graphs
-        self._places: list[Place] = []
-        self._jobs: dict[str, tuple[Job, dict[str, Cell]]] = {}
+        self._places: list[TablePlace] = []
+        self._jobs = JobList()
         self._unavailable: dict[str, tuple[Mapping[str, Any], str]] = {}
         self._notes: dict[str, None] = {}
 
-    def plan(self) -> Plan:
-        jobs = tuple(replace(job, cells=tuple(cells.values())) for job, cells in self._jobs.values())
-        return Plan(self._study, tuple(self._places), jobs, self._unavailable, tuple(self._notes))
+    def plan(self) -> StudyPlan:
+        return StudyPlan(
+            name=self._study.name,
+            jobs=self._jobs.jobs(),
+            unavailable=self._unavailable,
+            study=self._study,
+            places=tuple(self._places),
+            notes=tuple(self._notes),
+        )
 
     def add(self, dataset: DatasetSpec, seed: int) -> None:
         """Add all models and certificates on one graph."""
@@ -290,97 +264,54 @@ class _Builder:
 
     def _one(self, spot: _Spot, graph: Graph, labeled: Int, test: Int) -> None:
         _, seed, spec, certificate = spot
-        study = self._study
-        options, C, source = self._resolve(spec, graph.name)
-        rule = study.rule if study.rule is not None else paper_rule(graph.name)
-        m = len(labeled)
+        study, m = self._study, len(labeled)
+        recipe, rule = self._resolve(spec, graph.name, seed)
         wanted = max(flips_for_fraction(study.up_to or 0.0, m), *(flips for _, flips in self._budgets(m)))
-        max_flips = min(m, wanted, m if spec.max_flips is None else spec.max_flips)
-        kernel = {
-            "schema": RESULT_SCHEMA,
-            "graph": self._graphs.fingerprint(graph),
-            "labeled": _digest(labeled),
-            "model": spec.name,
-            "options": options,
-            "inductive": study.inductive,
-        }
-        choice = {"rule": rule, "folds": FOLDS, "grid": list(C_GRID), "seed": seed} if C is None else C
-        decides = {
-            **kernel,
-            "C": choice,
-            "test": _digest(test),
-            "max_flips": max_flips,
-            "engine": certificate.engine,
-            "time_limit": study.time_limit,
-        }
-        if not study.collective:
-            decides["collective"] = False
-        parts = None
-        using = None
+        cell = Cell(
+            recipe=recipe,
+            rule=rule,
+            test=test,
+            max_flips=min(m, wanted, m if spec.max_flips is None else spec.max_flips),
+            engine=certificate.engine,
+            time_limit=study.time_limit,
+            collective=study.collective,
+            using=KERNELS.get(getattr(recipe.model, "variant", "")),
+        )
+        if spec.loss != "hinge" and study.variant == "published":
+            raise InvalidInput(f"the published code has the hinge loss alone, not {spec.loss!r}; use variant = 'exact'")
+        if spec.parts is not None:
+            _check_parts(spec, certificate, m)
         if spec.using != CERTIFY:
-            using = decides["using"] = _using(spec, certificate, study, m, seed)
-        elif spec.parts is not None:
-            parts = _parts(spec, certificate, m, seed)
-            decides["parts"] = parts
-        if spec.loss != "hinge":
-            if study.variant == "published":
-                raise InvalidInput(
-                    f"the published code has the hinge loss alone, not {spec.loss!r}; use variant = 'exact'"
-                )
-            decides["loss"] = spec.loss
-        verify = None
+            cell = _using(cell, spec, certificate, study)
         if spec.verify:
-            verify = _verified(spec, m)
-            decides["verify"] = {**verify, **({"seed": seed} if spec.choose == "random" else {})}
+            cell = _rechecked(cell, spec, m)
         if spec.search:
             if spec.parts is not None or spec.verify or study.variant == "published":
                 raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
-            decides["search"] = seed
-        finite = None
+            cell = _special(SearchedCell, cell)
         if spec.width is not None:
-            finite = _finite(spec, certificate, study, graph, labeled, seed)
-            decides["finite"] = {**finite, "validation": _digest(finite["validation"])}
-        key = content_hash(decides)
-        about = {**decides, "dataset": graph.name, "seed": seed, "C_from": source, "labels": m, "n_test": len(test)}
-        cell = Cell(
-            key,
-            C,
-            rule,
-            test,
-            max_flips,
-            certificate.engine,
-            study.time_limit,
-            about,
-            parts,
-            spec.loss,
-            verify,
-            spec.search,
-            finite,
-            using,
-            study.collective,
-        )
-        # The seed shuffles the folds of cross-validation, so the cells of a job share it.
-        job = Job(graph, labeled, seed, spec.name, options, study.inductive)
-        self._jobs.setdefault(content_hash({**kernel, "seed": seed}), (job, {}))[1].setdefault(key, cell)
-        self._place(spot, key, m)
+            cell = _finite(cell, spec, certificate, study, graph, labeled, seed)
+        job = Job(graph, labeled, seed, recipe.model, study.inductive)
+        self._place(spot, self._jobs.add(job, cell, self._graphs.fingerprint(graph)).key, m)
 
-    def _resolve(self, spec: ModelSpec, dataset: str) -> tuple[dict[str, Any], float | None, str]:
-        """All options but C, then C (None for cross-validation), and where C comes from."""
+    def _resolve(self, spec: ModelSpec, dataset: str, seed: int) -> tuple[Recipe, str | None]:
+        """The recipe and, where cross-validation chooses C, the rule for that."""
         given = dict(spec.options)
         if any(f.name == "variant" for f in fields(model_from_name(spec.name))):
             given["variant"] = self._study.variant
-        setting = paper_setting(dataset, spec.name, given)
+        setting = known_setting(dataset, spec.name, given)
         if setting is not None:
             given = {**setting.options, **given}
         model = model_from_name(spec.name, **given)
-        options = {f.name: getattr(model, f.name) for f in fields(model) if f.name != "C"}
+        parts = spec.parts if spec.using == CERTIFY else None
+        recipe = Recipe(model, spec.loss, parts, seed if parts is not None else 0, spec.combine)
         if isinstance(spec.C, int | float):
-            return options, float(spec.C), "given"
-        own = spec.C == CROSS_VALIDATE or self._study.hyperparameters == CROSS_VALIDATE or setting is None
-        if own or spec.loss != "hinge":
-            return options, None, "cross-validation"
-        assert setting is not None
-        return options, setting.C, setting.source
+            return replace(recipe, model=replace(model, C=float(spec.C))), None
+        own = spec.C == CROSS_VALIDATE or self._study.hyperparameters == CROSS_VALIDATE
+        if own or setting is None or spec.loss != "hinge":
+            rule = self._study.rule if self._study.rule is not None else known_rule(dataset)
+            return replace(recipe, source="cross-validation"), rule
+        return replace(recipe, model=replace(model, C=setting.C), source=setting.source), None
 
     def _budgets(self, m: int) -> Budgets:
         if self._study.flips:
@@ -391,7 +322,7 @@ class _Builder:
         dataset, seed, model, certificate = spot
         name = dataset.name or dataset.label
         labels = (dataset.label, name, model.label, model.name, certificate.label)
-        self._places.append(Place(*labels, certificate.kind, seed, cell, self._budgets(m)))
+        self._places.append(TablePlace(*labels, certificate.kind, seed, cell, self._budgets(m)))
 
     def _miss(self, spot: _Spot, reason: str) -> None:
         about = {
@@ -409,40 +340,43 @@ class _Builder:
         self._place(spot, key, 0)
 
 
-def _parts(spec: ModelSpec, certificate: CertificateSpec, m: int, seed: int) -> dict[str, Any]:
-    """Options of an ensemble."""
+def _special(kind: Callable[..., Cell], cell: Cell, **more: Any) -> Cell:
+    """A cell of another kind that asks for the same."""
+    return kind(**{f.name: getattr(cell, f.name) for f in fields(cell)}, **more)
+
+
+def _check_parts(spec: ModelSpec, certificate: CertificateSpec, m: int) -> None:
+    """Refuse ensembles that cannot be."""
     assert spec.parts is not None
-    support.require(support.Request(predictor=support.MEAN, loss=spec.loss, engine=certificate.engine))
+    if spec.using == CERTIFY:
+        support.require(support.Request(predictor=support.MEAN, loss=spec.loss, engine=certificate.engine))
     if spec.parts > m:
         raise InvalidInput(f"parts must be at most the number of labels, {m}, got {spec.parts}")
-    return {"parts": spec.parts, "combine": spec.combine, "seed": seed}
 
 
-def _using(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int, seed: int) -> dict[str, Any]:
-    """What certifies a model instead of `labelcert.certify`, with its options."""
+def _using(cell: Cell, spec: ModelSpec, certificate: CertificateSpec, study: Study) -> Cell:
+    """A cell that something else than `labelcert.certify` certifies, with its options."""
     if certificate.engine != "auto":
         raise InvalidInput(f"using = {spec.using!r} has no engines; leave out engine = {certificate.engine!r}")
     if spec.verify or spec.search or study.variant == "published":
         raise InvalidInput(f"using = {spec.using!r} goes without verify, search and variant; leave them out")
-    options = dict(spec.using_options)
-    if spec.parts is not None:
-        options["parts"] = _parts(spec, certificate, m, seed)["parts"]
-    return {"name": spec.using, "options": options, "seed": seed}
+    options = {**spec.using_options, **({} if spec.parts is None else {"parts": spec.parts})}
+    return _special(UsingCell, cell, name=spec.using, options=options)
 
 
-def _verified(spec: ModelSpec, m: int) -> dict[str, Any]:
-    """How many labels are verified, and by whose choice."""
+def _rechecked(cell: Cell, spec: ModelSpec, m: int) -> Cell:
+    """A cell with labels that are verified before."""
     if spec.parts is not None:
         raise InvalidInput("labels can be verified for single models alone; leave out parts or verify")
     if spec.verify > m:
         raise InvalidInput(f"verify must be at most the number of labels, {m}, got {spec.verify}")
-    return {"labels": spec.verify, "choose": spec.choose}
+    return _special(RecheckedCell, cell, count=spec.verify, choose=spec.choose)
 
 
 def _finite(
-    spec: ModelSpec, certificate: CertificateSpec, study: Study, graph: Graph, labeled: Int, seed: int
-) -> dict[str, Any]:
-    """Which networks of finite width are tried."""
+    cell: Cell, spec: ModelSpec, certificate: CertificateSpec, study: Study, graph: Graph, labeled: Int, seed: int
+) -> Cell:
+    """A cell that tries networks of finite width."""
     other = spec.parts is not None or spec.verify or spec.search or spec.loss != "hinge" or spec.using != CERTIFY
     if other or study.variant == "published":
         raise InvalidInput(
@@ -456,22 +390,8 @@ def _finite(
     known = np.setdiff1d(np.flatnonzero(graph.labels != UNLABELED), labeled)
     count = min(VALIDATION, known.size)
     validation = np.sort(np.random.default_rng(seed).choice(known, count, replace=False))
-    return {**SETTINGS, "width": spec.width, "seed": seed, "validation": validation}
-
-
-def content_hash(value: Any) -> str:
-    """Name a value by 32 hex digits.
-
-    Examples
-    --------
-    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
-    True
-    """
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
-
-
-def _digest(nodes: Int) -> str:
-    return hashlib.sha256(np.ascontiguousarray(nodes, dtype="<i8").tobytes()).hexdigest()[:32]
+    finite = {**SETTINGS, "width": spec.width, "seed": seed, "validation": validation}
+    return _special(NetworksCell, cell, finite=finite)
 
 
 def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> Int:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from labelcert.errors import InvalidInput
+from labelcert.jobs.cells import Batch, Job
+from labelcert.jobs.execution import Backend, failure, run_job, unavailable
+from labelcert.jobs.records import Record, Status
+from labelcert.jobs.store import Store
 from labelcert.problem.validation import check_workers
 from labelcert.progress import progress_report
-from labelcert.studies.cells import Job, Plan
-from labelcert.studies.execution import Backend, failure, run_job, unavailable
-from labelcert.studies.records import Record, Status
-from labelcert.studies.store import Store
 from labelcert.workers import WorkerDied, Workers
 
 ATTEMPTS = 2
@@ -23,7 +23,7 @@ ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What a run did.
 
     Attributes
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def run_plan(
-    plan: Plan,
+    plan: Batch,
     store: Store,
     *,
     workers: int | None = None,
@@ -55,12 +55,12 @@ def run_plan(
     retry_failed: bool = False,
     progress: bool = False,
     backend: Backend | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Compute the cells that are missing in the store.
 
     Parameters
     ----------
-    plan : Plan
+    plan : Batch
     store : Store
         Open for writing.
     workers : int, optional
@@ -81,14 +81,14 @@ def run_plan(
     total = sum(len(job.cells) for job in jobs)
     run = choose_backend(workers, scheduler) if backend is None else backend
     computed = 0
-    with progress_report(plan.study.name, progress and total > 0) as show:
+    with progress_report(plan.name, progress and total > 0) as show:
         show.report(0, total)
         for record in run(jobs) if jobs else ():
             store.append(record)
             computed += 1
             show.report(computed, total)
     records = [store.records[key] for key in plan.keys if key in store.records]
-    return Outcome(
+    return RunOutcome(
         computed=computed,
         reused=reused,
         failed=sum(not store.done(key) for key in plan.keys),
@@ -98,13 +98,13 @@ def run_plan(
     )
 
 
-def _record_unavailable(plan: Plan, store: Store, retry_failed: bool) -> None:
+def _record_unavailable(plan: Batch, store: Store, retry_failed: bool) -> None:
     for key, (about, reason) in plan.unavailable.items():
         if not store.failed(key) or retry_failed:
             store.append(unavailable(key, about, reason))
 
 
-def _pending(plan: Plan, store: Store, retry_failed: bool) -> list[Job]:
+def _pending(plan: Batch, store: Store, retry_failed: bool) -> list[Job]:
     """Jobs with the cells that are to be computed."""
     skipped = {key for key in plan.keys if store.done(key) or (store.failed(key) and not retry_failed)}
     wanted = set(plan.keys) - skipped
@@ -117,7 +117,7 @@ def choose_backend(workers: int | None, scheduler: str | None) -> Backend:
     if scheduler is not None:
         if workers is not None:
             raise InvalidInput("choose either a number of local processes or the address of a scheduler, not both")
-        from labelcert.studies.dask_backend import on_cluster
+        from labelcert.jobs.dask_backend import on_cluster
 
         return on_cluster(scheduler)
     return in_process if count == 1 else on_processes(count)

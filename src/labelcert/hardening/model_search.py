@@ -1,0 +1,120 @@
+"""``harden``: the model that certifies the most among those that are accurate enough."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy.typing as npt
+
+from labelcert.graphs import Graph
+from labelcert.hardening.candidates import LOSSES, Grid
+from labelcert.hardening.certifying import InJobs
+from labelcert.hardening.contest import Contest, Search
+from labelcert.hardening.hardened import Hardened
+from labelcert.jobs.cells import Batch
+from labelcert.jobs.runner import run_plan
+from labelcert.jobs.store import Store
+from labelcert.losses.cross_validation import C_GRID
+from labelcert.problem import Threat
+
+
+def harden(
+    graph: Graph,
+    labeled: npt.ArrayLike,
+    test: npt.ArrayLike,
+    *,
+    flips: int,
+    models: Mapping[str, Grid] | Sequence[str] | None = None,
+    losses: Sequence[str] = LOSSES,
+    C: Sequence[float] = C_GRID,
+    parts: Sequence[int] | None = None,
+    floor: float | None = None,
+    seed: int = 0,
+    inductive: bool = False,
+    threat: Threat | None = None,
+    device: str = "auto",
+    collective: bool = True,
+    time_limit: float | None = 20.0,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Hardened:
+    """Search for the model that certifies the most at a budget, among those that are accurate enough.
+
+    Accuracy is measured by cross-validation over the labelled nodes. Labels of test nodes are never looked at. A model
+    is accurate enough if it is within one standard error of the most accurate one.
+
+    Parameters
+    ----------
+    graph : Graph
+    labeled, test : indices or masks
+    flips : int
+        How many wrong labels to survive (what they cost, where labels have costs).
+    models : mapping from names to grids of options, or names, optional
+        Which architectures to try; some twenty settings by default.
+    losses : sequence of str
+    C : sequence of float
+        Values of C to try.
+    parts : sequence of int, optional
+        Also ensembles on this many parts of the labels; their certificates take longer.
+    floor : float, optional
+        Accept models of at least this cross-validated accuracy, instead of one standard error.
+    seed : int
+        Of the folds, and of the parts.
+    inductive : bool
+        Test nodes join the graph after training.
+    threat : Threat, optional
+        What the adversary may change, in every certificate.
+    device : {"auto", "cpu", "gpu"}
+        Where certificates are computed. With "auto", a GPU computes that of the chosen model alone.
+    collective : bool
+        Whether certificates are asked for the collective curve.
+    time_limit : float, optional
+        Seconds for each certificate.
+    workers : int, optional
+        Local processes; one per core by default. With 1, everything runs in this process.
+    scheduler : str, optional
+        Address of a Dask scheduler to use instead.
+    out : path, optional
+        Folder that keeps every certificate that was computed, so that the search can be resumed.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Hardened
+        ``best`` is the model, ``certificate`` its certificate, ``table`` all candidates.
+
+    Examples
+    --------
+    >>> from labelcert import harden
+    >>> from labelcert.graphs import karate
+    >>> found = harden(karate(), [0, 1, 2, 3, 30, 31, 32, 33], [8, 9, 13, 19, 27, 28], flips=1, workers=1,
+    ...                models={"gcn": {}, "sgc": {"depth": [1, 2]}}, losses=["hinge"], C=[0.01, 1.0])
+    >>> found.certified[found.chosen][0] >= found.certified[found.default][0]
+    True
+    """
+    search = Search(
+        flips=flips,
+        models=models,
+        losses=losses,
+        C=C,
+        parts=parts,
+        floor=floor,
+        seed=seed,
+        inductive=inductive,
+        threat=threat,
+        device=device,
+        collective=collective,
+        time_limit=time_limit,
+    )
+    contest = Contest.prepare(graph, labeled, test, search, progress=progress)
+    with tempfile.TemporaryDirectory() as scratch, Store(Path(scratch if out is None else out), write=True) as store:
+
+        def run(batch: Batch) -> None:
+            run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
+
+        return contest.decide(InJobs(contest, run, store.records))

@@ -1,0 +1,1 @@
+"""Many certificates at once: cells and jobs, where they run, and what is kept of their answers."""

@@ -1,0 +1,266 @@
+"""A cell is one certificate, named by a hash of everything that decides its answer.
+
+Cells that share a graph, labelled nodes and a kernel form a job. What is special about a cell is a class of its own,
+which says what else decides its answer and how that comes about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Int
+from labelcert.certificate import Certificate
+from labelcert.certification import GraphCertifier
+from labelcert.graphs import Graph
+from labelcert.jobs.store import canonical
+from labelcert.jobs.using import USING
+from labelcert.losses.cross_validation import C_GRID, FOLDS
+from labelcert.models import Model, Recipe, name_of
+from labelcert.pipeline import choose_model
+from labelcert.problem import Threat
+from labelcert.rechecking import recheck
+
+RESULT_SCHEMA = 1
+"""Part of every content hash. Raise it when the meaning of a stored result changes."""
+
+Answer = tuple[Certificate, dict[str, Any]]
+"""A certificate, and what else a record keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Cells that share the graph, the labelled nodes and the kernel.
+
+    Attributes
+    ----------
+    model : Model
+        With all options; each cell has a C of its own.
+    """
+
+    graph: Graph
+    labeled: Int
+    seed: int
+    model: Model
+    inductive: bool
+    cells: tuple[Cell, ...] = ()
+
+    def only(self, wanted: set[str]) -> Job | None:
+        """The job with the wanted cells, or None if there are none."""
+        cells = tuple(cell for cell in self.cells if cell.key in wanted)
+        return replace(self, cells=cells) if cells else None
+
+    def kernel(self, fingerprint: str) -> dict[str, Any]:
+        """What decides its kernel, in plain values."""
+        return {
+            "schema": RESULT_SCHEMA,
+            "graph": fingerprint,
+            "labeled": digest(self.labeled),
+            "model": name_of(self.model),
+            "options": {f.name: getattr(self.model, f.name) for f in fields(self.model) if f.name != "C"},
+            "inductive": self.inductive,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cell:
+    """One certificate to compute.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        Its C counts unless there is a rule.
+    test : (n,) array of node indices
+    rule : str or None
+        How cross-validation over the labels chooses C.
+    engine : str
+    collective : bool
+        Whether the collective curve is asked for.
+    device : str
+        Of several attacks that are equally strong, a GPU may find another one than the CPU.
+    using : callable or None
+        What certifies the arrays instead of `labelcert.certify`, with options of its own.
+    key : str
+        Content hash.
+    about : mapping
+        Description in plain values, for the record.
+    """
+
+    recipe: Recipe
+    test: Int
+    max_flips: int
+    rule: str | None = None
+    engine: str = "auto"
+    time_limit: float | None = None
+    collective: bool = True
+    threat: Threat | None = None
+    device: str = "cpu"
+    using: Callable[..., Certificate] | None = None
+    key: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def named(self, job: Job, kernel: Mapping[str, Any]) -> Cell:
+        """The cell with its hash and its description."""
+        decides = {**kernel, **self.decides(job)}
+        where = {"dataset": job.graph.name, "seed": job.seed, "C_from": self.recipe.source}
+        about = {**decides, **where, "labels": len(job.labeled), "n_test": len(self.test)}
+        return replace(self, key=content_hash(decides), about=about)
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """What decides its answer beside the kernel, in plain values; defaults of newer options are left out."""
+        recipe = self.recipe
+        folds = {"rule": self.rule, "folds": FOLDS, "grid": list(C_GRID), "seed": job.seed}
+        found: dict[str, Any] = {
+            "C": float(recipe.C) if self.rule is None else folds,
+            "test": digest(self.test),
+            "max_flips": self.max_flips,
+            "engine": self.engine,
+            "time_limit": self.time_limit,
+        }
+        if not self.collective:
+            found["collective"] = False
+        if recipe.parts is not None:
+            found["parts"] = {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed}
+        if recipe.loss != "hinge":
+            found["loss"] = recipe.loss
+        threat = {} if self.threat is None else self.threat.describe()
+        if threat := {key: value for key, value in threat.items() if value is not None}:
+            found["threat"] = threat
+        return found
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """Certify it, with a certifier of the job's kernel."""
+        return self.certified(self.settled(job), certifier, workers, threat=self.threat), {}
+
+    def settled(self, job: Job) -> Recipe:
+        """The recipe with its C."""
+        recipe = self.recipe
+        if self.rule is None:
+            return recipe
+        how: dict[str, Any] = {"C": "cv", "rule": self.rule, "seed": job.seed, "loss": recipe.loss, **recipe.options}
+        return replace(recipe, model=choose_model(recipe.name, job.graph, job.labeled, **how).model)
+
+    def certified(
+        self, recipe: Recipe, certifier: GraphCertifier, workers: int | None, *, threat: Threat | None
+    ) -> Certificate:
+        """The certificate of a recipe, as this cell wants it."""
+        how: dict[str, Any] = {"max_flips": self.max_flips, "time_limit": self.time_limit, "workers": workers}
+        if self.using is not None:
+            how |= {"using": self.using, "engine": self.engine, **({} if threat is None else {"threat": threat})}
+        else:
+            how |= {"device": self.device, "collective": self.collective, "threat": threat}
+            how |= {"engine": self.engine} if recipe.parts is None else {}
+        certificate: Certificate = recipe.certify(certifier, self.test, **how)
+        return certificate
+
+    @property
+    def parts_enumerated(self) -> int | None:
+        """The number of parts whose labellings an enumeration visits; None if it visits none."""
+        return self.recipe.parts or 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UsingCell(Cell):
+    """A certificate by a baseline or an attack: see `using`."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the name and its options."""
+        return {**super().decides(job), "using": {"name": self.name, "options": dict(self.options), "seed": job.seed}}
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """Have it certified by what the name stands for."""
+        how: dict[str, Any] = {"max_flips": self.max_flips, "time_limit": self.time_limit, "workers": workers}
+        using = USING[self.name]
+        return self.settled(job).certify(certifier, self.test, using=using, seed=job.seed, **how, **self.options), {}
+
+    @property
+    def parts_enumerated(self) -> None:
+        """No labelling is enumerated."""
+        return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RecheckedCell(Cell):
+    """A certificate after some labels were verified: ``count``, by the choice of "recheck" or "random"."""
+
+    count: int
+    choose: str
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the number of labels, and who chooses them."""
+        how = {"labels": self.count, "choose": self.choose}
+        return {**super().decides(job), "verify": {**how, **({"seed": job.seed} if self.choose == "random" else {})}}
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """Choose labels, trust them, and certify."""
+        m, recipe = len(job.labeled), self.settled(job)
+        if self.choose == "random":
+            chosen = np.random.default_rng(job.seed).permutation(m)[: self.count].tolist()
+        else:
+            how = {"flips": self.max_flips, "confirm": self.count, "time_limit": self.time_limit, "workers": 1}
+            chosen = recipe.certify(certifier, self.test, using=recheck, **how).labels
+        threat = Threat(trusted=np.isin(np.arange(m), chosen))
+        return self.certified(recipe, certifier, workers, threat=threat), {}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Jobs to run under one name.
+
+    Attributes
+    ----------
+    unavailable : mapping
+        For the hash of each cell that cannot be computed here: its description, and the reason.
+    """
+
+    name: str
+    jobs: tuple[Job, ...]
+    unavailable: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Hashes of all cells, each once."""
+        return tuple(dict.fromkeys(cell.key for job in self.jobs for cell in job.cells))
+
+
+class JobList:
+    """Collects cells into jobs, those with the same kernel into one."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, tuple[Job, dict[str, Cell]]] = {}
+
+    def add(self, job: Job, cell: Cell, fingerprint: str) -> Cell:
+        """Add a cell, and say what it is called; the seed shuffles the folds of cross-validation, so a job has one."""
+        kernel = job.kernel(fingerprint)
+        cell = cell.named(job, kernel)
+        _, cells = self._jobs.setdefault(content_hash({**kernel, "seed": job.seed}), (job, {}))
+        cells.setdefault(cell.key, cell)
+        return cell
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs with their cells."""
+        return tuple(replace(job, cells=tuple(cells.values())) for job, cells in self._jobs.values())
+
+
+def content_hash(value: Any) -> str:
+    """Name a value by 32 hex digits.
+
+    Examples
+    --------
+    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
+
+
+def digest(nodes: Int) -> str:
+    """Name an array of nodes by 32 hex digits."""
+    return hashlib.sha256(np.ascontiguousarray(nodes, dtype="<i8").tobytes()).hexdigest()[:32]

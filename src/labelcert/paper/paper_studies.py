@@ -1,0 +1,35 @@
+"""The studies of the paper, by name."""
+
+from __future__ import annotations
+
+import difflib
+
+from labelcert.errors import InvalidInput
+from labelcert.studies.catalogue import SHIPPED, shipped_study
+from labelcert.studies.schema import Study
+
+ORDER = (
+    "fig1-karate",
+    *("accuracy-cora-ml-b", "accuracy-citeseer-b", "accuracy-csbm", "accuracy-cba", "accuracy-polblogs"),
+    *("multi-class-citeseer", "multi-class-cora-ml", "tightness"),
+    *("table-1", "cora-ml-b", "citeseer-b", "wiki-cs-b", "polblogs", "cora-b", "chameleon-b", "csbm", "cba"),
+    *("sample-wise-and-collective", "ranks", "plateau"),
+    *("normalization", "skip-connections", "depth", "linear-or-relu"),
+    *("appnp-alpha", "edge-weight", "csbm-density", "csbm-homophily", "cba-density", "csbm-structure-sample-wise"),
+    *("graph-size", "graph-size-depth", "linear-kernel", "inductive"),
+)
+"""All names, in the order of the paper."""
+
+SHIPPED.update(dict.fromkeys(ORDER, (__package__, "studies")))
+
+
+def paper_study(name: str) -> Study:
+    """Read a study of the paper."""
+    if name not in ORDER:
+        close = difflib.get_close_matches(name, ORDER, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InvalidInput(
+            f"expected the name of a study of the paper, or 'all', got {name!r}; {hint}"
+            "`labelcert reproduce --list` lists all names"
+        )
+    return shipped_study(name)
