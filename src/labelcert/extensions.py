@@ -1,7 +1,8 @@
 """Packages that add to labelcert without being imported by it.
 
-An extension is a module that registers something when it is imported: engines, studies, commands. It is announced as an
-entry point of the group ``labelcert``, by this project's ``pyproject.toml`` or by that of any other package.
+An extension is a module that registers something when it is imported: engines, studies, settings, in the group
+``labelcert`` of entry points, and commands of the command line in ``labelcert.commands``. It is announced by this
+project's ``pyproject.toml`` or by that of any other package.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import entry_points
 
-GROUP = "labelcert"
+COMMANDS = "labelcert.commands"
 
 
 @cache
-def load_extensions() -> None:
-    """Import every extension that is installed, once: whoever looks a name up among all that are registered does so."""
-    for extension in sorted(entry_points(group=GROUP), key=lambda found: found.name):
+def load_extensions(group: str = "labelcert") -> None:
+    """Import every extension of a group that is installed, once: before anything is looked up among what they add."""
+    for extension in sorted(entry_points(group=group), key=lambda found: found.name):
         extension.load()

@@ -25,7 +25,7 @@ from labelcert.cli.reporting import report_files
 from labelcert.cli.study_commands import study_group
 from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
-from labelcert.extensions import load_extensions
+from labelcert.extensions import COMMANDS, load_extensions
 from labelcert.signals import ending_in_order
 
 EXAMPLES = """\b
@@ -49,11 +49,11 @@ class _Commands(click.Group):
     """A group that extensions add to. Its reader may go away (`labelcert datasets | head`), which is no failure."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        load_extensions()
+        load_extensions(COMMANDS)
         return super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        load_extensions()
+        load_extensions(COMMANDS)
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
