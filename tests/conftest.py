@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labelcert.certification.reductions import CHAIN
 from labelcert.engines.registry import ENGINES
+from labelcert.extensions import load_extensions
 from labelcert.graphs.datasets import DATASETS
 from labelcert.models.registry import MODELS
+
+load_extensions()
 
 REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
 
@@ -34,8 +38,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
     """What a test, or an example in the documentation, registers is gone afterwards."""
-    before = [dict(registry) for registry in REGISTRIES]
+    before, chain = [dict(registry) for registry in REGISTRIES], list(CHAIN)
     yield
+    CHAIN[:] = chain
     for registry, entries in zip(REGISTRIES, before, strict=True):
         registry.clear()
         registry.update(entries)

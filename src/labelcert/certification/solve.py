@@ -12,8 +12,8 @@ from labelcert.certification.reductions import reduced
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings, Question
-from labelcert.engines.checking import check
 from labelcert.engines.control import Control
+from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
 from labelcert.engines.planning import Plan, plan
 from labelcert.engines.pools import pool_in_force

@@ -9,10 +9,9 @@ from typing import Any, Protocol, cast
 import numpy.typing as npt
 
 from labelcert.arrays import Int
-from labelcert.checking import whole_number
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
-from labelcert.engines.partition.ensemble import COMBINATIONS
+from labelcert.engines.partition.engine import Parts
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.engines.search.solvers import check_solver
@@ -47,11 +46,16 @@ class GivenKernel:
     K_train : (m, m) array
     K_test : (n, m) array
     C : float or "cv"
+    loss : str
+    intercept : bool
+        Whether the model has an intercept that is not regularised.
     """
 
     K_train: npt.ArrayLike
     K_test: npt.ArrayLike
     C: float | str
+    loss: str = "hinge"
+    intercept: bool = False
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The task with its arrays validated; nothing says yet that the kernel is positive semidefinite."""
@@ -62,7 +66,7 @@ class GivenKernel:
             cast(float, self.C),  # anything else is refused there
             threat=task.threat,
             max_flips=task.max_flips,
-            loss=_named(task.loss, task.intercept),
+            loss=_named(self.loss, self.intercept),
         ), ""
 
 
@@ -89,32 +93,6 @@ class GivenRows:
         return replace(problem, by=ReadRows(Rows(self.H, problem.m))), note
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How labels are dealt out to the members of an ensemble.
-
-    Attributes
-    ----------
-    count : int
-    seed : int
-        Of the hash that deals them out.
-    combine : {"mean", "votes"}
-    part_flips : int or None
-        Largest cost of an attack on one part to look at; None for all.
-    """
-
-    count: int
-    seed: int = 0
-    combine: str = "mean"
-    part_flips: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.combine not in COMBINATIONS:
-            raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {self.combine!r}")
-        if self.part_flips is not None:
-            whole_number("part_flips", self.part_flips)
-
-
 @dataclass(frozen=True, eq=False)
 class Task:
     """One question about predictions and the labels they are learned from. m labels, n test nodes.
@@ -124,9 +102,6 @@ class Task:
     model : Model
         Who predicts.
     labels : (m,) array
-    loss : str
-    intercept : bool
-        Whether the model has an intercept that is not regularised.
     threat : Threat or None
         None: any label, one unit each.
     max_flips, max_fraction : optional
@@ -149,8 +124,6 @@ class Task:
 
     model: Model | None = None
     labels: npt.ArrayLike = ()
-    loss: str = "hinge"
-    intercept: bool = False
     threat: Threat | None = None
     max_flips: int | None = None
     max_fraction: float | None = None
@@ -176,19 +149,9 @@ class Run:
 
     Attributes
     ----------
-    engine : str
-    options : mapping
-        The engine's own.
-    time_limit, node_time_limit : float or None
-        Seconds, for everything and for one node of a search.
-    workers : int or None
-        None: all cores.
-    scheduler : str or None
-    device : {"auto", "cpu", "gpu"}
-    solver : str
-    trust_solver : bool
-        Whether a solver's claims count as proofs.
-    progress : bool
+    engine, options : str, and a mapping of the engine's own options
+    time_limit, workers, progress, scheduler, device, solver, trust_solver, node_time_limit
+        As in :func:`labelcert.certify`.
     """
 
     engine: str = AUTO

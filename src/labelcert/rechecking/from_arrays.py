@@ -121,8 +121,7 @@ def recheck(
     if (verify is None) == (until is None):
         raise InvalidInput("say how many labels to verify (verify=5), or what to reach (until=0.9), not both")
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
-    model = GivenKernel(K_train, K_test, C)
-    problem = reduced(Task(model, labels, loss=loss, threat=threat, max_flips=flips))[0].posed
+    problem = reduced(Task(GivenKernel(K_train, K_test, C, loss), labels, threat, flips))[0].posed
     given = _weights(weights, problem.n_test, objective)
     price = _costs(verify_costs, problem.m)[problem.adversary.labels]
     budget = int(price.sum()) if verify is None else whole_number("verify", verify)

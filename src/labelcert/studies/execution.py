@@ -16,8 +16,8 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, certify, certify_partition, versions
 from labelcert.errors import ClusterLost, LabelcertError
-from labelcert.finite.pairs import Pair
 from labelcert.finite.transfer import Transfer, transfer
+from labelcert.finite.twins import Twins
 from labelcert.hardening import Contest
 from labelcert.hardening.candidates import Candidate
 from labelcert.models import model_from_name
@@ -102,7 +102,7 @@ def _transferred(job: Job, cell: Cell, workers: int | None) -> Transfer:
     """The certificate with the margin of networks of finite width, and what such networks do."""
     assert cell.finite is not None
     model = replace(model_from_name(job.model, **job.options), C=_regularisation(job, cell))
-    pair = Pair(model, job.graph, job.labeled, cell.test, job.inductive, validation=cell.finite["validation"])
+    pair = Twins(model, job.graph, job.labeled, cell.test, job.inductive, validation=cell.finite["validation"])
     how: dict[str, Any] = {"max_flips": max(1, cell.max_flips), "time_limit": cell.time_limit, "workers": workers}
     with threads(workers):
         return transfer(pair, cell.finite["width"], seed=job.seed, **how)

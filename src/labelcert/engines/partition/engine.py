@@ -13,7 +13,17 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Capabilities, Findings, Question, Work, within_reach
+from labelcert.checking import whole_number
+from labelcert.engines.base import (
+    WORK_LIMIT_SECONDS,
+    Attacks,
+    Capabilities,
+    Findings,
+    PlainEngine,
+    Question,
+    Work,
+    within_reach,
+)
 from labelcert.engines.control import Control
 from labelcert.engines.cube.walking import count_stops
 from labelcert.engines.linear.spending import first_row
@@ -48,33 +58,49 @@ ENSEMBLE = "an ensemble on parts of the labels"
 """Who predicts: models that are trained on parts of the labels."""
 
 
-@dataclass(frozen=True, eq=False)
-class DealtLabels:
-    """Who predicts, where the labels are dealt out to parts.
+@dataclass(frozen=True)
+class Parts:
+    """How labels are dealt out to the members of an ensemble.
 
     Attributes
     ----------
-    parts : list of Part
-    part_of : (m,) array
-        Part of each label.
+    count : int
+    seed : int
+        Of the hash that deals them out.
     combine : str
         One of :data:`~labelcert.engines.partition.ensemble.COMBINATIONS`.
     part_flips : int or None
         Largest cost of an attack on one part to look at; None for all.
-    margins : (n,) array or None
-        Lead that each prediction has to keep; None: any.
     """
 
+    count: int
+    seed: int = 0
+    combine: str = "mean"
+    part_flips: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.combine not in COMBINATIONS:
+            raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {self.combine!r}")
+        if self.part_flips is not None:
+            whole_number("part_flips", self.part_flips)
+
+
+@dataclass(frozen=True, eq=False)
+class DealtLabels:
+    """Who predicts, once labels are dealt out: the models of ``parts``; ``part_of`` (m,) is the part of each label.
+
+    ``margins`` (n,) are what the lead of each prediction has to exceed.
+    """
+
+    given: Parts
     parts: list[Part]
     part_of: Int
-    combine: str
-    part_flips: int | None = None
     margins: Float | None = None
     kind: str = ENSEMBLE
 
     def predictor(self, problem: Problem) -> Predictor:
         """The ensemble."""
-        combination: Callable[..., Predictor] = COMBINATIONS[self.combine]
+        combination: Callable[..., Predictor] = COMBINATIONS[self.given.combine]
         if self.margins is None:
             return combination(problem, self.parts)
         if "margins" not in inspect.signature(combination).parameters:
@@ -83,14 +109,14 @@ class DealtLabels:
 
     def votes(self, question: Question) -> Votes:
         """The same parts, where votes decide, and no margin counts."""
-        if self.combine == "votes" and self.margins is None:
+        if self.given.combine == "votes" and self.margins is None:
             return cast(Votes, question.predictor)
         return Votes(question.problem, self.parts)
 
     def digest(self, sha256: str) -> str:
         """With the part of each label, and how parts are combined."""
         h = hashlib.sha256(sha256.encode())
-        h.update(np.ascontiguousarray(self.part_of, dtype="<i8").tobytes() + self.combine.encode())
+        h.update(np.ascontiguousarray(self.part_of, dtype="<i8").tobytes() + self.given.combine.encode())
         return h.hexdigest()
 
 
@@ -109,7 +135,7 @@ METHODS: dict[type[Predictor], tuple[Callable[..., Table], Callable[..., Float],
 """By what predicts in each part: how its table is made, how long that takes, and how many labellings it has."""
 
 
-class PartEngine:
+class PartEngine(PlainEngine):
     """A table of every part, combined over the parts."""
 
     name = "partition"
@@ -117,19 +143,7 @@ class PartEngine:
 
     def stage_name(self, problem: Problem) -> str:
         """With how the parts are combined."""
-        return f"{self.name} ({'votes' if cast(DealtLabels, problem.by).combine == 'votes' else 'mean scores'})"
-
-    def refuses(self, problem: Problem) -> str | None:
-        """Nothing: only size can be in the way."""
-        return None
-
-    def predictor(self, problem: Problem) -> Predictor:
-        """The ensemble."""
-        return cast(DealtLabels, problem.by).predictor(problem)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """All budgets: how deep the attacks on one part go decides how long it takes, not the budget."""
-        return question.budget
+        return f"{self.name} ({'votes' if cast(DealtLabels, problem.by).given.combine == 'votes' else 'mean scores'})"
 
     def estimate(self, question: Question, control: Control) -> Work:
         """A knapsack over all parts, and all labellings of each, unless a time limit ends them."""
@@ -167,7 +181,7 @@ class PartEngine:
         """Radii from tables of all parts; the curve from the attacks that were found on the way."""
         started = time.perf_counter()
         dealt, asked = self._asked(question)
-        statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.part_flips}
+        statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.given.part_flips}
         if question.nodes.size:
             tables = list(_tables(asked, dealt.parts, control))
             lower = np.maximum(known.radius_lower, self._lower(asked, tables))
@@ -188,7 +202,7 @@ class PartEngine:
             )
         statistics["seconds"] = time.perf_counter() - started
         about = {
-            "combine": dealt.combine,
+            "combine": dealt.given.combine,
             "part_of": dealt.part_of.tolist(),
             "black_box_radius": black_box_radii(dealt.votes(question)).tolist(),
         }
@@ -198,7 +212,7 @@ class PartEngine:
         """The parts, and what all their tables are about."""
         dealt = cast(DealtLabels, question.problem.by)
         shared = shared_groups(question, dealt.parts)
-        asked = Asked(question, dealt.combine == "votes", shared, dealt.part_flips)
+        asked = Asked(question, dealt.given.combine == "votes", shared, dealt.given.part_flips)
         pool = pool_in_force()
         if pool is None or question.nodes.size == 0:
             return dealt, asked
