@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,6 +15,8 @@ from labelcert.graphs.datasets import DATASETS
 from labelcert.models.registry import MODELS
 
 load_extensions()
+for extension in ("attacks", "baselines"):  # also where the project was installed before they were announced
+    import_module(f"labelcert.{extension}")
 
 REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
 
