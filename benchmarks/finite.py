@@ -23,8 +23,8 @@ import labelcert
 from benchmarks.machine import facts
 from labelcert.arrays import Float
 from labelcert.cli.printing import print_table
-from labelcert.finite.pairs import Pair
 from labelcert.finite.transfer import transfer
+from labelcert.finite.twins import Twins
 from labelcert.models import Model, model_from_name
 from labelcert.pipeline.settings import known_setting
 from labelcert.report.tables import listing
@@ -41,10 +41,10 @@ shared = [
 ]
 
 
-def pair_of(model: Model, folder: Path | None, seed: int = 0) -> Pair:
+def pair_of(model: Model, folder: Path | None, seed: int = 0) -> Twins:
     graph = labelcert.load_dataset(DATASET, data_dir=folder)
     split = labelcert.published_split(graph, seed=seed)
-    return Pair(model, graph, split.labeled, split.pool)
+    return Twins(model, graph, split.labeled, split.pool)
 
 
 def paper_model(name: str) -> Model:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labelcert.certification.reductions import CHAIN
 from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import ENGINES
 from labelcert.errors import MissingExtra
@@ -40,8 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
     """What a test, or an example in the documentation, registers is gone afterwards."""
-    before = [dict(registry) for registry in REGISTRIES]
+    before, chain = [dict(registry) for registry in REGISTRIES], list(CHAIN)
     yield
+    CHAIN[:] = chain
     for registry, entries in zip(REGISTRIES, before, strict=True):
         registry.clear()
         registry.update(entries)

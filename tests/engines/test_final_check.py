@@ -14,9 +14,9 @@ from tests.helpers.problems import hand_made
 
 from labelcert import Certificate, Threat, certify
 from labelcert.engines.base import Capabilities, Findings, Question, Work
-from labelcert.engines.checking import check
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
+from labelcert.engines.final_check import check
 from labelcert.engines.registry import ENGINES, get_engine, register
 from labelcert.examples import Example, several_clouds, two_clouds
 from labelcert.prediction import OneVsRest, Predictor, Sign

@@ -15,8 +15,8 @@ from tests.helpers.strategies import NAMES, cases
 
 from labelcert import Certificate
 from labelcert.engines.base import Findings, Question
-from labelcert.engines.checking import check
 from labelcert.engines.control import Control
+from labelcert.engines.final_check import check
 from labelcert.engines.planning import Stage
 from labelcert.engines.registry import ENGINES, get_engine
 from labelcert.prediction import OneVsRest, Predictor, Sign

@@ -9,8 +9,8 @@ import pytest
 
 import labelcert
 from labelcert import GCN, InvalidInput, Linear, finite_margin
-from labelcert.finite.pairs import Pair
 from labelcert.finite.transfer import transfer
+from labelcert.finite.twins import Twins
 from labelcert.graphs import karate
 from labelcert.studies import Store, expand, run_plan
 from labelcert.studies.report import make_report
@@ -29,7 +29,7 @@ def _torch() -> None:
 def test_margins_cover_other_networks_and_shrink_with_the_width() -> None:
     graph = karate()
     found = {w: finite_margin(MODEL, graph, w, LABELED, TEST, networks=9, flips=0, device="cpu") for w in (32, 512)}
-    pair = Pair(MODEL, graph, LABELED, TEST, device="cpu")
+    pair = Twins(MODEL, graph, LABELED, TEST, device="cpu")
     clean = pair.machine(pair.labels[None])[0]
     covered = [np.abs(pair.network(pair.labels[None], 32, k)[0] - clean) <= found[32].margins for k in range(8)]
     assert np.mean(covered) > 0.9
@@ -66,12 +66,12 @@ def test_more_classes_have_margins_of_their_lead() -> None:
 
 
 def test_scores_that_are_all_alike_have_no_correlation() -> None:
-    pair = Pair(Linear(C=0.5), karate(), LABELED, TEST[:1], device="cpu")
+    pair = Twins(Linear(C=0.5), karate(), LABELED, TEST[:1], device="cpu")
     assert transfer(pair, 4, networks=1, margin_networks=2, practical=False).recipes["theory"].correlation == 0.0
 
 
 def test_what_networks_do_is_counted() -> None:
-    pair = Pair(MODEL, karate(), LABELED, TEST, device="cpu", validation=[5, 29])
+    pair = Twins(MODEL, karate(), LABELED, TEST, device="cpu", validation=[5, 29])
     found = transfer(pair, 64, networks=2, margin_networks=4, workers=1)
     counts = found.recipes["theory"]
     plain = labelcert.certify(pair.kernels[0], pair.labels, pair.kernels[1], 0.5, max_flips=1)

@@ -15,7 +15,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import GivenKernel, Names, Run, Task, solve
 from labelcert.certification.places import CPU
 from labelcert.checking import whole_number
-from labelcert.engines.base import Attacks, Capabilities, Findings, Question, Work
+from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question
 from labelcert.engines.control import Control
 from labelcert.engines.registry import register
 from labelcert.prediction import Predictor, predictor_for
@@ -90,31 +90,16 @@ def attack(
     >>> found.engine, found.collective_lower.tolist()
     ('attack:alfa', [0, 0, 1, 3])
     """
-    info = get_attack(using)
-    run = Run(
-        f"{MARK}{info.name}",
-        {"seed": whole_number("seed", seed), "targeted": targeted},
-        time_limit=time_limit,
-        workers=workers,
-        device=CPU,
-        progress=progress,
-    )
-    task = Task(
-        GivenKernel(K_train, K_test, C),
-        labels,
-        loss=loss,
-        intercept=intercept,
-        threat=threat,
-        max_flips=max_flips,
-        max_fraction=max_fraction,
-        margin=margin,
-        names=names or Names(),
-    )
+    options = {"seed": whole_number("seed", seed), "targeted": targeted}
+    name = f"{MARK}{get_attack(using).name}"
+    run = Run(name, options, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
+    model = GivenKernel(K_train, K_test, C, loss, intercept)
+    task = Task(model, labels, threat, max_flips, max_fraction, margin=margin, names=names or Names())
     return solve(task, run)
 
 
 @dataclass(frozen=True)
-class AttackEngine:
+class AttackEngine(PlainEngine):
     """One heuristic, at rising budgets.
 
     Attributes
@@ -141,21 +126,9 @@ class AttackEngine:
         """With its options."""
         return replace(self, seed=seed, targeted=targeted)
 
-    def refuses(self, problem: Problem) -> str | None:
-        """Nothing: what an attack finds is checked, and what it does not find is left open."""
-        return None
-
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where that is proved to be the same."""
         return predictor_for(problem, linear=problem.is_linear())
-
-    def estimate(self, question: Question, control: Control) -> Work:
-        """Nobody knows how soon all predictions change."""
-        return Work(f"up to {question.budget} attacks on all nodes at once")
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """It stops when its time is over, wherever it is."""
-        return question.budget
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """All nodes at once, then each of them alone if that is asked for."""

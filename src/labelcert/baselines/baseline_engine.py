@@ -16,7 +16,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import GivenKernel, Names, Parts, Run, Task, solve
 from labelcert.certification.places import CPU
 from labelcert.checking import whole_number
-from labelcert.engines.base import Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.partition.engine import ENSEMBLE
 from labelcert.engines.registry import register
@@ -104,29 +104,15 @@ def certify_baseline(
     loss = info.losses[0] if loss is None else loss
     info.check(loss, options)
     seed = whole_number("seed", seed, None)
-    run = Run(
-        f"{MARK}{using}",
-        {**options, "seed": seed},
-        time_limit=time_limit,
-        workers=workers,
-        device=CPU,
-        progress=progress,
-    )
-    task = Task(
-        GivenKernel(K_train, K_test, C),
-        labels,
-        loss=loss,
-        threat=threat,
-        max_flips=max_flips,
-        max_fraction=max_fraction,
-        parts=Parts({**info.options, **options}["parts"], seed, "votes") if info.deals_out else None,
-        names=names or Names(),
-    )
-    return solve(task, run)
+    own = {**options, "seed": seed}
+    run = Run(f"{MARK}{using}", own, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
+    parts = Parts({**info.options, **options}["parts"], seed, "votes") if info.deals_out else None
+    model = GivenKernel(K_train, K_test, C, loss)
+    return solve(Task(model, labels, threat, max_flips, max_fraction, parts, names=names or Names()), run)
 
 
 @dataclass
-class BaselineEngine:
+class BaselineEngine(PlainEngine):
     """One certificate from the literature.
 
     Attributes
@@ -166,14 +152,6 @@ class BaselineEngine:
         given = {name: value for name, value in self.options.items() if name != "seed"}
         self._proved = self.info.prove(problem, **given)
         return self._proved.predictor
-
-    def estimate(self, question: Question, control: Control) -> Work:
-        """The work is done."""
-        return Work("seconds")
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """All budgets cost about the same."""
-        return question.budget
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """No attack is known, and the curve follows from the radii."""

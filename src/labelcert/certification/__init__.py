@@ -3,9 +3,10 @@
 from labelcert.certification.facades import certify, certify_linear, certify_partition
 from labelcert.certification.from_graph import GraphCertifier, KernelModel
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenKernel, GivenRows, Parts, Run, Task
+from labelcert.certification.task import GivenKernel, GivenRows, Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.freezing import Names
+from labelcert.engines.partition.engine import Parts
 from labelcert.engines.partition.parts import assign
 
 __all__ = [

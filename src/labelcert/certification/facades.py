@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -10,10 +11,10 @@ import numpy.typing as npt
 from labelcert.certificate import Certificate
 from labelcert.certification.places import CPU
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenKernel, GivenRows, Parts, Run, Task
+from labelcert.certification.task import GivenKernel, GivenRows, Run, Task
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.freezing import Names
-from labelcert.engines.partition.engine import PartEngine
+from labelcert.engines.partition.engine import PartEngine, Parts
 from labelcert.problem import Threat
 from labelcert.problem.lowering import MeasuredMargins
 
@@ -130,26 +131,17 @@ def certify(
     run = Run(
         engine,
         time_limit=time_limit,
-        node_time_limit=node_time_limit,
         workers=workers,
+        progress=progress,
         scheduler=scheduler,
         device=device,
         solver=solver,
         trust_solver=trust_solver,
-        progress=progress,
+        node_time_limit=node_time_limit,
     )
-    task = Task(
-        GivenKernel(K_train, K_test, C),
-        labels,
-        loss=loss,
-        intercept=intercept,
-        threat=threat,
-        max_flips=max_flips,
-        max_fraction=max_fraction,
-        margin=margin,
-        collective=collective,
-        names=names or Names(),
-    )
+    model = GivenKernel(K_train, K_test, C, loss, intercept)
+    known = names or Names()
+    task = Task(model, labels, threat, max_flips, max_fraction, margin=margin, collective=collective, names=known)
     return solve(task, run)
 
 
@@ -220,16 +212,9 @@ def certify_linear(
     >>> cert.predictions.tolist(), cert.radius_lower.tolist(), cert.witness(0)
     (['a', 'b'], [1, 1], {0: 'b'})
     """
-    run = Run(ClosedForm.name, time_limit=time_limit, workers=workers, device=CPU, progress=progress)
-    task = Task(
-        GivenRows(H),
-        labels,
-        threat=threat,
-        max_flips=max_flips,
-        max_fraction=max_fraction,
-        collective=collective,
-        names=names or Names(),
-    )
+    run = Run(ClosedForm.name, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
+    known = names or Names()
+    task = Task(GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, names=known)
     return solve(task, run)
 
 
@@ -311,21 +296,11 @@ def certify_partition(
     >>> cert.predictions.tolist(), cert.radius_lower.tolist()
     ([False, True], [2, 2])
     """
-    run = Run(
-        PartEngine.name, time_limit=time_limit, workers=workers, scheduler=scheduler, device=device, progress=progress
-    )
+    asked, limit = PartEngine.name, time_limit
+    run = Run(asked, time_limit=limit, workers=workers, progress=progress, scheduler=scheduler, device=device)
     dealt = Parts(parts, seed, combine, part_flips)
-    task = Task(
-        GivenKernel(K_train, K_test, C),
-        labels,
-        loss=loss,
-        intercept=intercept,
-        threat=threat,
-        max_flips=max_flips,
-        max_fraction=max_fraction,
-        parts=dealt,
-        margin=margin,
-        collective=collective,
-        names=dealt.named(names or Names()),
-    )
+    known = names or Names()
+    known = replace(known, model=dealt.described(known.model))
+    model = GivenKernel(K_train, K_test, C, loss, intercept)
+    task = Task(model, labels, threat, max_flips, max_fraction, dealt, margin, collective=collective, names=known)
     return solve(task, run)

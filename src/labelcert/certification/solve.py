@@ -9,13 +9,12 @@ from dataclasses import replace
 from labelcert.certificate import Certificate, RunRecord, StageRecord
 from labelcert.certification import support
 from labelcert.certification.places import CPU, gpu_remark, walked_by
-from labelcert.certification.reductions import posed, reduced
-from labelcert.certification.reductions.lowered import margins_of
+from labelcert.certification.reductions import margins_of, posed, reduced
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings, Question
-from labelcert.engines.checking import check
 from labelcert.engines.control import Control
+from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
 from labelcert.engines.planning import Plan, plan
 from labelcert.engines.pools import pool_in_force

@@ -6,18 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
-import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
-from labelcert.checking import whole_number
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
-from labelcert.engines.partition.ensemble import COMBINATIONS
+from labelcert.engines.partition.engine import Parts
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
-from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
 from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.rows import Rows
@@ -47,11 +44,16 @@ class GivenKernel:
     K_train : (m, m) array
     K_test : (n, m) array
     C : float or "cv"
+    loss : str
+    intercept : bool
+        Whether the model has an intercept that is not regularised.
     """
 
     K_train: npt.ArrayLike
     K_test: npt.ArrayLike
     C: float | str
+    loss: str = "hinge"
+    intercept: bool = False
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The task with its arrays validated; nothing says yet that the kernel is positive semidefinite."""
@@ -62,8 +64,8 @@ class GivenKernel:
             cast(float, self.C),  # anything else is refused there
             threat=task.threat,
             max_flips=task.max_flips,
-            loss=task.loss,
-            intercept=task.intercept,
+            loss=self.loss,
+            intercept=self.intercept,
         ), ""
 
 
@@ -90,40 +92,6 @@ class GivenRows:
         return replace(problem, by=ReadRows(Rows(self.H, problem.m))), note
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How labels are dealt out to the members of an ensemble.
-
-    Attributes
-    ----------
-    count : int or (m,) array
-        How many parts, whose sizes differ by at most one; or the part of each label, which no label may influence.
-    seed : int
-        Of the hash that deals them out.
-    combine : {"mean", "votes"}
-    part_flips : int or None
-        Largest cost of an attack on one part to look at; None for all.
-    """
-
-    count: int | npt.ArrayLike
-    seed: int = 0
-    combine: str = "mean"
-    part_flips: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.combine not in COMBINATIONS:
-            raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {self.combine!r}")
-        if self.part_flips is not None:
-            whole_number("part_flips", self.part_flips)
-
-    def named(self, names: Names) -> Names:
-        """Names that say how the labels are dealt out, too."""
-        dealt = f"{self.count!r} parts (seed {self.seed})"
-        if np.ndim(self.count):
-            dealt = f"{np.unique(np.asarray(self.count)).size} given parts"
-        return replace(names, model=f"{dealt}, {self.combine}: {names.model or 'kernel'}")
-
-
 @dataclass(frozen=True, eq=False)
 class Task:
     """One question about predictions and the labels they are learned from. m labels, n test nodes.
@@ -133,9 +101,6 @@ class Task:
     model : Model
         Who predicts.
     labels : (m,) array
-    loss : str
-    intercept : bool
-        Whether the model has an intercept that is not regularised.
     threat : Threat or None
         None: any label, one unit each.
     max_flips, max_fraction : optional
@@ -158,8 +123,6 @@ class Task:
 
     model: Model | None = None
     labels: npt.ArrayLike = ()
-    loss: str = "hinge"
-    intercept: bool = False
     threat: Threat | None = None
     max_flips: int | None = None
     max_fraction: float | None = None
@@ -185,19 +148,9 @@ class Run:
 
     Attributes
     ----------
-    engine : str
-    options : mapping
-        The engine's own.
-    time_limit, node_time_limit : float or None
-        Seconds, for everything and for one node of a search.
-    workers : int or None
-        None: all cores.
-    scheduler : str or None
-    device : {"auto", "cpu", "gpu"}
-    solver : str
-    trust_solver : bool
-        Whether a solver's claims count as proofs.
-    progress : bool
+    engine, options : str, and a mapping of the engine's own options
+    time_limit, workers, progress, scheduler, device, solver, trust_solver, node_time_limit
+        As in :func:`labelcert.certify`.
     """
 
     engine: str = AUTO

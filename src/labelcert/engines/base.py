@@ -18,7 +18,7 @@ from labelcert.certificate import TRUSTED_SOLVER
 from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
 from labelcert.engines.observing import Observer
-from labelcert.prediction import Predictor
+from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import ONE_MODEL
 
@@ -416,7 +416,27 @@ class Engine(Protocol):
         """An honest estimate, before the work starts."""
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds, for engines that ``"auto"`` starts with."""
+        """The largest budget that fits into the given seconds, for engines that ``"auto"`` starts with."""
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Answer; stopped early, with intervals. What is known already may be used, and need not be repeated."""
+
+
+class PlainEngine:
+    """What many engines say: nothing is refused, the model is retrained, and a larger budget takes no longer."""
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Nothing."""
+        return None
+
+    def predictor(self, problem: Problem) -> Predictor:
+        """Retraining, or linear maps where there is nothing to retrain."""
+        return predictor_for(problem, linear=problem.trained_with.always_linear)
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Moments, or as long as there is time."""
+        return Work("no work that could be foreseen")
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """All budgets."""
+        return question.budget

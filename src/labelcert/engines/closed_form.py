@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from labelcert.arrays import Int
-from labelcert.engines.base import Attacks, Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.linear.bounding import bound_curve
 from labelcert.engines.linear.counting import count_curve
@@ -29,7 +29,7 @@ EXACT_CELLS = 2e6
 """Nodes times labels up to which an exact curve is worth trying."""
 
 
-class ClosedForm:
+class ClosedForm(PlainEngine):
     """Sorting, wherever linearity is proved."""
 
     name = "closed-form"
@@ -57,10 +57,6 @@ class ClosedForm:
     def estimate(self, question: Question, control: Control) -> Work:
         """Sorting is always cheap; a knapsack over large costs is not. The effort on the curve is limited."""
         return knapsack_work(question, question.problem.n_classes - 1)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """All budgets cost about the same."""
-        return question.budget
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii in closed form, then as much of the curve as the effort allows."""

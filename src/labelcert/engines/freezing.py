@@ -12,7 +12,7 @@ from labelcert.arrays import Text
 from labelcert.certificate import Certificate, RelabellingList, RunRecord, Surroundings
 from labelcert.certificate.certificate import frozen
 from labelcert.engines.base import Question
-from labelcert.engines.checking import Checked
+from labelcert.engines.final_check import Checked
 from labelcert.prediction import OPEN, TIED
 from labelcert.problem import NOTHING, Problem, Relabelling
 

@@ -17,9 +17,9 @@ import scipy.sparse
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Attacks, Capabilities, Findings, Question, ReadOnce, Work, within_reach
-from labelcert.engines.checking import check
 from labelcert.engines.closed_form import ClosedForm, linear_curve
 from labelcert.engines.control import Control
+from labelcert.engines.final_check import check
 from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import spending_work
 from labelcert.prediction import OPEN, TIED, Gathered, Predictor, predictor_for
@@ -140,7 +140,7 @@ class _Harvest:
         return np.argsort(self._gathered("lower")[self._kept_nodes], kind="stable").astype(np.int64)
 
     def _drop(self, most: int) -> None:
-        """Keep so many rows, in the order of their radii, and forget the others."""
+        """Keep ``most`` rows, those with the smallest radii, and forget the others."""
         order = self._by_radius()
         self._least_dropped = min(self._least_dropped, int(self._gathered("lower")[self._kept_nodes[order[most]]]))
         chosen = np.sort(order[:most])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from labelcert.arrays import Float
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
-from labelcert.finite.pairs import Pair
+from labelcert.finite.twins import Twins
 from labelcert.models import Model
 from labelcert.models.base import GraphLike
 from labelcert.progress import progress_report
@@ -101,8 +101,8 @@ def finite_margin(
         How many networks to train, each from its own initial weights. The factor is the largest that any of them
         needs, so that another network needs a larger one with a probability of about 1 in ``networks + 1``.
     flips : int
-        Train also on labels of which so many are changed at random, and take the largest deviation; 0: on clean labels
-        alone.
+        Number of labels that are changed at random, again and again: networks are trained on such labels, too, and
+        the largest deviation counts. 0: clean labels alone.
     seed : int
         Of initial weights and flips.
     inductive : bool
@@ -130,7 +130,7 @@ def finite_margin(
     whole_number("seed", seed)
     if not 0.0 < quantile < 1.0:
         raise InvalidInput(f"quantile must lie between 0 and 1, got {quantile!r}")
-    pair = Pair(model, graph, labeled, test, inductive, device)
+    pair = Twins(model, graph, labeled, test, inductive, device)
     whole_number("flips", flips, 0, pair.labels.size, "labels")
     deviations = []
     with progress_report("training networks", progress) as show:

@@ -11,7 +11,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import certify
 from labelcert.finite.margin import LABELLINGS, FiniteMargin, finite_margin
-from labelcert.finite.pairs import Pair
+from labelcert.finite.twins import Twins
 from labelcert.models.networks.network import Recipe
 from labelcert.models.networks.torch_extra import check_device
 
@@ -100,7 +100,7 @@ class Transfer:
 
 
 def transfer(
-    pair: Pair,
+    pair: Twins,
     width: int,
     *,
     networks: int = NETWORKS,
@@ -116,7 +116,7 @@ def transfer(
 
     Parameters
     ----------
-    pair : Pair
+    pair : Twins
     width : int
     networks : int
         How many networks are tried. The margin is measured with others.
@@ -170,7 +170,7 @@ def transfer(
 class _Asked:
     """What each network is asked: scores on clean labels, on single flips and on attacks, in this order."""
 
-    pair: Pair
+    pair: Twins
     singles: int
     machine: Float
     certified: Bool
@@ -199,7 +199,7 @@ class _Asked:
         counts.deviation += float(np.median(distance))
 
 
-def _attacks(cert: Certificate, pair: Pair) -> Int:
+def _attacks(cert: Certificate, pair: Twins) -> Int:
     """(k, m) labels under the witnesses of two and three flips, those first that change the most nodes' radii."""
     uses: dict[tuple[tuple[int, int], ...], int] = {}
     for t in np.flatnonzero((cert.radius_upper >= 2) & (cert.radius_upper <= min(3, cert.max_flips))).tolist():

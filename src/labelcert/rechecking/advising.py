@@ -135,9 +135,8 @@ def recheck(
     else:
         dealt = None if parts is None else Parts(parts, seed, combine)
         task = Task(
-            GivenKernel(K_train, K_test, C),
+            GivenKernel(K_train, K_test, C, loss),
             labels,
-            loss=loss,
             threat=threat,
             max_flips=0,
             margin=margin,

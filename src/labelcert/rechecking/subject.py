@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenKernel, Names, Parts, Run, Task, solve, support
-from labelcert.certification.reductions import posed, reduced
-from labelcert.certification.reductions.lowered import margins_of
+from labelcert.certification.reductions import margins_of, posed, reduced
 from labelcert.engines.base import Question
 from labelcert.engines.partition.engine import PartEngine
 from labelcert.engines.registry import AUTO
@@ -63,9 +62,8 @@ class Subject:
             if "part_of" in stage:
                 parts = Parts(np.array(stage["part_of"], dtype=np.int64), combine=stage.get("combine", "mean"))
             task = Task(
-                GivenKernel(cert.K_train, cert.K_test, cert.run.C),
+                GivenKernel(cert.K_train, cert.K_test, cert.run.C, cert.run.loss),
                 cert.labels,
-                loss=cert.run.loss,
                 threat=Threat.from_plain(cert.run.threat, cert.labels, cert.classes),
                 max_flips=cert.max_flips,
                 margin=np.broadcast_to(np.asarray(cert.run.margin, dtype=np.float64), cert.n_test),
@@ -123,6 +121,8 @@ class Subject:
         problem, task = self.problem, self.task
         mask = np.zeros(problem.m, dtype=bool) if problem.threat.trusted is None else np.array(problem.threat.trusted)
         mask[np.asarray(trusted, dtype=np.int64)] = True
-        names = task.names if task.parts is None else task.parts.named(task.names)
+        names = task.names
+        if task.parts is not None:
+            names = replace(names, model=task.parts.described(names.model))
         confirmed = replace(task, threat=replace(problem.threat, trusted=mask), collective=collective, names=names)
         return solve(confirmed, Run(AUTO if task.parts is None else PartEngine.name, **how))

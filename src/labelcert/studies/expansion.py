@@ -18,8 +18,8 @@ from labelcert.arrays import Int
 from labelcert.certification import support
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.extensions import load_extensions
-from labelcert.finite.pairs import Pair
 from labelcert.finite.transfer import SETTINGS, transfer
+from labelcert.finite.twins import Twins
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
 from labelcert.hardening import SearchedCell
@@ -64,7 +64,7 @@ class NetworksCell(Cell):
     def answer(self, job: Job, certifier: Any, workers: int | None) -> Answer:
         """Certify, train networks, and count."""
         model, validation = self.settled(job).model, self.finite["validation"]
-        pair = Pair(model, job.graph, job.labeled, self.test, job.inductive, validation=validation)
+        pair = Twins(model, job.graph, job.labeled, self.test, job.inductive, validation=validation)
         how: dict[str, Any] = {"max_flips": max(1, self.max_flips), "time_limit": self.time_limit, "workers": workers}
         with threads(workers):
             found = transfer(pair, self.finite["width"], seed=job.seed, **how)

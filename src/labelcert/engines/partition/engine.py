@@ -10,11 +10,22 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
+from labelcert.checking import whole_number
 from labelcert.engines import stepwise
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.base import (
+    WORK_LIMIT_SECONDS,
+    Attacks,
+    Capabilities,
+    Findings,
+    PlainEngine,
+    Question,
+    Work,
+    within_reach,
+)
 from labelcert.engines.control import Control
 from labelcert.engines.cube.labellings import count_stops
 from labelcert.engines.linear.spending import first_row
@@ -28,9 +39,10 @@ from labelcert.engines.partition.part_tables import (
     two_class_table,
     two_class_work,
 )
-from labelcert.engines.partition.parts import Part
+from labelcert.engines.partition.parts import Part, assign
 from labelcert.engines.pools import pool_in_force, side_by_side
 from labelcert.engines.tables.sizes import toggled_sets
+from labelcert.errors import InvalidInput
 from labelcert.prediction import OneVsRest, Predictor, Sign
 from labelcert.problem import Problem, Relabelling
 
@@ -54,44 +66,79 @@ ENSEMBLE = "an ensemble on parts of the labels"
 """Who predicts: models that are trained on parts of the labels."""
 
 
-@dataclass(frozen=True, eq=False)
-class DealtLabels:
-    """Who predicts, where the labels are dealt out to parts.
+@dataclass(frozen=True)
+class Parts:
+    """How labels are dealt out to the members of an ensemble.
 
     Attributes
     ----------
-    parts : list of Part
-    part_of : (m,) array
-        Part of each label.
+    count : int or (m,) array
+        How many parts, whose sizes differ by at most one; or the part of each label, which no label may influence.
+    seed : int
+        Of the hash that deals them out.
     combine : str
         One of :data:`~labelcert.engines.partition.ensemble.COMBINATIONS`.
     part_flips : int or None
         Largest cost of an attack on one part to look at; None for all.
-    margins : (n,) array or None
-        Lead that each prediction has to keep; None: any.
     """
 
+    count: int | npt.ArrayLike
+    seed: int = 0
+    combine: str = "mean"
+    part_flips: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.combine not in COMBINATIONS:
+            raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {self.combine!r}")
+        if self.part_flips is not None:
+            whole_number("part_flips", self.part_flips)
+
+    def of_labels(self, keys: Sequence[str]) -> Int:
+        """(m,) part of each label, as it was given or as a hash of its key deals it out."""
+        m = len(keys)
+        if np.ndim(self.count):
+            part_of = np.asarray(self.count)
+            if part_of.shape != (m,) or not np.issubdtype(part_of.dtype, np.integer):
+                raise InvalidInput(f"parts must be a number of parts, or {m} whole numbers, the part of each label")
+            return part_of.astype(np.int64)
+        count = whole_number("parts", self.count, 1, m, "one label each")
+        return assign(keys, count, whole_number("seed", self.seed, None))
+
+    def described(self, model: str) -> str:
+        """The ensemble of such models, in a few words."""
+        dealt = f"{self.count!r} parts (seed {self.seed})"
+        if np.ndim(self.count):
+            dealt = f"{np.unique(np.asarray(self.count)).size} given parts"
+        return f"{dealt}, {self.combine}: {model or 'kernel'}"
+
+
+@dataclass(frozen=True, eq=False)
+class DealtLabels:
+    """Who predicts, once labels are dealt out: the models of ``parts``; ``part_of`` (m,) is the part of each label.
+
+    ``margins`` (n,) are what the lead of each prediction has to exceed.
+    """
+
+    given: Parts
     parts: list[Part]
     part_of: Int
-    combine: str
-    part_flips: int | None = None
     margins: Float | None = None
     kind: str = ENSEMBLE
 
     def predictor(self, problem: Problem) -> Predictor:
         """The ensemble."""
-        return COMBINATIONS[self.combine](problem, self.parts, self.margins)
+        return COMBINATIONS[self.given.combine](problem, self.parts, self.margins)
 
     def votes(self, question: Question) -> Votes:
         """The same parts, where votes decide, and no margin counts."""
-        if self.combine == "votes" and self.margins is None:
+        if self.given.combine == "votes" and self.margins is None:
             return cast(Votes, question.predictor)
         return Votes(question.problem, self.parts)
 
     def digest(self, sha256: str) -> str:
         """With the part of each label, and how parts are combined."""
         h = hashlib.sha256(sha256.encode())
-        h.update(np.ascontiguousarray(self.part_of, dtype="<i8").tobytes() + self.combine.encode())
+        h.update(np.ascontiguousarray(self.part_of, dtype="<i8").tobytes() + self.given.combine.encode())
         return h.hexdigest()
 
 
@@ -112,7 +159,7 @@ METHODS: dict[type[Predictor], PartMethod] = {
 """By what predicts in each part: how its table is made, how long that takes, and how many labellings it has."""
 
 
-class PartEngine:
+class PartEngine(PlainEngine):
     """A table of every part, combined over the parts."""
 
     name = "partition"
@@ -120,19 +167,7 @@ class PartEngine:
 
     def stage_name(self, problem: Problem) -> str:
         """With how the parts are combined."""
-        return f"{self.name} ({'votes' if cast(DealtLabels, problem.by).combine == 'votes' else 'mean scores'})"
-
-    def refuses(self, problem: Problem) -> str | None:
-        """Nothing: only size can be in the way."""
-        return None
-
-    def predictor(self, problem: Problem) -> Predictor:
-        """The ensemble."""
-        return cast(DealtLabels, problem.by).predictor(problem)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """All budgets: how deep the attacks on one part go decides how long it takes, not the budget."""
-        return question.budget
+        return f"{self.name} ({'votes' if cast(DealtLabels, problem.by).given.combine == 'votes' else 'mean scores'})"
 
     def estimate(self, question: Question, control: Control) -> Work:
         """A knapsack over all parts, and all labellings of each, unless a time limit ends them."""
@@ -170,7 +205,7 @@ class PartEngine:
         """Radii from tables of all parts; the curve from the attacks that were found on the way."""
         started = time.perf_counter()
         dealt, asked = self._asked(question)
-        statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.part_flips}
+        statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.given.part_flips}
         if question.nodes.size:
             tables = list(_tables(asked, dealt.parts, control))
             lower = np.maximum(known.radius_lower, self._lower(asked, tables))
@@ -191,7 +226,7 @@ class PartEngine:
             )
         statistics["seconds"] = time.perf_counter() - started
         about = {
-            "combine": dealt.combine,
+            "combine": dealt.given.combine,
             "part_of": dealt.part_of.tolist(),
             "black_box_radius": black_box_radii(dealt.votes(question)).tolist(),
         }
@@ -201,7 +236,7 @@ class PartEngine:
         """The parts, and what all their tables are about."""
         dealt = cast(DealtLabels, question.problem.by)
         shared = shared_groups(question, dealt.parts)
-        asked = PartsAsked(question, dealt.combine == "votes", shared, dealt.part_flips)
+        asked = PartsAsked(question, dealt.given.combine == "votes", shared, dealt.given.part_flips)
         pool = pool_in_force()
         if pool is None or question.nodes.size == 0:
             return dealt, asked

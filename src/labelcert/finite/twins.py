@@ -20,7 +20,7 @@ HINGE = LOSSES["hinge"]
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class Twins:
     """A model, a graph and its nodes; both sides are trained on any labels.
 
     Attributes
@@ -94,7 +94,7 @@ class Pair:
         return np.asarray(own - rivals.max(axis=2))
 
     def flipped(self, rng: np.random.Generator, flips: int, count: int) -> Int:
-        """(count, m) labels with so many of them changed at random."""
+        """(count, m) labels, with ``flips`` of them changed at random in each row."""
         labels = np.repeat(self.labels[None], count, axis=0)
         for row in labels:
             for i in rng.choice(row.size, flips, replace=False):
@@ -102,7 +102,7 @@ class Pair:
         return labels
 
     def single_flips(self, rng: np.random.Generator, most: int = 200) -> Int:
-        """All labels with one of them changed, or so many of them drawn at random."""
+        """All labellings with one label changed, or ``most`` of them drawn at random."""
         moves = [(i, c) for i in range(self.labels.size) for c in self.classes if c != self.labels[i]]
         if len(moves) > most:
             moves = [moves[k] for k in sorted(rng.choice(len(moves), most, replace=False))]

@@ -62,31 +62,38 @@ def check(question: Question, findings: Findings) -> Checked:
     refuted = [t for t, change in enumerate(changes) if change is not None and becomes[t] < 0]
     for t in refuted:
         upper[t], changes[t] = a.never, None
-    dropped = len(refuted)
-    curve_lower, curve_changes = findings.curve_lower.copy(), list(findings.curve_changes)
     # The clean labels change those nodes alone whose prediction was given and is not the model's own.
     changed: dict[Relabelling, Bool] = {NOTHING: checker.contrary & agreed}
     cheapest = np.where(changed[NOTHING], 0, upper)
-    for change in sorted(set(curve_changes) - {NOTHING}, key=len):
+    for change in sorted(set(findings.curve_changes) - {NOTHING}, key=len):
         if a.admits(change, a.never):  # each budget is compared below
             changed[change] = checker.changed(change)[0] & agreed
             cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))
-    counts = {change: int(nodes.sum()) for change, nodes in changed.items()}
-    costs = {change: a.cost(change) for change in changed}
-    for b, change in enumerate(curve_changes):
-        if change not in changed or costs[change] > b or counts[change] < curve_lower[b]:
-            curve_lower[b], curve_changes[b] = 0, NOTHING
-            dropped += 1
-        if b and curve_lower[b] < curve_lower[b - 1]:  # an attack within a smaller budget is one within this, too
-            curve_lower[b], curve_changes[b] = curve_lower[b - 1], curve_changes[b - 1]
+    curve_lower, curve_changes, dropped = _kept_curve(question, findings, changed)
     kept = replace(
-        _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped),
+        _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped + len(refuted)),
         radius_upper=upper,
         radius_changes=changes,
         curve_lower=curve_lower,
         curve_changes=curve_changes,
     )
     return Checked(kept, becomes, changed)
+
+
+def _kept_curve(
+    question: Question, findings: Findings, changed: dict[Relabelling, Bool]
+) -> tuple[Int, list[Relabelling], int]:
+    """The curve's lower end and its attacks, without those that cost more or change fewer nodes; and how many."""
+    curve_lower, curve_changes, dropped = findings.curve_lower.copy(), list(findings.curve_changes), 0
+    counts = {change: int(nodes.sum()) for change, nodes in changed.items()}
+    costs = {change: question.problem.adversary.cost(change) for change in changed}
+    for b, change in enumerate(curve_changes):
+        if change not in changed or costs[change] > b or counts[change] < curve_lower[b]:
+            curve_lower[b], curve_changes[b] = 0, NOTHING
+            dropped += 1
+        if b and curve_lower[b] < curve_lower[b - 1]:  # an attack within a smaller budget is one within this, too
+            curve_lower[b], curve_changes[b] = curve_lower[b - 1], curve_changes[b - 1]
+    return curve_lower, curve_changes, dropped
 
 
 def _by_change(changes: list[Relabelling | None]) -> dict[Relabelling, list[int]]:

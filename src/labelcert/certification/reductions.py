@@ -1,0 +1,215 @@
+"""From what a user asks to what an engine answers, and back: each reduction takes one thing away from a task.
+
+A new reduction is one file and one line in :data:`CHAIN`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labelcert.arrays import Float
+from labelcert.certificate import Certificate
+from labelcert.certificate.certificate import frozen
+from labelcert.certification.task import Task
+from labelcert.engines.partition.engine import DealtLabels
+from labelcert.engines.partition.parts import Part, cut
+from labelcert.losses.cross_validation import best_C
+from labelcert.prediction import Predictor, predictor_for
+from labelcert.problem import Problem
+from labelcert.problem.budget import largest_budget
+from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
+
+CROSS_VALIDATED = "cv"
+"""Stands where C would: choose it by cross-validation over the labels."""
+
+
+class Reduction(ABC):
+    """One step from what the user asks towards what an engine answers."""
+
+    @abstractmethod
+    def accepts(self, task: Task) -> bool:
+        """Whether a task has what this reduction takes away."""
+
+    @abstractmethod
+    def apply(self, task: Task) -> tuple[Task, Any]:
+        """The task without it, and whatever :meth:`invert` needs to know."""
+
+    def invert(self, cert: Certificate, undo: Any) -> Certificate:
+        """The certificate of the task as it was: the same one, if only other words for the same question were found."""
+        return cert
+
+
+class FractionOfLabels(Reduction):
+    """The largest budget as a share of the labels."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where a share is given."""
+        return task.max_fraction is not None
+
+    def apply(self, task: Task) -> tuple[Task, None]:
+        """Shares are of the total cost, where labels have costs."""
+        costs = getattr(task.threat, "costs", None)
+        flips = largest_budget(
+            task.max_flips, task.max_fraction, np.ones(np.size(task.labels)) if costs is None else costs
+        )
+        return replace(task, max_flips=flips, max_fraction=None), None
+
+
+class ChosenC(Reduction):
+    """Cross-validation over the labels as they are; the certificate is about the one C that it chooses."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where C is to be chosen."""
+        return task.model is not None and task.model.C == CROSS_VALIDATED
+
+    def apply(self, task: Task) -> tuple[Task, None]:
+        """The kernel among labelled points is all that it takes."""
+        model: Any = task.model
+        problem, _ = replace(model, C=1.0).problem(task)
+        C = best_C(problem.K_train, problem.codes, problem.trained_with)
+        return replace(task, model=replace(model, C=C)), None
+
+
+class ValidatedArrays(Reduction):
+    """Arrays of any kind, as the user has them."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where nobody looked at them yet."""
+        return task.problem is None
+
+    def apply(self, task: Task) -> tuple[Task, None]:
+        """Everything is refused here that no engine could answer."""
+        assert task.model is not None
+        problem, note = task.model.problem(task)
+        return replace(task, problem=problem, budget_note=note), None
+
+
+class SettledKernel(Reduction):
+    """A kernel that may miss positive semidefiniteness by rounding."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where nothing is known about its eigenvalues, and it is trained on as a whole."""
+        return task.posed.by is None and not task.posed.min_eig >= 0.0
+
+    def apply(self, task: Task) -> tuple[Task, None]:
+        """The certificate is about the kernel that comes out, bit for bit."""
+        return replace(task, problem=task.posed.settled()), None
+
+
+class DealtOut(Reduction):
+    """An ensemble: the labels are dealt out to parts, and each part trains a model of its own."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where there are parts."""
+        return task.parts is not None
+
+    def apply(self, task: Task) -> tuple[Task, tuple[Float, str]]:
+        """A hash of their names deals out the labels, which have no influence themselves."""
+        problem, given = task.posed, task.parts
+        assert given is not None
+        margins, source = margins_of(task)
+        part_of = given.of_labels(task.names.keys(problem.m))
+        parts = cut(problem, part_of)
+        by = DealtLabels(given, parts, part_of, margins if margins.any() else None)
+        dealt = replace(_shifted(problem, parts), by=by)
+        return replace(task, problem=dealt, parts=None, margin=0.0), (margins, source)
+
+    def invert(self, cert: Certificate, undo: tuple[Float, str]) -> Certificate:
+        """The certificate says which margin it is about."""
+        margins, source = undo
+        return recorded(cert, margins, source) if margins.any() else cert
+
+
+class WithMargin(Reduction):
+    """Predictions that have to keep a margin: the same question about predictions that are lowered by it."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where any prediction has to keep one."""
+        return bool(margins_of(task)[0].any())
+
+    def apply(self, task: Task) -> tuple[Task, tuple[Task, Predictor]]:
+        """The given predictions, or the model's own, on a problem where they keep only what exceeds the margin."""
+        problem = task.posed
+        clean = predictor_for(problem, linear=problem.trained_with.always_linear)
+        if task.predicted is not None:
+            clean = clean.with_predictions(task.predicted)
+        low = lowered(problem, clean.shown, margins_of(task)[0])
+        names = replace(task.names, labels=None, label_keys=None, around=None)
+        return replace(task, problem=low, predicted=clean.predicted, names=names, margin=0.0), (task, clean)
+
+    def invert(self, cert: Certificate, undo: tuple[Task, Predictor]) -> Certificate:
+        """The labels, scores and names of the given problem; proofs about the other one do not count."""
+        task, clean = undo
+        K_train, K_test = task.posed.kernels
+        plain = replace(
+            cert,
+            predictions=frozen(task.posed.classes[clean.shown]),
+            decision_values=frozen(clean.decision),
+            labels=task.posed.labels,
+            label_names=task.names.labels,
+            around=task.names.around,
+            K_train=K_train,
+            K_test=K_test,
+            run=replace(cert.run, problem_sha256=task.posed.digest()),
+            proofs=None,
+        )
+        return recorded(plain, *margins_of(task))
+
+
+def _shifted(problem: Problem, parts: list[Part]) -> Problem:
+    """The problem with the kernel that is certified: that of every part, bit for bit."""
+    K = problem.K_train.copy()
+    for part in parts:
+        K[np.ix_(part.index, part.index)] = part.problem.K_train
+    for array in (K, problem.K_test, problem.labels, problem.classes, problem.codes):
+        array.setflags(write=False)
+    return replace(problem, K_train=K, shift=max(part.problem.shift for part in parts))
+
+
+def margins_of(task: Task) -> tuple[Float, str]:
+    """(n,) margins that make sense, and where they come from."""
+    given = task.margin
+    if isinstance(given, MeasuredMargins):
+        return check_margin(given.margins, task.posed.n_test), str(given)
+    return check_margin(given, task.posed.n_test), ""
+
+
+def recorded(cert: Certificate, margins: Float, source: str) -> Certificate:
+    """The certificate with the margins that it is about."""
+    alike = bool(np.all(margins == margins[:1]))
+    margin = float(margins[0]) if alike else tuple(margins.tolist())
+    plain = replace(cert, run=replace(cert.run, margin=margin, margin_from=source))
+    return replace(plain, checksum=plain.computed_checksum())
+
+
+CHAIN: list[Reduction] = [FractionOfLabels(), ChosenC(), ValidatedArrays(), DealtOut(), SettledKernel(), WithMargin()]
+"""All reductions, in the order in which a task takes them."""
+
+
+def posed(task: Task) -> Task:
+    """A task whose arrays are validated, and that is otherwise as it was given."""
+    for reduction in CHAIN:
+        if task.problem is None and reduction.accepts(task):
+            task, _ = reduction.apply(task)
+    return task
+
+
+def reduced(task: Task) -> tuple[Task, Callable[[Certificate], Certificate]]:
+    """A task that an engine can answer, and what turns its certificate into that of the given task."""
+    taken: list[tuple[Reduction, Any]] = []
+    for reduction in CHAIN:
+        if reduction.accepts(task):
+            task, undo = reduction.apply(task)
+            taken.append((reduction, undo))
+
+    def restored(cert: Certificate) -> Certificate:
+        for reduction, undo in reversed(taken):
+            cert = reduction.invert(cert, undo)
+        return cert
+
+    return task, restored
