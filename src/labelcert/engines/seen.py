@@ -12,6 +12,7 @@ from labelcert.engines.base import Question
 from labelcert.engines.bitsets import positions_of
 from labelcert.engines.control import Control
 from labelcert.engines.observing import Visited
+from labelcert.engines.walks import Collector
 from labelcert.problem import Adversary, Relabelling
 
 
@@ -94,7 +95,7 @@ class Moves:
         return flipped
 
 
-class Telling:
+class Telling(Collector):
     """The collector that shows everything to the observers of a question.
 
     What a walk leaves open is decided one by one, as far as the predictor can, until the run is closed.
@@ -138,6 +139,3 @@ class Telling:
         """Pass it on."""
         for observer in self._question.observers:
             observer.unvisited(cost)
-
-    def settle(self, control: Control) -> None:
-        """Everything was decided when it was shown."""

@@ -34,17 +34,18 @@ class Piece(Protocol):
         """The least that an attack in it costs."""
 
 
-class Collector(Protocol):
+class Collector:
     """Takes what chunks found, in their order, and makes something of it: a ledger, tables, lowest scores."""
 
     def collect(self, found: Any, chunk: Any) -> None:
         """Take over what one chunk found, also if it was not finished."""
+        raise NotImplementedError
 
     def unvisited(self, cost: int) -> None:
         """Learn that some attacks of this cost or more were not visited."""
 
     def settle(self, control: Control) -> None:
-        """Decide what was left in doubt, now that many doubts are held, or everything was visited."""
+        """Decide what was left in doubt, now that the walk is over."""
 
 
 def collect_all(

@@ -14,6 +14,7 @@ class Sign(Predictor):
     """One model whose positive scores mean ``classes[1]``."""
 
     tie_note = "clean score"
+    enumerated = "labellings"
 
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         super().__init__(problem, linear=linear)

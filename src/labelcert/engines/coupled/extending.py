@@ -75,6 +75,9 @@ class Extend(NamedTuple):
     budget: int
     longest: int
 
+    def for_device(self) -> None:
+        """There are no programs for it."""
+
     def new_worker(self) -> None:
         """Nothing is needed."""
 

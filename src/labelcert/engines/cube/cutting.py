@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,10 +37,18 @@ class CubeChunk:
         found = new_summary(task, self.stops)
         return found, walk(task, walker, found, self.prefix, self.low, _NO_PARENTS, flag)
 
+    def halves(self, task: CubeWork) -> tuple[CubeChunk, CubeChunk]:
+        """Without and with the last of its labels."""
+        lower, upper = (CubeChunk(self.min_cost, self.stops // 2, 2 * self.prefix + k, self.low - 1) for k in (0, 1))
+        return lower, upper
+
 
 @dataclass(frozen=True, eq=False)
 class LevelChunk:
     """All sets that extend one of a block of parents by one later label."""
+
+    low: ClassVar[int] = -1
+    """It is no cube."""
 
     min_cost: int
     stops: int
@@ -62,7 +71,13 @@ class LevelChunk:
         found = new_summary(task, self.stops)
         if task.y.size > MANY_LABELS and not task.linear:
             return found, walk_children(task, walker, found, self.parents, flag)
-        return found, walk(task, walker, found, 0, -1, self.parents, flag)
+        return found, walk(task, walker, found, 0, self.low, self.parents, flag)
+
+    def halves(self, task: CubeWork) -> tuple[LevelChunk, LevelChunk]:
+        """Its first parents, and the others."""
+        middle = len(self.parents) // 2
+        first, second = (LevelChunk.of(task, self.min_cost, half) for half in np.split(self.parents, [middle]))
+        return first, second
 
 
 LabellingChunk = CubeChunk | LevelChunk

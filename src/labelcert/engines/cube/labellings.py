@@ -26,7 +26,7 @@ from labelcert.engines.cube.cutting import (
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
 from labelcert.engines.ledger import Ledger
-from labelcert.engines.pools import chunk_stops, pool_in_force, seconds_per_step
+from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
 from labelcert.engines.seen import Flips, Telling
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.prediction import Sign
@@ -96,6 +96,14 @@ class CubeTask(NamedTuple):
     """A walk over labellings as work for a pool."""
 
     walk_over: CubeWork
+
+    def for_device(self) -> DeviceLoad | None:
+        """A summary comes back, so nothing that is observed; devices count with 32 bits."""
+        work = self.walk_over
+        large = max(work.rows * work.scores.shape[1], work.last_row) >= 2**31
+        if large or work.observed or not (work.linear or work.retraining.on_device):
+            return None
+        return DeviceLoad("labellings", work.y.size, labellings(work), 0)
 
     def new_worker(self) -> CubeWorker:
         """Working memory of one worker."""
@@ -243,7 +251,7 @@ def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
     pool = pool_in_force(CubeTask(task))
     if pool is not None:
         chunk = _large_sample(generous, size, _cube_fits(task))
-        measured = pool.seconds_per_stop(CubeTask(generous), chunk, chunk.stops)
+        measured = pool.seconds_per_stop(CubeTask(generous), chunk)
         if measured is not None:
             return measured
     # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.

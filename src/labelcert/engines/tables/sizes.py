@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -134,5 +135,4 @@ def seconds_per_training(question: Question) -> float:
 
 def new_forest(question: Question, slots: float, depth: int, budget: int | None = None) -> Forest:
     """The forest of a question: see :class:`Forest`."""
-    assert isinstance(question.predictor, OneVsRest)
-    return Forest(question.problem, question.predictor, question.nodes, slots, depth, budget)
+    return Forest(question.problem, cast(OneVsRest, question.predictor), question.nodes, slots, depth, budget)
