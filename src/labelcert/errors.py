@@ -79,6 +79,13 @@ class ClusterLost(DataUnavailable):
     """The connection to a cluster broke; what arrived before is kept."""
 
 
+class WorkersUnavailable(LabelcertError, RuntimeError):
+    """Worker processes cannot be started on this machine."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no worker process can be started here ({reason}); with workers=1, none is needed")
+
+
 class MissingExtra(LabelcertError, ImportError):
     """An optional dependency is missing; the message names the exact install command.
 

@@ -25,7 +25,7 @@ from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.losses import loss_names
 from labelcert.problem import NOTHING, Problem
 from labelcert.selfcheck.cases import random_case, random_classes_case
-from labelcert.selfcheck.kernels import DEGENERATE
+from labelcert.selfcheck.nasty_kernels import DEGENERATE
 
 NAMES = attack_names()
 ON_TEST_ROWS = [name for name in NAMES if name not in ("random", "nearest", "furthest", "alfa")]

@@ -81,32 +81,36 @@ def damage(path: Path, how: str) -> None:
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("a.txt", "b")
     else:
-        with zipfile.ZipFile(path) as archive:
-            parts = {name: archive.read(name) for name in archive.namelist()}
-        metadata = json.loads(parts["metadata.json"])
-        if how == "newer":
-            metadata["schema_version"] = 99
-        elif how == "foreign schema":
-            metadata["schema"] = "something-else"
-        elif how == "older":
-            metadata["schema_version"] = 2
-        elif how == "no run":
-            del metadata["run"]
-        elif how == "garbled run":
-            metadata["run"]["stopped"] = "tired"
-        elif how == "missing array":
-            del parts["radius_upper.npy"]
-        elif how == "contradiction":
-            parts["radius_upper.npy"] = parts["collective_lower.npy"]
-        elif how == "pickle":
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.array([{}], dtype=object), allow_pickle=True)
-            parts["labels.npy"] = buffer.getvalue()
-            assert pickle.PROTO in buffer.getvalue()
-        parts["metadata.json"] = json.dumps(metadata).encode()
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, part in parts.items():
-                archive.writestr(name, part)
+        damage_inside(path, how)
+
+
+def damage_inside(path: Path, how: str) -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    metadata = json.loads(parts["metadata.json"])
+    if how == "newer":
+        metadata["schema_version"] = 99
+    elif how == "foreign schema":
+        metadata["schema"] = "something-else"
+    elif how == "older":
+        metadata["schema_version"] = 2
+    elif how == "no run":
+        del metadata["run"]
+    elif how == "garbled run":
+        metadata["run"]["stopped"] = "tired"
+    elif how == "missing array":
+        del parts["radius_upper.npy"]
+    elif how == "contradiction":
+        parts["radius_upper.npy"] = parts["collective_lower.npy"]
+    elif how == "pickle":
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.array([{}], dtype=object), allow_pickle=True)
+        parts["labels.npy"] = buffer.getvalue()
+        assert pickle.PROTO in buffer.getvalue()
+    parts["metadata.json"] = json.dumps(metadata).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
 
 
 @pytest.mark.parametrize(

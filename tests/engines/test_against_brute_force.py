@@ -13,7 +13,7 @@ from tests.helpers.strategies import cases
 from labelcert import Threat, selfcheck
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.cases import hard_case, random_case, random_classes_case
-from labelcert.selfcheck.kernels import DEGENERATE, TREACHEROUS
+from labelcert.selfcheck.nasty_kernels import DEGENERATE, TREACHEROUS
 
 
 def agrees(case: Case) -> None:

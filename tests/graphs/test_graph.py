@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.graphs.validation import as_indices
+from labelcert.graphs.checks import as_indices
 
 TRIANGLE = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
 

@@ -9,7 +9,7 @@ import pytest
 
 from labelcert.errors import InvalidInput
 from labelcert.selfcheck.cases import Case, nasty_case, random_case
-from labelcert.selfcheck.kernels import DEGENERATE, TREACHEROUS
+from labelcert.selfcheck.nasty_kernels import DEGENERATE, TREACHEROUS
 
 
 def drawn(kind: str, count: int = 60) -> list[Case]:

@@ -15,17 +15,17 @@ from labelcert import selfcheck
 from labelcert.certificate import Certificate, Stop
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search import branching, rival_branching
-from labelcert.selfcheck import Case, Outcome, Truth, brute_force, comparing
+from labelcert.selfcheck import Case, SelfCheck, Truth, brute_force, comparing
 
 
 def test_no_contradiction() -> None:
-    assert selfcheck.run(24, seed=5, largest=6, workers=1) == Outcome(24, [])
+    assert selfcheck.run(24, seed=5, largest=6, workers=1) == SelfCheck(24, [])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_no_contradiction_in_thousands_of_problems() -> None:
-    assert selfcheck.run(3000, seed=1) == Outcome(3000, [])
+    assert selfcheck.run(3000, seed=1) == SelfCheck(3000, [])
 
 
 def test_every_engine_is_asked_and_branch_and_bound_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(comparing, "_problem", work)
     shown = []
     outcome = selfcheck.run(9, seed=0, workers=1, report=lambda done, total: shown.append((done, total)))
-    assert outcome == Outcome(3, ["problem 0", "problem 1", "problem 2"], interrupted=True)
+    assert outcome == SelfCheck(3, ["problem 0", "problem 1", "problem 2"], interrupted=True)
     assert shown == [(1, 9), (2, 9), (3, 9)]
 
 
@@ -123,7 +123,7 @@ def test_an_interrupted_certificate_ends_the_check_instead_of_contradicting(monk
         return dataclasses.replace(cert, run=dataclasses.replace(cert.run, stopped=Stop.INTERRUPTED))
 
     monkeypatch.setattr(Case, "certify", certify)
-    assert selfcheck.run(5, seed=0, largest=4, workers=1) == Outcome(0, [], interrupted=True)
+    assert selfcheck.run(5, seed=0, largest=4, workers=1) == SelfCheck(0, [], interrupted=True)
 
 
 def test_several_processes_find_the_same_in_the_same_order() -> None:

@@ -18,8 +18,8 @@ from labelcert.graphs import karate
 from labelcert.models import GCN
 from labelcert.selfcheck.cases import nasty_case
 from labelcert.selfcheck.comparing import engines_for
-from labelcert.verification import Status
-from labelcert.verification.machines import Hinge
+from labelcert.verification import CheckStatus
+from labelcert.verification.machines import SVMTrainer
 from labelcert.verification.statement import Statement
 from labelcert.verification.trees import Trees
 
@@ -32,7 +32,7 @@ THREATS = [
 ]
 
 
-def statuses(found: labelcert.Verification) -> dict[str, Status]:
+def statuses(found: labelcert.Verification) -> dict[str, CheckStatus]:
     return {check.what: check.status for check in found.checks}
 
 
@@ -61,7 +61,9 @@ def test_stored_trees_prove_what_the_search_proved(
     assert cert.proofs is not None
     assert cert.proofs.nodes or cert.proofs.curve
     statement = Statement.of(cert, None, None, None)
-    trees = Trees(cert, statement, Hinge(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None)
+    trees = Trees(
+        cert, statement, SVMTrainer(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None
+    )
     radii = trees.proved_radii()
     for t, rivals in cert.proofs.nodes.items():
         if len(rivals) == classes - 1:
@@ -112,7 +114,7 @@ def test_a_share_is_reported_as_such() -> None:
     found = verify(cert, K, y, rows, share=0.2, seed=3)
     assert found.accepted
     assert not found.complete
-    assert statuses(found)["radii"] is Status.SAMPLED
+    assert statuses(found)["radii"] is CheckStatus.SAMPLED
     assert "drawn at random" in str(found)
     assert "not everything is proved" in found.summary
     with pytest.raises(InvalidInput, match="share must be above 0"):
@@ -123,7 +125,7 @@ def test_a_time_limit_leaves_the_rest_unchecked() -> None:
     K, y, rows = gaussian(12, 6)
     found = verify(certify(K, y, rows, 2.0), K, y, rows, time_limit=1e-6)
     assert found.accepted
-    assert statuses(found)["radii"] is Status.NOT_CHECKED
+    assert statuses(found)["radii"] is CheckStatus.NOT_CHECKED
 
 
 def test_ill_conditioned_kernels() -> None:
@@ -201,7 +203,7 @@ def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.Monke
     assert cert.proofs is not None
     t, rivals = next((t, rivals) for t, rivals in cert.proofs.nodes.items() if _ends_by_tightening(rivals))
     (rival, proof), *_ = rivals.items()
-    before = Trees(cert, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t]
+    before = Trees(cert, statement, SVMTrainer(statement), predicted, lambda text: None).proved_radii()[t]
     assert before > 1
     for change in (
         lambda block: {"label": block.label + 100},
@@ -217,7 +219,7 @@ def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.Monke
         )
         nodes = {t: {rival: RivalProof(proof.budget, tree)}}
         broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, nodes=nodes))
-        assert Trees(broken, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t] == 0
+        assert Trees(broken, statement, SVMTrainer(statement), predicted, lambda text: None).proved_radii()[t] == 0
 
 
 def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +235,7 @@ def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch
         for part in tree.parts:
             fewer = msgspec.structs.replace(tree, parts={k: v for k, v in tree.parts.items() if k != part})
             broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, curve={b: fewer}))
-            trees = Trees(broken, statement, Hinge(statement), predicted, lambda text: None)
+            trees = Trees(broken, statement, SVMTrainer(statement), predicted, lambda text: None)
             trees.proved_radii()
             assert trees.proved_curve()[b] == statement.n
 

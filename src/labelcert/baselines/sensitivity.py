@@ -13,7 +13,6 @@ import scipy.linalg
 from labelcert.arrays import Float
 from labelcert.baselines.proving import Asked, Proved
 from labelcert.prediction import OneVsRest
-from labelcert.prediction.scoring import LinearScorer
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -35,7 +34,7 @@ def sensitivity(asked: Asked, *, per_label: bool = True) -> Proved:
     problem = asked.problem.settled()
     predictor = OneVsRest(problem, linear=problem.trained_with.always_linear)
     scorer = predictor.scorer
-    if isinstance(scorer, LinearScorer):
+    if predictor.linear:
         moves = 2 * (np.abs(scorer.rows) + scorer.row_errors[:, None])
     else:
         moves = hinge_moves(problem, scorer.rows)

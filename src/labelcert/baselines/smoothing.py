@@ -17,7 +17,7 @@ from labelcert.baselines.likelihood import best_threshold, divergence_threshold
 from labelcert.baselines.proving import Asked, Proved
 from labelcert.errors import InvalidInput
 from labelcert.prediction import OPEN, Gathered, predictor_for
-from labelcert.prediction.scoring import LinearScorer
+from labelcert.prediction.scoring import Scorer
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 NEWTON_STEPS = 12
@@ -45,7 +45,6 @@ def smoothing(asked: Asked, *, noise: float = 0.1, tight: bool) -> Proved:
     problem = asked.problem.settled()
     q = _checked_noise(noise, problem.n_classes)
     base = predictor_for(problem, linear=True)
-    assert isinstance(base.scorer, LinearScorer)
     n, nodes = problem.n_test, np.flatnonzero(base.predicted >= 0)
     log_other = np.zeros(n)
     log_other[nodes] = log_error(base.scorer, problem.codes, base.predicted[nodes], nodes, problem.n_classes, q)
@@ -82,7 +81,7 @@ def _radii(log_other: Float, threshold: partial[float], budget: int) -> Int:
     return lower
 
 
-def log_error(scorer: LinearScorer, codes: Int, own: Int, nodes: Int, n_classes: int, q: float) -> Float:
+def log_error(scorer: Scorer, codes: Int, own: Int, nodes: Int, n_classes: int, q: float) -> Float:
     """(n,) upper bounds on the logarithm of the probability that the noisy model does not predict ``own``.
 
     A rival that reaches the score of ``own`` counts as an error. The errors of all rivals are added up.

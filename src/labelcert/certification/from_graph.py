@@ -14,7 +14,7 @@ from labelcert.certification.from_arrays import certify
 from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
 from labelcert.graphs import UNLABELED, Graph
-from labelcert.graphs.validation import as_indices
+from labelcert.graphs.checks import as_indices
 
 LARGEST_KEPT_GRAPH = 200_000
 """Certificates keep graphs with no more edges than this, for pictures."""

@@ -18,9 +18,9 @@ from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
+from labelcert.graphs.checks import reason
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
-from labelcert.graphs.validation import reason
 from labelcert.pipeline import Choice, Targets, choose_model, choose_split, choose_targets
 from labelcert.problem import Threat
 from labelcert.progress import progress_report

@@ -14,7 +14,7 @@ from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search.solvers import SOLVERS
 from labelcert.errors import LabelcertError
-from labelcert.losses import LOSSES, loss_names
+from labelcert.losses import LOSSES, get_loss, loss_names
 from labelcert.models import models
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.partition import COMBINATIONS
@@ -37,6 +37,8 @@ class GroupedCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; errors speak of options where the package speaks of parameters."""
         try:
+            if ctx.params.pop("intercept", False):
+                ctx.params["loss"] = get_loss(ctx.params["loss"], intercept=True).name
             return super().invoke(ctx)
         except LabelcertError as error:
             error.args = (in_options(str(error), self.get_params(ctx)),)
@@ -151,7 +153,13 @@ MODEL_OPTIONS = options(
         type=click.Choice(loss_names()),
         default="hinge",
         show_default=True,
-        help="; ".join(f"{name}: {LOSSES[name].formula}" for name in loss_names()) + ".",
+        help="; ".join(f"{name}: {LOSSES[name].formula}" for name in loss_names() if not LOSSES[name].intercept) + ".",
+    ),
+    click.option(
+        "--intercept",
+        is_flag=True,
+        help="An intercept that is not regularised, as in scikit-learn's LogisticRegression: with logistic or "
+        "cross_entropy.",
     ),
     click.option("--depth", type=int, help="Hidden layers."),
     click.option("--normalization", type=click.Choice(NORMALIZATIONS), help="Of the graph convolution."),

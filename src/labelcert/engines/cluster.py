@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from labelcert.arrays import Signs
 from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
 from labelcert.errors import ClusterLost
+from labelcert.workers import Attempts
 
 if TYPE_CHECKING:
     from distributed import Client
-
-ATTEMPTS = 5
-"""How often a task is started if its result keeps getting lost with a worker."""
 
 
 class ClusterChunks(Processors):
@@ -35,7 +33,7 @@ class _Batch:
     def __init__(self, client: Client, arguments: tuple[Any, ...]) -> None:
         self._client = client
         self._arguments = arguments
-        self._attempt = 0
+        self._attempts = Attempts()
         self._start()
 
     def result(self, timeout: float | None = None) -> list[Any]:
@@ -52,7 +50,7 @@ class _Batch:
             raise
         except Exception:
             require_connection(self._client)
-            if is_final(self._future, self._attempt):
+            if not lost(self._future, self._attempts):
                 raise
             self._start()
             raise TimeoutError("started again") from None
@@ -60,7 +58,6 @@ class _Batch:
 
     def _start(self) -> None:
         require_connection(self._client)
-        self._attempt += 1
         self._future = self._client.submit(walk_batch, *self._arguments, pure=False)
 
 
@@ -73,6 +70,6 @@ def require_connection(client: Client) -> None:
         )
 
 
-def is_final(future: Any, attempt: int) -> bool:
-    """Whether to give up: the task itself failed, or its result was lost with a worker too often."""
-    return future.status == "error" or attempt >= ATTEMPTS
+def lost(future: Any, attempts: Attempts) -> bool:
+    """Whether to start a task again: its result was lost with a worker, and not too often; it did not fail itself."""
+    return future.status != "error" and attempts.another()

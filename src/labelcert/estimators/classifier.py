@@ -29,6 +29,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         As in scikit-learn's ``pairwise_kernels``: ``"rbf"``, ``"linear"``, ``"poly"``, and so on, or ``"precomputed"``.
     loss : str
         As in :func:`labelcert.certify`.
+    intercept : bool
+        Whether there is an intercept that is not regularised; some losses alone can have one.
     C : float
         Regularisation: a larger C means less of it.
     gamma : float, "scale" or "auto"
@@ -58,6 +60,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kernel: str | Callable[..., Any] = "rbf",
         *,
         loss: str = "hinge",
+        intercept: bool = False,
         C: float = 1.0,
         gamma: float | str = "scale",
         degree: float = 3,
@@ -66,6 +69,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.kernel = kernel
         self.loss = loss
+        self.intercept = intercept
         self.C = C
         self.gamma = gamma
         self.degree = degree
@@ -74,7 +78,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on labels ``y``."""
-        loss = get_loss(self.loss)
+        loss = get_loss(self.loss, intercept=self.intercept)
+        self.loss_ = loss.name
         if not self.C > 0:
             raise InvalidInput(f"C must be a positive number, got {self.C!r}")
         if not self.bias >= 0:
@@ -94,7 +99,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Float:
         """Scores: one per point of two classes (positive: the second), one per point and class of more."""
         check_is_fitted(self)
-        rows = get_loss(self.loss).rows(self._kernel(validate_data(self, X, dtype=np.float64, reset=False)))
+        rows = get_loss(self.loss_).rows(self._kernel(validate_data(self, X, dtype=np.float64, reset=False)))
         scores = rows @ self.dual_coef_.T
         return np.asarray(scores[:, 1] if self.classes_.size == 2 else scores)
 
@@ -116,7 +121,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
         rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
-        return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss, names=names, **options)
+        return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss_, names=names, **options)
 
     def recheck(self, X_test: Any, **options: Any) -> Recheck:
         """Which of the labels that this was fitted on to verify, so that more predictions survive wrong ones.

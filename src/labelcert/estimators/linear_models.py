@@ -9,6 +9,7 @@ import numpy as np
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import KernelMachine, Transform, no_class_weights
+from labelcert.losses import get_loss
 
 
 def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
@@ -31,14 +32,11 @@ def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
         )
     intercept = bool(estimator.fit_intercept)
 
-    def loss(classes: int) -> str:
-        return ("logistic" if classes == 2 else "cross_entropy") + ("_intercept" if intercept else "")
-
     return KernelMachine(
         transform,
         _linear,
         float(estimator.C),
-        loss,
+        lambda classes: get_loss("logistic" if classes == 2 else "cross_entropy", intercept=intercept).name,
         "The certified model is LogisticRegression itself: cross-entropy over all classes"
         + (" with an intercept that is not regularised." if intercept else " without an intercept.")
         + " The estimator solves the same problem up to its tolerance.",

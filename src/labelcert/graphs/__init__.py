@@ -1,6 +1,7 @@
 """The graph object, the sources that graphs come from, and the splits into labelled and test nodes."""
 
 from labelcert.graphs.builtin import bundled_table, karate, nearest_neighbor_graph, neighbor_table
+from labelcert.graphs.checks import UNLABELED
 from labelcert.graphs.csv_and_parquet import graph_from_files
 from labelcert.graphs.datasets import DatasetInfo, dataset_info, load_dataset, published_split
 from labelcert.graphs.graph import Graph
@@ -14,7 +15,6 @@ from labelcert.graphs.splits import (
     multi_class_targets,
     own_split,
 )
-from labelcert.graphs.validation import UNLABELED
 
 __all__ = [
     "UNLABELED",

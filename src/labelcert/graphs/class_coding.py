@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelcert.errors import InvalidInput
-from labelcert.graphs.validation import UNLABELED
+from labelcert.graphs.checks import UNLABELED
 
 if TYPE_CHECKING:
     from labelcert.arrays import Int

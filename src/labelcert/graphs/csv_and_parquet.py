@@ -18,10 +18,10 @@ import scipy.sparse as sp
 from scipy.sparse import csr_array
 
 from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs.checks import UNLABELED, reason
 from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
-from labelcert.graphs.validation import UNLABELED, reason
 from labelcert.memory import require_memory
 from labelcert.reading import LARGER, PACKED, READING, UNREADABLE, read_text, require_file
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labelcert.arrays import Float, Int
-    from labelcert.graphs.validation import SparseMatrix
+    from labelcert.graphs.checks import SparseMatrix
 
     PathOrStr: TypeAlias = str | os.PathLike[str]
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput
 from labelcert.files import write_archive
-from labelcert.graphs.validation import (
+from labelcert.graphs.checks import (
     UNLABELED,
     as_indices,
     assembled_csr,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from labelcert.arrays import Float, Int, Text
-    from labelcert.graphs.validation import SparseMatrix
+    from labelcert.graphs.checks import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)

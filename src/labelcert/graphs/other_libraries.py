@@ -9,15 +9,15 @@ import scipy.sparse as sp
 from scipy.sparse import csr_array
 
 from labelcert.errors import InvalidInput, MissingExtra
+from labelcert.graphs.checks import UNLABELED, first_asymmetry, reason
 from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED, first_asymmetry, reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from labelcert.arrays import Float, Int
-    from labelcert.graphs.validation import SparseMatrix
+    from labelcert.graphs.checks import SparseMatrix
 
 
 def from_networkx(

@@ -11,11 +11,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from labelcert.errors import InvalidInput
+from labelcert.graphs.checks import UNLABELED
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED
 
 if TYPE_CHECKING:
-    from labelcert.graphs.validation import SparseMatrix
+    from labelcert.graphs.checks import SparseMatrix
 
 
 def symmetrize(graph: Graph) -> Graph:

@@ -14,9 +14,9 @@ import numpy as np
 
 from labelcert.checking import whole_number
 from labelcert.errors import DataUnavailable, InvalidInput
+from labelcert.graphs.checks import DAMAGED_NPZ, checked_seed, reason
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
-from labelcert.graphs.validation import DAMAGED_NPZ, checked_seed, reason
 from labelcert.memory import require_memory
 from labelcert.reading import Archive
 

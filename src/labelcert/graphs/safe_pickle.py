@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.errors import DataUnavailable
-from labelcert.graphs.validation import checked_csr, reason
+from labelcert.graphs.checks import checked_csr, reason
 
 _DTYPE_CODE = re.compile(r"[|<>=]?(b1|[iu][1248]|f[248])")
 _DEEPEST = 100

@@ -12,8 +12,8 @@ import numpy as np
 
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
+from labelcert.graphs.checks import UNLABELED, as_indices, checked_seed
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.validation import UNLABELED, as_indices, checked_seed
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,12 +20,15 @@ class Exactly(ABC):
         """The solution for labels ``y`` (±1), from what float64 found; None where it is out of reach."""
 
 
+@dataclass(frozen=True)
 class Loss(ABC):
-    """A loss: the model minimises ``½‖w‖² + C Σ loss`` over bias-free ``w``.
+    """A loss: the model minimises ``½‖w‖² + C Σ loss`` over ``w``, with an intercept or without.
 
     Attributes
     ----------
-    name : str
+    intercept : bool
+        An intercept that is not regularised is the last entry of every solution; it needs labels of both classes.
+    kind : str
         What ``loss=`` takes.
     formula : str
         The loss of a label ±1 with the score f, in the words of a help text.
@@ -36,20 +40,26 @@ class Loss(ABC):
         The optimum is a rational number, so that ties can be proved.
     ridge : bool
         Where scores are linear, they are those of kernel ridge regression; otherwise sums of kernel entries.
-    intercept : bool
-        An intercept that is not regularised is the last entry of every solution; it needs labels of both classes.
+    may_have_intercept : bool
     coupled : bool
         More than two classes are trained as one problem, not one against the rest each.
     """
 
-    name: ClassVar[str]
+    intercept: bool = False
+
+    kind: ClassVar[str]
     formula: ClassVar[str]
     always_linear: ClassVar[bool] = False
     defined_anywhere: ClassVar[bool] = True
     rational: ClassVar[bool] = True
     ridge: ClassVar[bool] = False
-    intercept: ClassVar[bool] = False
+    may_have_intercept: ClassVar[bool] = False
     coupled: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The loss and its intercept in one word, as certificates, studies and hashes have it."""
+        return self.kind + ("_intercept" if self.intercept else "")
 
     def is_linear(self, Q: Float, y: Float, C: float, movable: Bool, flips: int, *, strict: bool = False) -> bool:
         """Whether scores are provably linear in the labels, for up to so many flips.

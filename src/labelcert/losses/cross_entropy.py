@@ -6,7 +6,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int, Signs
 from labelcert.losses.base import Exactly
-from labelcert.losses.logistic import Logistic, LogisticIntercept
+from labelcert.losses.logistic import Logistic
 from labelcert.losses.newton import LogisticMachine
 from labelcert.losses.softmax import SoftmaxMachine
 
@@ -15,10 +15,11 @@ class CrossEntropy(Logistic):
     """``−log softmax(f)_y`` with one weight vector per class.
 
     Of two classes, the weight vectors are each other's negative. So their difference is that of the logistic loss with
-    twice the constant, and its sign decides.
+    twice the constant, and its sign decides. With intercepts, scikit-learn's
+    ``LogisticRegression`` minimises it.
     """
 
-    name = "cross_entropy"
+    kind = "cross_entropy"
     formula = "−log softmax: cross-entropy of all classes in one problem"
     coupled = True
 
@@ -43,10 +44,3 @@ class CrossEntropy(Logistic):
     def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
         """Of two classes."""
         return super().response(Q, 2.0 * C, y, z, state, rows)
-
-
-class CrossEntropyIntercept(CrossEntropy, LogisticIntercept):
-    """The same with intercepts that are not regularised, as in scikit-learn's ``LogisticRegression``."""
-
-    name = "cross_entropy_intercept"
-    formula = "the same with unregularised intercepts: scikit-learn's LogisticRegression of more than two classes"

@@ -18,7 +18,7 @@ from labelcert.svm.pivoting import FREE, UNIT_ROUNDOFF, Machine
 class Hinge(Loss):
     """``max(0, 1 − y f)``."""
 
-    name = "hinge"
+    kind = "hinge"
     formula = "max(0, 1 − yf): a support vector machine, as in the paper"
     defined_anywhere = False
 

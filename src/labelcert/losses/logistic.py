@@ -14,11 +14,12 @@ from labelcert.svm.pivoting import new_scratch
 
 
 class Logistic(Loss):
-    """``log(1 + exp(−y f))``."""
+    """``log(1 + exp(−y f))``; with an intercept, what scikit-learn's ``LogisticRegression`` minimises."""
 
-    name = "logistic"
+    kind = "logistic"
     formula = "log(1 + exp(−yf)): cross-entropy, one class against the rest"
     rational = False
+    may_have_intercept = True
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
         """Newton's method."""
@@ -28,56 +29,31 @@ class Logistic(Loss):
         return scratch.z.copy()
 
     def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
-        """A Newton iteration."""
-        return new_machine(Q, C)
+        """A Newton iteration; an intercept borders the kernel."""
+        return new_machine(Q, C, intercept=self.intercept)
 
     def exactly(self, Q: Float, C: float) -> Exactly:
         """Ball arithmetic in rising precision: an exact tie stays undecided."""
-        return LogisticBalls(BallLogistic(Q, C))
+        return LogisticBalls((BallIntercept if self.intercept else BallLogistic)(Q, C))
 
     def largest_dual(self, m: int, C: float) -> float:
         """``z_i = C y_i σ(−y_i f_i)``."""
         return C
 
     def one_flip(self, machine: Any, rows: Float, movable: Int) -> Float:
-        """A flip moves ``C y σ(−y f)`` to ``−C y σ(y f)``: by C, whatever f is."""
+        """A flip moves ``C y σ(−y f)`` to ``−C y σ(y f)``: by C, whatever f is. An intercept can move far."""
+        if self.intercept:
+            return np.full(rows.shape[0], 1e150)
         return two_norm_bound(machine, machine.C / 4.0, machine.C, rows)
 
     def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
-        """The first Newton step."""
-        share = np.clip(z * y / C, 0.0, 1.0)
+        """The first Newton step; with an intercept, the dual variables still add up to 0 after it."""
+        m, least = y.size, 1e-12 if self.intercept else 0.0
+        share = np.clip(z[:m] * y / C, least, 1.0 - least)
         slopes = C * share * (1.0 - share)
-        system = np.eye(y.size) + Q * slopes  # transposed: (I + DQ)ᵀ
-        return np.asarray(-np.linalg.solve(system, rows.T).T * (C * y))
-
-
-class LogisticIntercept(Logistic):
-    """The same with an intercept that is not regularised, as in scikit-learn's ``LogisticRegression``."""
-
-    name = "logistic_intercept"
-    formula = "the same with an unregularised intercept: scikit-learn's LogisticRegression"
-    intercept = True
-
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
-        """A bordered kernel."""
-        return new_machine(Q, C, intercept=True)
-
-    def exactly(self, Q: Float, C: float) -> Exactly:
-        """Ball arithmetic."""
-        return LogisticBalls(BallIntercept(Q, C))
-
-    def one_flip(self, machine: Any, rows: Float, movable: Int) -> Float:
-        """Nothing is known: the intercept can move far."""
-        return np.full(rows.shape[0], 1e150)
-
-    def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
-        """The first Newton step, after which the dual variables still add up to 0."""
-        share = np.clip(z[:-1] * y / C, 1e-12, 1.0 - 1e-12)
-        slopes = C * share * (1.0 - share)
-        m = y.size
-        system = np.zeros((m + 1, m + 1))
-        system[:m, :m] = np.eye(m) + Q * slopes
-        system[m, :m], system[:m, m] = slopes, 1.0  # transposed, as above
+        system = np.eye(m) + Q * slopes  # transposed: (I + DQ)ᵀ
+        if self.intercept:
+            system = np.block([[system, np.ones((m, 1))], [slopes[None, :], np.zeros((1, 1))]])
         return np.asarray(-np.linalg.solve(system, rows.T)[:m].T * (C * y))
 
 

@@ -11,10 +11,10 @@ from labelcert.arrays import Float, Int, Signs
 from labelcert.losses.base import Loss
 
 
-class Linear(Loss):
+class GivenRows(Loss):
     """Rows that somebody gave are multiplied by the labels: nothing is trained, and there is no kernel."""
 
-    name = "linear"
+    kind = "linear"
     formula = "none: scores are given as linear maps of the labels"
     always_linear = True
 
@@ -43,10 +43,10 @@ class Linear(Loss):
         raise NotImplementedError(f"scores of the {self.name} loss are linear: nothing is retrained")
 
 
-class Square(Linear):
+class Square(GivenRows):
     """``(1 − y f)²``."""
 
-    name = "square"
+    kind = "square"
     formula = "(1 − yf)²: kernel ridge regression"
     ridge = True
 

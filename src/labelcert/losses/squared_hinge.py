@@ -24,7 +24,7 @@ from labelcert.svm.pivoting import FREE, UNIT_ROUNDOFF, Machine
 class SquaredHinge(Loss):
     """``max(0, 1 − y f)²``."""
 
-    name = "squared_hinge"
+    kind = "squared_hinge"
     formula = "max(0, 1 − yf)²: scikit-learn's LinearSVC"
     ridge = True
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from labelcert.arrays import Float, Int
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
-from labelcert.graphs.validation import as_indices
+from labelcert.graphs.checks import as_indices
 from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:

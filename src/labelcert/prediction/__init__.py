@@ -3,12 +3,12 @@
 This is the only place, beside compiled code, that tells two classes from more.
 """
 
+from labelcert.prediction.coupled import Softmax
 from labelcert.prediction.gathered import Gathered
 from labelcert.prediction.highest import Highest
 from labelcert.prediction.one_vs_rest import OneVsRest
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.prediction.sign import Sign
-from labelcert.prediction.softmax import Softmax
 from labelcert.problem import Problem
 
 

@@ -6,14 +6,13 @@ Moving a label from class a to class b toggles it in the models of a and b alone
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from labelcert.arrays import Float, Index, Int
-from labelcert.losses.solutions import Solution
+from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.losses.solutions import Interval, Solution, minus
 from labelcert.prediction.highest import Highest
-from labelcert.prediction.scoring import LinearScorer
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -55,12 +54,44 @@ class OneVsRest(Highest):
     def _all_scores(self, codes: Int, nodes: Index, classes: Sequence[int] | None = None) -> tuple[Float, Float]:
         """(K, n) scores of some nodes by all models (or some of them), and the (K,) error bounds of the models."""
         chosen = range(self.problem.n_classes) if classes is None else classes
-        if isinstance(self.scorer, LinearScorer) and 4 * nodes.size <= self.problem.n_test:
-            p, tau = self.scorer.class_scores(codes, nodes, self.problem.n_classes)
-            return p[list(chosen)], np.full(len(chosen), tau)
-        labellings = [signs_of(codes, c) for c in chosen]
-        found = [self.scores(y) for y in labellings]
+        few = 4 * nodes.size <= self.problem.n_test
+        at_once = self.scorer.class_scores(codes, nodes, self.problem.n_classes) if few else None
+        if at_once is not None:
+            return at_once[0][list(chosen)], np.full(len(chosen), at_once[1])
+        return self._one_by_one(codes, nodes, chosen)
+
+    def _one_by_one(self, codes: Int, nodes: Index, classes: Sequence[int]) -> tuple[Float, Float]:
+        found = [self.scores(signs_of(codes, c)) for c in classes]
         return np.array([scores[nodes] for scores, _ in found]), np.array([tau for _, tau in found])
+
+    def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
+        """Those of all models."""
+        p, tau = self._one_by_one(codes, nodes, range(self.problem.n_classes))
+        return p, tau[:, None]
+
+    def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """By float64 where its error bounds suffice, exactly elsewhere."""
+        p, error = self.scaled_scores(codes, nodes)
+        winner = p.argmax(axis=0)
+        columns = np.arange(nodes.size)
+        maybe = ~(p[winner, columns] - p > 1.01 * (error[winner, columns] + error))
+        sure = np.zeros_like(maybe)
+        clear = maybe.sum(axis=0) == 1
+        sure[winner[clear], columns[clear]] = True
+        for t in np.flatnonzero(~clear):
+            best, proved = self.leaders(codes, int(nodes[t]), list(range(self.problem.n_classes)))
+            if proved:
+                maybe[:, t] = False
+                maybe[best, t] = sure[best, t] = True
+        return sure, maybe
+
+    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
+        """The difference between the scores of two models."""
+        row = self.scorer.exact_row(t)
+        own, rival = (self.scorer.exact_solution(self.scorer.train(signs_of(codes, k))) for k in (c, r))
+        if own is None or rival is None:
+            return None
+        return lambda level: minus(own.score(row, level), rival.score(row, level))
 
     def _solutions_of(self, codes: Int, classes: Sequence[int]) -> list[Solution | None]:
         return [self._solution(signs_of(codes, c)) for c in classes]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.losses.solutions import Interval
 from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
 from labelcert.problem import Problem
+from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 TIED, OPEN = -1, -2
 """Clean prediction of a node whose highest score is shared, and of one that cannot be decided."""
@@ -44,6 +47,9 @@ class Predictor(ABC):
     enumerated: ClassVar[str]
     """What has to be enumerated: all ``"labellings"`` (one score), ``"toggled sets"`` (one model per class), or all
     ``"relabellings"`` (one model of all classes)."""
+
+    one_score: ClassVar[bool] = False
+    """Whether the sign of one score decides."""
 
     problem: Problem
     linear: bool
@@ -79,6 +85,37 @@ class Predictor(ABC):
     def predicts(self, codes: Int, node: int) -> int:
         """The class that alone has the highest score under labels ``codes``, provably; else ``TIED`` or ``OPEN``."""
         return OPEN
+
+    def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
+        """(K, n) scores of some scaled rows under labels ``codes``, and bounds on their errors that fit the shape."""
+        raise NotImplementedError(f"{type(self).__name__} has no scores of classes")
+
+    def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """(K, n) which classes have the highest score under labels ``codes``: provably, and possibly.
+
+        Several where it is shared.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no scores of classes")
+
+    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
+        """Score of class ``c`` minus that of ``r`` for node ``t``, by level of precision; None where out of reach."""
+        raise NotImplementedError(f"{type(self).__name__} has no scores of classes")
+
+    def scaled_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
+        """(K, n) scores of some nodes under labels ``codes``, and bounds on their errors."""
+        (p, tau), scale = self.class_scores(codes, nodes), self.scorer.scale[nodes]
+        # A little more than the bound, so that a sum of two of them may be rounded.
+        return p * scale, (1.01 * tau + 8 * UNIT_ROUNDOFF * np.abs(p)) * scale
+
+    def signed_rows(self, nodes: Index) -> Float:
+        """(m, n) scaled rows of some nodes, transposed, times the sign of their clean prediction.
+
+        Where the sign of one score decides, a node is changed where its signed score is at most 0.
+        """
+        return np.ascontiguousarray((self.scorer.rows[nodes] * self._sides(nodes)[:, None]).T)
+
+    def _sides(self, nodes: Index) -> Float:
+        return np.where(self.predicted[nodes] == 1, 1.0, -1.0)
 
     def retrained(self) -> Predictor:
         """The same model without the shortcut of linear scores, where retraining can be decided exactly."""

@@ -77,19 +77,26 @@ class Scorer(ABC):
         What is multiplied by ``Training.z``, scaled by powers of two to norms of at most 1.
     scale : (n,) array
         Multiplies the scores of the scaled rows back.
+    row_errors : (n,) array
+        2-norm error of each scaled row (0 where the rows are exact).
+    exact_sums : (n,) array
+        Rows with so few digits that float64 adds their products with labels without rounding.
     retraining : Retraining
-        The model as compiled walks train it; an empty one where there is nothing to train.
+        What compiled walks take to retrain.
     slack : float
-        Largest error of a score that comes from the rows themselves.
+        Largest error of a score that comes from the rows.
     """
 
     problem: Problem
     rows: Float
     scale: Float
+    row_errors: Float
+    exact_sums: Bool
     retraining: Retraining
-    slack: float
+    slack: float = 0.0
 
-    def __init__(self) -> None:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
         self._exact_rows: dict[int, ExactRow] = {}
 
     @property
@@ -102,16 +109,27 @@ class Scorer(ABC):
         """Train on labels ``y`` (±1) in float64; the error bound may be loose where nobody needs a ``sharp`` one."""
 
     @abstractmethod
-    def largest(self, nodes: Index) -> Float:
-        """(n,) bound on the magnitude of each score of the scaled rows, whatever the labels."""
-
-    @abstractmethod
-    def one_flip(self, nodes: Index, movable: Int) -> Float:
-        """(n,) bound on how far a change of one of some labels moves a score of the scaled rows; huge for none."""
-
-    @abstractmethod
     def exact_solution(self, training: Training) -> Solution | None:
         """The same training beyond float64; None where that is out of reach."""
+
+    @abstractmethod
+    def largest_score(self, nodes: Index) -> Float:
+        """(n,) bound on the magnitude of the scores of some scaled rows, whatever the labels."""
+
+    @abstractmethod
+    def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
+        """(n,) bound on what a change of one ``movable`` label does to the scores of some scaled rows; huge for none.
+
+        It holds whatever the other labels are.
+        """
+
+    def class_scores(self, codes: Int, nodes: Index, n_classes: int) -> tuple[Float, float] | None:
+        """(K, n) scores of some nodes by the models of all classes; None where each has to be trained."""
+        return None
+
+    def exact_weights(self, t: int) -> list[Any] | None:
+        """What multiplies the labels for row ``t``, exactly up to a positive factor; None where out of reach."""
+        return None
 
     def scores(self, training: Training, nodes: Index | None = None) -> Float:
         """Scores of the scaled rows: all of them, or those of some nodes."""
@@ -154,12 +172,10 @@ class Scorer(ABC):
 class RetrainingScorer(Scorer):
     """A model that is trained anew on every labelling."""
 
-    slack = 0.0
-
     def __init__(self, problem: Problem) -> None:
-        super().__init__()
-        self.problem = problem
+        super().__init__(problem)
         self.rows, self.scale = unit_rows(problem.test_rows)
+        self.row_errors, self.exact_sums = np.zeros(problem.n_test), np.zeros(problem.n_test, dtype=bool)
         self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
         self.retraining = retraining(self.machine)
         self._threads = threading.local()
@@ -189,15 +205,6 @@ class RetrainingScorer(Scorer):
         if len(self._trained) < self.problem.n_classes:
             self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy(), sharp)
-
-    def largest(self, nodes: Index) -> Float:
-        """From the largest dual variables that there can be."""
-        dual = self.problem.trained_with.largest_dual(self.problem.m, self.problem.C)
-        return np.abs(self.rows[nodes]).sum(axis=1) * dual
-
-    def one_flip(self, nodes: Index, movable: Int) -> Float:
-        """How stable the loss is."""
-        return self.problem.trained_with.one_flip(self.machine, self.rows[nodes], movable)
 
     def _nearest(self, y: Float) -> tuple[Float, Scratch] | None:
         """The last training that left a tableau, or one of the first, the clean ones, if few labels differ."""
@@ -233,6 +240,15 @@ class RetrainingScorer(Scorer):
         if solved is not s:
             overwrite(s, solved)
         relabel_all(self.retraining, s, before.copy(), np.flatnonzero(before != y))
+
+    def largest_score(self, nodes: Index) -> Float:
+        """What multiplies the entries of a row is bounded."""
+        largest = self.problem.trained_with.largest_dual(self.problem.m, self.problem.C)
+        return np.asarray(np.abs(self.rows[nodes]).sum(axis=1) * largest)
+
+    def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
+        """What the loss says of its machine."""
+        return self.problem.trained_with.one_flip(self.machine, self.rows[nodes], movable)
 
     def exact_solution(self, training: Training) -> Solution | None:
         """Retrain beyond float64, from what that found."""
@@ -270,15 +286,7 @@ class RetrainingScorer(Scorer):
 
 
 class LinearScorer(Scorer):
-    """Scores that are linear in the labels: kernel ridge regression, an SVM with every label at its cap, or given rows.
-
-    Attributes
-    ----------
-    row_errors : (n,) array
-        2-norm error of each scaled row (0 where the rows are exact).
-    exact_sums : (n,) array
-        Rows with so few digits that float64 adds their entries without rounding.
-    """
+    """Scores linear in the labels: kernel ridge regression, an SVM with every label at its cap, or given rows."""
 
     @property
     def exact(self) -> bool:
@@ -291,10 +299,9 @@ class LinearScorer(Scorer):
         return not self.problem.trained_with.ridge
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__()
-        self.problem = problem
-        self._ridge: ExactRidge | None = None
+        super().__init__(problem)
         self.retraining = retraining(None)
+        self._ridge: ExactRidge | None = None
         if problem.trained_with.ridge:
             # Rows are scaled before anything is squared, so that no norm underflows.
             given, outer = unit_rows(problem.K_test)
@@ -317,14 +324,14 @@ class LinearScorer(Scorer):
         """Nothing is trained: the labels multiply the rows."""
         return Training(y, y, self._tau)
 
-    def largest(self, nodes: Index) -> Float:
-        """All entries of a row with one sign."""
-        return np.abs(self.rows[nodes]).sum(axis=1) + self.slack
+    def largest_score(self, nodes: Index) -> Float:
+        """Labels are 1 or -1."""
+        return np.asarray(np.abs(self.rows[nodes]).sum(axis=1) + self.slack)
 
-    def one_flip(self, nodes: Index, movable: Int) -> Float:
-        """Read off the linear map."""
-        entries = np.abs(self.rows[nodes][:, movable])
-        return np.asarray(1.01 * (2 * entries.max(axis=1, initial=0.0) + 2 * self.slack))
+    def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
+        """Twice the largest entry."""
+        rows = np.abs(self.rows[nodes][:, movable])
+        return np.asarray(1.01 * (2 * rows.max(axis=1, initial=0.0) + 2 * self.slack))
 
     def exact_signs(self, training: Training, nodes: Index) -> Signs:
         """Exact sums (at the cap), or one exact linear solve (ridge)."""

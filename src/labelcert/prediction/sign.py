@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
+from labelcert.losses.solutions import NOTHING, Interval, minus
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
@@ -15,6 +18,7 @@ class Sign(Predictor):
 
     tie_note = "clean score"
     enumerated = "labellings"
+    one_score = True
 
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         super().__init__(problem, linear=linear)
@@ -27,13 +31,6 @@ class Sign(Predictor):
         self.decision[wrong] = clean[wrong] * np.maximum(np.abs(self.decision[wrong]), np.finfo(np.float64).tiny)
         self.shown = np.where(decided, clean >= 0, self.decision >= 0).astype(np.int64)
         self.predicted = np.where(decided, np.where(clean == 0, TIED, self.shown), OPEN)
-
-    def signed_rows(self, nodes: Index) -> Float:
-        """(m, n) scaled rows of some nodes, transposed, times the sign of their clean prediction.
-
-        A node is changed where its signed score is at most 0.
-        """
-        return np.ascontiguousarray((self.scorer.rows[nodes] * self._sides(nodes)[:, None]).T)
 
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """The sign is the other one, or the score is zero."""
@@ -57,3 +54,23 @@ class Sign(Predictor):
 
     def _sides(self, nodes: Index) -> Float:
         return np.where(self.predicted[nodes] == 1, 1.0, -1.0)
+
+    def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
+        """The score, and its negative."""
+        training = self.scorer.train(signs_of(codes, 1))
+        one = self.scorer.scores(training, nodes)
+        return np.array([-one, one]), np.full((2, 1), training.tau)
+
+    def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """By the sign of the score."""
+        signs = self.scorer.signs(self.scorer.train(signs_of(codes, 1)), nodes)
+        decided = np.abs(signs) <= 1
+        sure = np.array([decided & (signs <= 0), decided & (signs >= 0)])
+        return sure, sure | ~decided
+
+    def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
+        """Half the difference, for every labelling alike."""
+        row, one = self.scorer.exact_row(t), self.scorer.exact_solution(self.scorer.train(signs_of(codes, 1)))
+        if one is None:
+            return None
+        return lambda level: one.score(row, level) if c > r else minus(NOTHING, one.score(row, level))

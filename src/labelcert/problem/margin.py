@@ -61,7 +61,7 @@ def lowered(problem: Problem, predicted: Int, margin: npt.ArrayLike) -> Problem:
         Least lead that counts: of two classes, the signed score; of more, the score of the predicted class minus the
         highest other one.
     """
-    if problem.trained_with.intercept:
+    if problem.intercept:
         raise InvalidInput(
             f"margin cannot be combined with loss={problem.loss!r}: its intercept is the same for all labels; "
             "use the loss without intercept"

@@ -39,8 +39,8 @@ class Problem:
         Class of each label, as a position in ``classes``.
     C : float
     loss : str
-        See :func:`labelcert.losses.loss_names`. With ``"linear"``, the rows of ``K_test`` are those of ``H`` in
-        ``H @ one-hot(labels)``, and there is no kernel.
+        The name of :attr:`trained_with`, which says whether there is an intercept. With ``"linear"``, the rows of
+        ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel.
     threat : Threat
     adversary : Adversary
     max_flips : int
@@ -75,6 +75,7 @@ class Problem:
         threat: Threat | None = None,
         max_flips: int | None = None,
         loss: str = "hinge",
+        intercept: bool = False,
     ) -> Problem:
         """Validate everything, before any work starts.
 
@@ -84,7 +85,9 @@ class Problem:
         >>> problem.codes, problem.max_flips
         (array([0, 1]), 2)
         """
-        given = cls.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+        given = cls.unsettled(
+            K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss, intercept=intercept
+        )
         return given.settled()
 
     @classmethod
@@ -98,16 +101,17 @@ class Problem:
         threat: Threat | None = None,
         max_flips: int | None = None,
         loss: str = "hinge",
+        intercept: bool = False,
     ) -> Problem:
         """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
-        get_loss(loss)
+        trained_with = get_loss(loss, intercept=intercept)
         values, classes, codes = validation.check_labels(labels)
         Q = validation.check_train_kernel(K_train, codes.size)
         rows = validation.check_test_kernel(K_test, codes.size)
-        constant = best_C(Q, codes, LOSSES[loss]) if C == CROSS_VALIDATED else validation.check_cap(C)
+        constant = best_C(Q, codes, trained_with) if C == CROSS_VALIDATED else validation.check_cap(C)
         threat, adversary = _resolved(threat, values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
-        if LOSSES[loss].intercept:
+        if trained_with.intercept:
             budget = _while_all_classes_last(codes, classes, adversary, budget, chosen=max_flips is not None)
         return cls(
             K_train=Q,
@@ -116,7 +120,7 @@ class Problem:
             classes=classes,
             codes=codes,
             C=constant,
-            loss=loss,
+            loss=trained_with.name,
             threat=threat,
             adversary=adversary,
             max_flips=budget,
@@ -232,6 +236,11 @@ class Problem:
     def trained_with(self) -> Loss:
         """The loss."""
         return LOSSES[self.loss]
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the model has an intercept that is not regularised."""
+        return self.trained_with.intercept
 
     @property
     def test_rows(self) -> Float:

@@ -2,6 +2,6 @@
 
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case
-from labelcert.selfcheck.comparing import SECONDS, Outcome, check, compare, engines_for, run
+from labelcert.selfcheck.comparing import SECONDS, SelfCheck, check, compare, engines_for, run
 
-__all__ = ["SECONDS", "Case", "Outcome", "Truth", "brute_force", "check", "compare", "engines_for", "run"]
+__all__ = ["SECONDS", "Case", "SelfCheck", "Truth", "brute_force", "check", "compare", "engines_for", "run"]

@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from labelcert.arrays import Bool, Float, Int
-from labelcert.losses import LOSSES
+from labelcert.losses import get_loss
 from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, BallSoftmaxIntercept, precision
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.problem import Problem
@@ -301,9 +301,9 @@ DIGITS = 200
 def logistic_trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
     """The same for logistic regression, with scores that are rounded to 200 digits."""
     C = problem.C * (2.0 if problem.trained_with.coupled else 1.0)
-    intercept = problem.trained_with.intercept
+    intercept = problem.intercept
     model = (BallIntercept if intercept else BallLogistic)(problem.K_train, C)
-    start = LOSSES["logistic_intercept" if intercept else "logistic"]
+    start = get_loss("logistic", intercept=intercept)
 
     def scores(y: Signed) -> list[fmpq]:
         labels = np.array(y, dtype=float)
@@ -320,7 +320,7 @@ def logistic_trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
 
 def softmax_trainer(problem: Problem) -> Callable[[list[int]], list[list[fmpq]]]:
     """From labels (class codes) to the scores of all test nodes for each class."""
-    m, K, C, intercept = problem.m, problem.n_classes, problem.C, problem.trained_with.intercept
+    m, K, C, intercept = problem.m, problem.n_classes, problem.C, problem.intercept
     model = (BallSoftmaxIntercept if intercept else BallSoftmax)(problem.K_train, C, K)
     machine = SoftmaxMachine.of(problem.K_train, C, K, intercept=intercept)
 
@@ -353,7 +353,7 @@ def _rounded(problem: Problem, C: float, gaps: list[Any], scores: list[Any]) -> 
         raise AssertionError("the solution of the logistic loss violates its optimality conditions")
     out = []
     for row, score in zip(problem.K_test.tolist(), scores, strict=True):
-        size = C * sum(map(abs, row)) + (1.0 if problem.trained_with.intercept else 0.0)
+        size = C * sum(map(abs, row)) + (1.0 if problem.intercept else 0.0)
         unit = fmpq(*size.as_integer_ratio()) / fmpq(10) ** DIGITS
         if unit == 0:
             out.append(fmpq(0))

@@ -15,7 +15,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import certify
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Threat
-from labelcert.selfcheck.kernels import DEGENERATE, TREACHEROUS, draw_cap, draw_kernel
+from labelcert.selfcheck.nasty_kernels import DEGENERATE, TREACHEROUS, draw_cap, draw_kernel
 
 MOST_RELABELLINGS = 2000
 """Brute force visits at most so many relabellings of a problem with more than two classes."""
@@ -248,7 +248,7 @@ def with_loss_in_turn(case: Case, k: int) -> Case:
 
 def with_margin_in_turn(case: Case, k: int) -> Case:
     """Every third problem with a margin, if its loss has no intercept."""
-    if k % 3 != 2 or case.build().trained_with.intercept:
+    if k % 3 != 2 or case.build().intercept:
         return case
     return replace(case, margin=MARGINS[k // 3 % len(MARGINS)])
 

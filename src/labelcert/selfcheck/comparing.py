@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +18,8 @@ from labelcert.problem.validation import check_workers
 from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
 from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn
-from labelcert.selfcheck.kernels import TREACHEROUS
-from labelcert.signals import obey_parent
+from labelcert.selfcheck.nasty_kernels import TREACHEROUS
+from labelcert.workers import Workers
 
 SECONDS = 0.03
 """Limit of one search for one problem; what it leaves open is no contradiction."""
@@ -45,7 +43,7 @@ def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False,
     if cert.run.stopped is Stop.INTERRUPTED:
         raise KeyboardInterrupt  # whoever pressed Ctrl-C means the whole check, not this certificate
     wrong = []
-    loose = case.kind in TREACHEROUS or case.build().trained_with.intercept
+    loose = case.kind in TREACHEROUS or case.build().intercept
     for t in range(cert.n_test):
         wrong += [f"node {t}: {line}" for line in _about_node(cert, truth, t, may_be_open, loose)]
     for b, changed in enumerate(truth.curve):
@@ -153,7 +151,7 @@ def _leaves_of(attacks: int) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SelfCheck:
     """What a run found.
 
     Attributes
@@ -181,7 +179,7 @@ def run(
     workers: int | None = None,
     device: str = "cpu",
     report: Report = lambda done, total: None,
-) -> Outcome:
+) -> SelfCheck:
     """Compare all engines with brute force on random problems.
 
     A problem depends on the seed, its number and ``largest`` alone: ``first=k, problems=1`` is problem ``k`` again.
@@ -212,8 +210,8 @@ def run(
             wrong += found
             report(done, problems)
     except KeyboardInterrupt:
-        return Outcome(done, wrong, interrupted=True)
-    return Outcome(done, wrong)
+        return SelfCheck(done, wrong, interrupted=True)
+    return SelfCheck(done, wrong)
 
 
 def _problem(k: int, *, seed: int, largest: int, seconds: float, device: str) -> list[str]:
@@ -232,9 +230,5 @@ def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) ->
     if workers <= 1:
         yield from map(work, numbers)
         return
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawned, initializer=obey_parent) as pool:
-        try:
-            yield from pool.map(work, numbers)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with Workers(workers) as pool:
+        yield from pool.map(work, numbers)

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labelcert.certification.places import connected
-from labelcert.engines.cluster import ClusterChunks, is_final, require_connection
+from labelcert.engines.cluster import ClusterChunks, lost, require_connection
 from labelcert.engines.pools import chunks_walked_by
 from labelcert.studies.cells import Cell, Job
 from labelcert.studies.execution import Backend, failure, run_job
 from labelcert.studies.records import Record
+from labelcert.workers import Attempts
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -47,17 +48,17 @@ def on_cluster(address: str, *, split_above: float = SPLIT_ABOVE, batch: int = B
         with connected(address) as client:
             small = [part for job in jobs if (part := _part(job, split_above, large=False)) is not None]
             large = [part for job in jobs if (part := _part(job, split_above, large=True)) is not None]
-            waiting = {client.submit(_whole_job, job, pure=False): (job, 1) for job in small}
+            waiting = {client.submit(_whole_job, job, pure=False): (job, Attempts()) for job in small}
             for future in _as_they_arrive(client, waiting):
-                job, attempt = waiting.pop(future)
+                job, attempts = waiting.pop(future)
                 try:
                     yield from future.result()
                 except Exception as error:
                     require_connection(client)
-                    if is_final(future, attempt):
+                    if lost(future, attempts):
+                        waiting[client.submit(_whole_job, job, pure=False)] = (job, attempts)
+                    else:
                         yield from (failure(cell, error) for cell in job.cells)
-                        continue
-                    waiting[client.submit(_whole_job, job, pure=False)] = (job, attempt + 1)
             with chunks_walked_by(ClusterChunks(client, batch)):
                 for job in large:
                     yield from run_job(job)

@@ -5,22 +5,18 @@ Only this process writes to the store. It writes each result as it arrives, so e
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 
 from labelcert.errors import InvalidInput
 from labelcert.problem.validation import check_workers
 from labelcert.progress import progress_report
-from labelcert.signals import run_in_child
 from labelcert.studies.cells import Job, Plan
 from labelcert.studies.execution import Backend, failure, run_job, unavailable
 from labelcert.studies.records import Record, Status
 from labelcert.studies.store import Store
+from labelcert.workers import WorkerDied, Workers
 
 ATTEMPTS = 2
 """How often a cell may kill its process before it counts as failed."""
@@ -137,93 +133,15 @@ def on_processes(count: int) -> Backend:
     """Run several jobs at a time, each in its own process on one core."""
 
     def run(jobs: Sequence[Job]) -> Iterator[Record]:
-        pool = _Processes(min(count, len(jobs)), jobs)
-        try:
-            yield from pool.records()
-        finally:
-            pool.stop()
+        with Workers(min(count, len(jobs)), ATTEMPTS) as workers:
+            for job, number, record in workers.stream(_records, [(job, len(job.cells)) for job in jobs]):
+                died = isinstance(record, WorkerDied)
+                yield failure(job.cells[number], RuntimeError(str(record))) if died else record
 
     return run
 
 
-class _Processes:
-    """Worker processes that take jobs and send back records. A worker that dies is replaced."""
-
-    def __init__(self, count: int, jobs: Sequence[Job]) -> None:
-        self._context = multiprocessing.get_context("spawn")
-        self._waiting = deque(jobs)
-        self._attempts: dict[str, int] = {}
-        self._count = count
-        self._workers: dict[Connection, tuple[multiprocessing.process.BaseProcess, Job | None, set[str]]] = {}
-
-    def records(self) -> Iterator[Record]:
-        while self._waiting or any(job is not None for _, job, _ in self._workers.values()):
-            while len(self._workers) < self._count:
-                self._start()
-            for pipe, (process, job, _) in list(self._workers.items()):
-                if job is None and self._waiting:
-                    self._give(pipe, process, self._waiting.popleft())
-            for ready in wait(list(self._workers)):
-                assert isinstance(ready, Connection)
-                yield from self._receive(ready)
-
-    def stop(self) -> None:
-        for pipe, (process, _, _) in self._workers.items():
-            process.terminate()
-            process.join()
-            pipe.close()
-        self._workers.clear()
-
-    def _start(self) -> None:
-        here, there = self._context.Pipe()
-        process = self._context.Process(target=run_in_child, args=(__name__, work.__name__, there), daemon=True)
-        process.start()
-        there.close()
-        self._workers[here] = (process, None, set())
-
-    def _give(self, pipe: Connection, process: multiprocessing.process.BaseProcess, job: Job) -> None:
-        self._workers[pipe] = (process, job, {cell.key for cell in job.cells})
-        # If the worker has died, reading from its pipe will show it.
-        with contextlib.suppress(OSError):
-            pipe.send(job)
-
-    def _receive(self, pipe: Connection) -> Iterator[Record]:
-        process, _, missing = self._workers[pipe]
-        try:
-            record = pipe.recv()
-        except (EOFError, OSError):
-            yield from self._bury(pipe)
-            return
-        if record is None:
-            self._workers[pipe] = (process, None, set())
-            return
-        missing.discard(record["cell"])
-        yield record
-
-    def _bury(self, pipe: Connection) -> Iterator[Record]:
-        process, job, missing = self._workers.pop(pipe)
-        process.join()
-        pipe.close()
-        left = None if job is None else job.only(missing)
-        if left is None:
-            return
-        first = left.cells[0]  # the one that was running, since cells run in order
-        self._attempts[first.key] = self._attempts.get(first.key, 0) + 1
-        if self._attempts[first.key] >= ATTEMPTS:
-            reason = RuntimeError(f"its process died {ATTEMPTS} times, the last time with exit code {process.exitcode}")
-            yield failure(first, reason)
-            left = left.only(missing - {first.key})
-        if left is not None:
-            self._waiting.appendleft(left)
-
-
-def work(pipe: Connection) -> None:
-    """Run jobs in a worker process."""
-    try:
-        while True:
-            job = pipe.recv()
-            for record in run_job(job, workers=1):
-                pipe.send(record)
-            pipe.send(None)
-    except (EOFError, OSError):
-        return  # the parent is gone
+def _records(job: Job, first: int) -> Iterator[Record]:
+    """Those of the cells of a job from number ``first`` on; cells run in order."""
+    left = job.only({cell.key for cell in job.cells[first:]})
+    return iter(()) if left is None else run_job(left, workers=1)

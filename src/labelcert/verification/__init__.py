@@ -5,6 +5,6 @@ Read it in this order: ``statement`` (what is certified), ``arithmetic`` (whole 
 nothing changes), ``verify`` (what is checked).
 """
 
-from labelcert.verification.verify import Check, Status, Verification, verify
+from labelcert.verification.verify import Check, CheckStatus, Verification, verify
 
-__all__ = ["Check", "Status", "Verification", "verify"]
+__all__ = ["Check", "CheckStatus", "Verification", "verify"]

@@ -47,7 +47,7 @@ class Trained:
     error : (N, n) whole numbers
         How far they can be from the true ones.
     weight : (N, m) array
-        What a flip of each label can move, in coarse units: see :meth:`Machine.drop`.
+        What a flip of each label can move, in coarse units: see :meth:`Trainer.drop`.
     y : (N, m) array
     """
 
@@ -60,7 +60,7 @@ class Trained:
         return Trained(self.value[rows], self.error[rows], self.weight[rows], self.y[rows])
 
 
-class Machine(ABC):
+class Trainer(ABC):
     """Scores of all test rows under any labels.
 
     Attributes
@@ -107,7 +107,7 @@ class Machine(ABC):
         return np.asarray(np.clip(numbers // self.unit, -limit, limit), dtype=np.int64)
 
 
-class Hinge(Machine):
+class SVMTrainer(Trainer):
     """The support vector machine without bias.
 
     With ``‖w − w̃‖² ≤ gap``, a score is off by at most ``‖k‖·√gap``, where ``‖k‖² = k·Q⁺k``. Flipping labels S moves
@@ -177,7 +177,7 @@ class Hinge(Machine):
         return (self._R @ (alpha * y.astype(np.int64))) << SHARE_BITS, scale
 
 
-class Linear(Machine):
+class LinearTrainer(Trainer):
     """Scores that are linear in the labels: kernel ridge regression, or an SVM whose labels are all at their caps."""
 
     def __init__(self, statement: Statement) -> None:

@@ -30,7 +30,7 @@ BITS = 100
 ONE = 1 << BITS
 
 
-class Model:
+class ExactModel:
     """One class against the rest: the kernel times the cap, signs, and what the adversary can toggle.
 
     Attributes
@@ -82,13 +82,13 @@ class Region:
         Sides that no attack of the subtree has.
     """
 
-    def __init__(self, statement: Statement, model: Model, budget: int, ends: list[Whole], gone: Bool) -> None:
+    def __init__(self, statement: Statement, model: ExactModel, budget: int, ends: list[Whole], gone: Bool) -> None:
         self._statement, self.model, self.budget, self.ends, self.gone = statement, model, budget, ends, gone
         # Labels that cannot be toggled cost more than there is.
         self.costs = np.where(model.toggles, statement.costs, budget + 1).astype(np.int64)
 
     @classmethod
-    def at_budget(cls, statement: Statement, model: Model, budget: int, proof: RangeProof) -> Region:
+    def at_budget(cls, statement: Statement, model: ExactModel, budget: int, proof: RangeProof) -> Region:
         """From a stored proof: what follows from one clean training, then its blocks."""
         region = cls._around(statement, model, budget, proof.shares)
         for block in proof.blocks:
@@ -96,8 +96,8 @@ class Region:
         return region
 
     @classmethod
-    def _around(cls, statement: Statement, model: Model, budget: int, shares: Values) -> Region:
-        """Flipping labels moves the model into a ball: see :class:`~labelcert.verification.machines.Hinge`."""
+    def _around(cls, statement: Statement, model: ExactModel, budget: int, shares: Values) -> Region:
+        """Flipping labels moves the model into a ball: see :class:`~labelcert.verification.machines.SVMTrainer`."""
         m, kernel, y = statement.m, model.kernel, model.signs[:, KEPT]
         limit = np.append(statement.caps, budget)[statement.groups]  # group -1 is the last entry
         gone = np.zeros((m, 2), dtype=bool)

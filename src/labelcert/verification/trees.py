@@ -16,10 +16,10 @@ from labelcert.arrays import Bool, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.certificate.proofs import KEEPS, Excluded, PairStep, Proofs, Step, Tree
 from labelcert.verification.arithmetic import Whole, shifted, whole
-from labelcert.verification.machines import Hinge, Machine
-from labelcert.verification.ranges import FLIPPED, KEPT, Model, Region, separable_bound
+from labelcert.verification.machines import SVMTrainer, Trainer
+from labelcert.verification.ranges import FLIPPED, KEPT, ExactModel, Region, separable_bound
+from labelcert.verification.relabellings import TIED, Claims, States, Walk
 from labelcert.verification.statement import Statement
-from labelcert.verification.walking import TIED, Claims, States, Walk
 
 OWN, RIVAL, ELSEWHERE = range(3)
 """What a label becomes, seen from a predicted class and a rival."""
@@ -35,12 +35,12 @@ class Trees:
     """
 
     def __init__(
-        self, cert: Certificate, statement: Statement, machine: Machine, predicted: Int, report: Callable[[str], None]
+        self, cert: Certificate, statement: Statement, machine: Trainer, predicted: Int, report: Callable[[str], None]
     ) -> None:
         self._cert, self._statement, self._machine, self._predicted = cert, statement, machine, predicted
         self._report = report
-        self._proofs = cert.proofs if cert.proofs is not None and isinstance(machine, Hinge) else Proofs()
-        self._models: dict[int, Model] = {}
+        self._proofs = cert.proofs if cert.proofs is not None and isinstance(machine, SVMTrainer) else Proofs()
+        self._models: dict[int, ExactModel] = {}
         self._regions: dict[tuple[int, int], Region] = {}
         self._excluded_to = np.full((statement.n, statement.n_classes), -1, dtype=np.int64)
         self.used = ""
@@ -92,7 +92,7 @@ class Trees:
         if key not in self._proofs.ranges:
             return None
         if (c, budget) not in self._regions:
-            model = self._models.setdefault(c, Model(self._statement, c))
+            model = self._models.setdefault(c, ExactModel(self._statement, c))
             self._regions[c, budget] = Region.at_budget(self._statement, model, budget, self._proofs.ranges[key])
         return self._regions[c, budget].copy()
 
@@ -108,8 +108,21 @@ class Trees:
         if self._statement.n_classes == 2:
             region = self.region(1, budget)
             return region is not None and self._flips(tree, region, t, self.row(t, 1 if own == 1 else -1))
-        pair = Pair.of(self, own, rival, budget)
+        pair = RegionPair.of(self, own, rival, budget)
         return pair is not None and self._moves(tree, pair, t)
+
+    @staticmethod
+    def _leaves_nothing(step: Step, region: Region, row: tuple[Whole, int]) -> bool:
+        """Take out of a region what a step excludes; whether that is everything."""
+        cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
+        label, side = region.given(step.block)
+        multiplied = region.multiplied(step.block.beta, cost, row[1])
+        values, nothing = region.evaluate(replace(multiplied, label=label, side=side))
+        for k in np.flatnonzero((values > 0).astype(bool) | nothing).tolist():
+            if label[k] < 0:
+                return True
+            region.gone[label[k], side[k]] = True
+        return False
 
     def _flips(self, tree: Tree, region: Region, t: int, row: tuple[Whole, int]) -> bool:
         """Two classes: whether no attack in a region changes a node."""
@@ -118,15 +131,8 @@ class Trees:
                 return False
             if step.kind == "tighten":
                 region.tighten(step.block, row)
-            else:
-                cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
-                label, side = region.given(step.block)
-                multiplied = region.multiplied(step.block.beta, cost, row[1])
-                values, nothing = region.evaluate(replace(multiplied, label=label, side=side))
-                for k in np.flatnonzero((values > 0).astype(bool) | nothing).tolist():
-                    if label[k] < 0:
-                        return True
-                    region.gone[label[k], side[k]] = True
+            elif self._leaves_nothing(step, region, row):
+                return True
             if region.empty:
                 return True
         possible = region.possible
@@ -154,7 +160,7 @@ class Trees:
                 return False
         return True
 
-    def _moves(self, tree: Tree, pair: Pair, t: int) -> bool:
+    def _moves(self, tree: Tree, pair: RegionPair, t: int) -> bool:
         """More classes: whether no relabelling that is left in a pair makes its rival win a node."""
         rows = self.row(t, 1), self.row(t, -1)
         for step in tree.steps:
@@ -249,7 +255,7 @@ def _holds(proved: Callable[..., bool], *arguments: Any) -> bool:
         return False
 
 
-class Pair:
+class RegionPair:
     """Relabellings as they matter to a predicted class and a rival.
 
     Attributes
@@ -272,7 +278,7 @@ class Pair:
             self._toggles[:, k, k] = True
 
     @classmethod
-    def of(cls, trees: Trees, own: int, rival: int, budget: int) -> Pair | None:
+    def of(cls, trees: Trees, own: int, rival: int, budget: int) -> RegionPair | None:
         """All moves that the threat allows and that matter to the two classes."""
         statement = trees._statement
         regions = [trees.region(c, budget) for c in (own, rival)]
@@ -281,10 +287,10 @@ class Pair:
         left = moves_within(statement, own, rival, statement.allowed, budget)
         return cls(statement, (own, rival), [regions[0], regions[1]], left, budget)
 
-    def copy(self) -> Pair:
+    def copy(self) -> RegionPair:
         """One that can be changed on its own."""
         regions = [region.copy() for region in self.regions]
-        return Pair(self._statement, self.classes, regions, self.left.copy(), self.budget)
+        return RegionPair(self._statement, self.classes, regions, self.left.copy(), self.budget)
 
     @property
     def may_keep(self) -> Bool:
@@ -449,7 +455,7 @@ class _Place:
             region.gone[label, KEPT if toggled else FLIPPED] = True
         return region
 
-    def _pair(self, own: int, rival: int, regions: dict[int, Region | None]) -> Pair | None:
+    def _pair(self, own: int, rival: int, regions: dict[int, Region | None]) -> RegionPair | None:
         mine, other = regions[own], regions[rival]
         if mine is None or other is None:
             return None
@@ -459,7 +465,7 @@ class _Place:
         elsewhere = [i for i, new in self.made.items() if source[i] not in (own, rival) and new not in (own, rival)]
         budget = self.budget - statement.cost(np.array(elsewhere, dtype=np.int64))
         left = moves_within(statement, own, rival, self._targets(), self.budget)
-        pair = Pair(statement, (own, rival), [mine.copy(), other.copy()], left, budget)
+        pair = RegionPair(statement, (own, rival), [mine.copy(), other.copy()], left, budget)
         for k in (OWN, RIVAL):
             possible = pair.regions[k].possible
             pair.left &= np.where(pair._toggles[:, :, k], possible[:, FLIPPED, None], possible[:, KEPT, None])

@@ -14,17 +14,17 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
-from labelcert.verification.closed_form import always_at_cap, proved_radii
-from labelcert.verification.machines import Hinge, Linear, Machine, Trained
+from labelcert.verification.linear_radii import always_at_cap, proved_radii
+from labelcert.verification.machines import LinearTrainer, SVMTrainer, Trained, Trainer
+from labelcert.verification.relabellings import TIED, Claims, Walk, WalkOutcome, count_relabellings, random_relabellings
 from labelcert.verification.statement import Statement
 from labelcert.verification.trees import Trees
-from labelcert.verification.walking import TIED, Claims, Outcome, Walk, count_relabellings, random_relabellings
 
 SCORE_TOLERANCE = 1e-6
 """How far a score that is shown may be off, as a share of the largest score that the labels could give."""
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """How one check ended."""
 
     PROVED = "proved"
@@ -38,7 +38,7 @@ class Check:
     """One line of a verification: what was checked, how it ended, and how it was done or what is wrong."""
 
     what: str
-    status: Status
+    status: CheckStatus
     how: str
 
 
@@ -64,7 +64,7 @@ class Verification:
     @property
     def wrong(self) -> list[Check]:
         """Checks that failed."""
-        return [check for check in self.checks if check.status is Status.WRONG]
+        return [check for check in self.checks if check.status is CheckStatus.WRONG]
 
     @property
     def accepted(self) -> bool:
@@ -74,7 +74,7 @@ class Verification:
     @property
     def complete(self) -> bool:
         """Whether everything that the certificate claims is proved."""
-        return all(check.status is Status.PROVED for check in self.checks)
+        return all(check.status is CheckStatus.PROVED for check in self.checks)
 
     def __str__(self) -> str:
         width = max((len(check.what) for check in self.checks), default=0)
@@ -88,16 +88,16 @@ class Verification:
             return f"rejected: {self.wrong[0].what}: {self.wrong[0].how}"
         if self.complete:
             return "accepted: everything that the certificate claims is proved"
-        open_ = [check.what for check in self.checks if check.status is not Status.PROVED]
+        open_ = [check.what for check in self.checks if check.status is not CheckStatus.PROVED]
         return f"nothing is wrong, but not everything is proved: {', '.join(open_)}"
 
-    def add(self, what: str, status: Status, how: str) -> None:
+    def add(self, what: str, status: CheckStatus, how: str) -> None:
         """One line more."""
         self.checks.append(Check(what, status, how))
 
     def require(self, what: str, holds: bool, how: str, wrong: str) -> None:
         """A line that is proved, or wrong."""
-        self.add(what, Status.PROVED if holds else Status.WRONG, how if holds else wrong)
+        self.add(what, CheckStatus.PROVED if holds else CheckStatus.WRONG, how if holds else wrong)
 
 
 def verify(
@@ -190,7 +190,7 @@ def verify(
     how = "positive semidefinite" if linear else "positive semidefinite, and test rows in its range"
     out.require("kernel", not machine.problems, f"{how}, by exact elimination", "; ".join(machine.problems))
     for what in machine.unchecked:
-        out.add("kernel", Status.NOT_CHECKED, what)
+        out.add("kernel", CheckStatus.NOT_CHECKED, what)
     if not out.accepted or machine.unchecked:
         return out
     shown = (given, machine if given is statement else _machine(given, linear))
@@ -204,8 +204,8 @@ def verify(
     return out
 
 
-def _machine(statement: Statement, linear: bool) -> Machine:
-    return Linear(statement) if linear else Hinge(statement)
+def _machine(statement: Statement, linear: bool) -> Trainer:
+    return LinearTrainer(statement) if linear else SVMTrainer(statement)
 
 
 KNOWN_LOSSES = ("hinge", "square")
@@ -230,8 +230,8 @@ class _Checker:
         self,
         cert: Certificate,
         statement: Statement,
-        machine: Machine,
-        shown: tuple[Statement, Machine],
+        machine: Trainer,
+        shown: tuple[Statement, Trainer],
         out: Verification,
         report: Callable[[str], None],
     ) -> None:
@@ -314,7 +314,7 @@ class _Checker:
                 self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
         if self._out.accepted:
             self._out.add(
-                "witnesses", Status.PROVED, f"{claimed.size} attacks on single nodes, by training from scratch"
+                "witnesses", CheckStatus.PROVED, f"{claimed.size} attacks on single nodes, by training from scratch"
             )
 
     def attacks_of_curve(self) -> None:
@@ -331,7 +331,7 @@ class _Checker:
             if np.any(cert.curve_changed[k] & ~yes[k]) or np.any(~cert.curve_changed[k] & yes[k] & decided[k]):
                 self._wrong("collective attacks", f"attack {k} of the curve changes other nodes than those named")
         if self._out.accepted:
-            self._out.add("collective attacks", Status.PROVED, f"{len(codes)} attacks, by training from scratch")
+            self._out.add("collective attacks", CheckStatus.PROVED, f"{len(codes)} attacks, by training from scratch")
 
     def bounds(self, share: float | None, rng: np.random.Generator, time_limit: float | None) -> None:
         """Lower ends of radii and upper ends of the curve."""
@@ -345,7 +345,7 @@ class _Checker:
             return
         proved = np.minimum(lower, 1)
         ways: list[str] = []
-        if isinstance(self._machine, Linear):
+        if isinstance(self._machine, LinearTrainer):
             self._report("closed form")
             exact = np.minimum(lower, proved_radii(statement, self._machine, self._predicted))
             ways += [f"{int((exact > proved).sum())} by closed form"] * bool((exact > proved).any())
@@ -359,8 +359,8 @@ class _Checker:
         curve = np.minimum.accumulate(curve[::-1])[::-1]
         open_radii, open_curve = proved < lower, most < curve
         if not open_radii.any() and not open_curve.any():
-            out.add("radii", Status.PROVED, self._radii_text(lower, ways))
-            out.add("curve", Status.PROVED, self._curve_text(trees.used))
+            out.add("radii", CheckStatus.PROVED, self._radii_text(lower, ways))
+            out.add("curve", CheckStatus.PROVED, self._curve_text(trees.used))
             return
         claims = Claims(
             predicted=self._predicted,
@@ -395,25 +395,27 @@ class _Checker:
         status = self._status(found, share)
         radii, curve = claims.reach >= 0, claims.most < statement.n
         ways, tree_text = before
-        if status is Status.WRONG:
+        if status is CheckStatus.WRONG:
             out.add("radii" if radii.any() else "curve", status, found.contradictions[0])
             return
-        if status is Status.NOT_CHECKED:
+        if status is CheckStatus.NOT_CHECKED:
             how = f"{how}; {found.undecided} comparisons or parts of the walk are open"
         text = self._radii_text(self._cert.radius_lower, [*ways, f"{int(radii.sum())} by {how}"])
         out.add(
-            "radii", status if radii.any() else Status.PROVED, text if radii.any() else self._radii_text(radii, ways)
+            "radii",
+            status if radii.any() else CheckStatus.PROVED,
+            text if radii.any() else self._radii_text(radii, ways),
         )
         # The curve rests on the radii: it is proved no better than they are.
         out.add("curve", status, how if curve.any() else self._curve_text(tree_text))
 
     @staticmethod
-    def _status(found: Outcome, share: float | None) -> Status:
+    def _status(found: WalkOutcome, share: float | None) -> CheckStatus:
         if found.contradictions:
-            return Status.WRONG
+            return CheckStatus.WRONG
         if found.undecided:
-            return Status.NOT_CHECKED
-        return Status.PROVED if share is None else Status.SAMPLED
+            return CheckStatus.NOT_CHECKED
+        return CheckStatus.PROVED if share is None else CheckStatus.SAMPLED
 
     def _radii_text(self, lower: Int | Bool, ways: list[str]) -> str:
         return f"{lower.size} lower ends: {', '.join(ways)}" if ways else f"{lower.size} lower ends, by clean training"
@@ -439,4 +441,4 @@ class _Checker:
         return True
 
     def _wrong(self, what: str, why: str) -> None:
-        self._out.add(what, Status.WRONG, why)
+        self._out.add(what, CheckStatus.WRONG, why)

@@ -22,7 +22,7 @@ from labelcert.graphs import collective_targets, load_dataset, published_split
 from labelcert.models import GCN
 from labelcert.problem import Problem
 from labelcert.selfcheck.cases import Case, random_case, random_classes_case
-from labelcert.selfcheck.kernels import DEGENERATE
+from labelcert.selfcheck.nasty_kernels import DEGENERATE
 
 ENGINES = ["milp", "milp-paper"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.engines.seen import Seen
 from labelcert.losses.softmax import SoftmaxMachine
+from labelcert.prediction.coupled import score_errors
 from labelcert.prediction.highest import GUARD
-from labelcert.prediction.softmax import score_errors
 from labelcert.problem import Adversary
 
 CHILDREN = 256

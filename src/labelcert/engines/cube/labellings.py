@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
 from labelcert.engines.seen import Flips, Telling
 from labelcert.engines.walks import Collector, collect_all
-from labelcert.prediction import Sign
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
 
@@ -196,7 +195,7 @@ class CubeLedger(Ledger):
 
 def make_walk(question: Question) -> CubeWork:
     """The compiled form of a question."""
-    problem, predictor = question.problem, cast(Sign, question.predictor)
+    problem, predictor = question.problem, question.predictor
     a = problem.adversary
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)

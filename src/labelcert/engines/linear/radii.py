@@ -18,7 +18,6 @@ from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.linear.spending import Spending, bytes_per_node, first_row
-from labelcert.prediction.scoring import LinearScorer
 from labelcert.problem import Problem, Relabelling
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
@@ -142,7 +141,6 @@ def _exact_attack(question: Question, t: int, side: Int, best: Moves) -> tuple[i
     Also which of the flippable labels have a positive entry.
     """
     scorer = question.predictor.scorer
-    assert isinstance(scorer, LinearScorer)
     row = scorer.exact_weights(int(question.nodes[t]))
     if row is None:
         return None
@@ -185,7 +183,6 @@ def margin_errors(question: Question) -> Float:
     ``2 ε √m``, which is ``ε √m`` in these units.
     """
     scorer = question.predictor.scorer
-    assert isinstance(scorer, LinearScorer)
     m = question.problem.m
     rounding = np.where(scorer.exact_sums[question.nodes], 0.0, 64.0 * UNIT_ROUNDOFF * (m + 4) * np.sqrt(m))
     return np.asarray(1.01 * (rounding + scorer.row_errors[question.nodes] * np.sqrt(m)))

@@ -117,7 +117,7 @@ def states_of(rows: Int, spans: Int) -> Int:
 def most(part: Part, asked: PartsAsked) -> Float:
     """(n,) bound on the magnitude of every score of a part, whatever its labels."""
     scorer, nodes = part.predictor.scorer, asked.question.nodes
-    return np.asarray(1.01 * scorer.largest(nodes) * scorer.scale[nodes] + 1e-290)
+    return np.asarray(1.01 * scorer.largest_score(nodes) * scorer.scale[nodes] + 1e-290)
 
 
 def two_class_table(part: Part, asked: PartsAsked, control: Control) -> PartTable:
@@ -199,7 +199,7 @@ def _from_scores(part: Part, asked: PartsAsked, spans: Int, lowest: Lowest, stat
 def one_flip(part: Part, asked: PartsAsked) -> Float:
     """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none."""
     scorer, nodes = part.predictor.scorer, asked.question.nodes
-    return np.asarray(scorer.one_flip(nodes, part.problem.adversary.labels) * scorer.scale[nodes])
+    return np.asarray(scorer.one_flip_bound(nodes, part.problem.adversary.labels) * scorer.scale[nodes])
 
 
 def opened(table: PartTable, part: Part, asked: PartsAsked, frontier: int, limit: Float) -> PartTable:

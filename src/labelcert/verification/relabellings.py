@@ -13,7 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int
 from labelcert.verification.arithmetic import Whole
-from labelcert.verification.machines import Machine, Trained
+from labelcert.verification.machines import Trained, Trainer
 from labelcert.verification.statement import Statement
 
 WORK_IN_ONE_BATCH = 2_000_000
@@ -53,7 +53,7 @@ class Claims:
 
 
 @dataclass
-class Outcome:
+class WalkOutcome:
     """What a walk found.
 
     Attributes
@@ -99,10 +99,10 @@ class Walk:
     Parameters
     ----------
     statement : Statement
-    machine : Machine
+    machine : Trainer
     """
 
-    def __init__(self, statement: Statement, machine: Machine) -> None:
+    def __init__(self, statement: Statement, machine: Trainer) -> None:
         self._statement, self._machine = statement, machine
         self._batch = max(1, WORK_IN_ONE_BATCH // (statement.n_classes * statement.m * max(statement.m, statement.n)))
         self._exact: dict[bytes, tuple[Whole, int] | None] = {}
@@ -169,7 +169,7 @@ class Walk:
 
     # -- all of them -------------------------------------------------------------------------------------------------
 
-    def prove(self, claims: Claims, start: States | None = None, *, over: Callable[[int], bool]) -> Outcome:
+    def prove(self, claims: Claims, start: States | None = None, *, over: Callable[[int], bool]) -> WalkOutcome:
         """Walk through everything that could contradict a claim.
 
         Parameters
@@ -180,7 +180,7 @@ class Walk:
         over : callable
             Told how many relabellings were visited; whether to give up.
         """
-        outcome = Outcome()
+        outcome = WalkOutcome()
         stack = [self.root(claims.budget) if start is None else start]
         while stack and not outcome.contradictions:
             states = stack.pop()
@@ -197,9 +197,9 @@ class Walk:
                 stack.append(children)
         return outcome
 
-    def sample(self, claims: Claims, relabellings: Iterator[Int], *, over: Callable[[int], bool]) -> Outcome:
+    def sample(self, claims: Claims, relabellings: Iterator[Int], *, over: Callable[[int], bool]) -> WalkOutcome:
         """Look at some relabellings."""
-        outcome = Outcome()
+        outcome = WalkOutcome()
         batch: list[Int] = []
         for codes in relabellings:
             batch.append(codes)
@@ -217,13 +217,13 @@ class Walk:
         one = np.zeros(1, dtype=np.int64)
         return States(self._statement.codes[None, :].copy(), one, one - 1, one + budget)
 
-    def _look(self, batch: list[Int], claims: Claims, outcome: Outcome) -> None:
+    def _look(self, batch: list[Int], claims: Claims, outcome: WalkOutcome) -> None:
         codes = np.array(batch)
         cost = np.where(codes != self._statement.codes, self._statement.costs, 0).sum(axis=1)
         nothing = np.zeros(len(batch), dtype=np.int64)
         self._compare(States(codes, cost, nothing, nothing), self.trained(codes), claims, outcome)
 
-    def _compare(self, states: States, models: list[Trained], claims: Claims, outcome: Outcome) -> None:
+    def _compare(self, states: States, models: list[Trained], claims: Claims, outcome: WalkOutcome) -> None:
         yes, decided = self.changed(states.codes, claims.predicted, models, claims.rivals)
         outcome.visited += states.cost.size
         broken = yes & (states.cost[:, None] <= claims.reach)

@@ -6,7 +6,7 @@ import numpy as np
 
 from labelcert.arrays import Int
 from labelcert.verification.arithmetic import Whole, whole
-from labelcert.verification.machines import Linear
+from labelcert.verification.machines import LinearTrainer
 from labelcert.verification.statement import Statement
 
 
@@ -38,7 +38,7 @@ def always_at_cap(statement: Statement) -> bool:
     return True
 
 
-def proved_radii(statement: Statement, machine: Linear, predicted: Int) -> Int:
+def proved_radii(statement: Statement, machine: LinearTrainer, predicted: Int) -> Int:
     """(n,) lower ends of radii up to the budget plus 1, each the truth unless a margin is within its doubt of zero."""
     budget = statement.budget
     radius = np.where(predicted < 0, 0, budget + 1).astype(np.int64)

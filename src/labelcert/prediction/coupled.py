@@ -38,7 +38,7 @@ class Softmax(Highest):
         self._trained: OrderedDict[bytes, tuple[Float, float]] = OrderedDict()
         self._exact: OrderedDict[bytes, list[Solution]] = OrderedDict()
         self._balls: BallSoftmax | None = None
-        intercept = problem.trained_with.intercept
+        intercept = problem.intercept
         self.machine = SoftmaxMachine.of(problem.K_train, problem.C, problem.n_classes, intercept=intercept)
         self.Z = self.machine.train(problem.codes[None])[0][0]
         self.inverse = self.machine.inverse(self.Z)
