@@ -41,7 +41,7 @@ class Enumerate:
         return WALKS[question.predictor.enumerated].estimate(question, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
+        """The largest budget that fits into the given time."""
         return WALKS[question.predictor.enumerated].reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:

@@ -108,10 +108,10 @@ class ChunkPool(Protocol):
         """Whether it can walk chunks of this task; if not, threads of this process do."""
 
     def chunk_stops(self, task: Task, usual: int) -> int:
-        """Labellings that a chunk of this task should have, if so many are usual on a CPU."""
+        """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
 
     def take_many(self, labellings: float) -> int:
-        """Get ready for many small problems with so many labellings in all; returns how many to have under way."""
+        """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
 
     def seconds_per_stop(self, task: Task, chunk: Any) -> float | None:
         """Measured on one chunk, as if one worker did it; None: as on a thread."""
@@ -236,7 +236,7 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[int], Result], count: int, together: int) -> Iterator[Result]:
-    """The results of ``work(0)`` to ``work(count - 1)``, in order, so many at a time, all with the same pool."""
+    """The results of ``work(0)`` to ``work(count - 1)``, in order, ``together`` at a time, all with the same pool."""
     if together == 1:
         yield from map(work, range(count))
         return

@@ -9,13 +9,12 @@ import numpy as np
 
 from labelcert.arrays import Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.base import Capabilities, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import relaxed_radii
 from labelcert.engines.linear.spending import knapsack_work
 from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings
 from labelcert.engines.tables.sizes import (
-    last_fitting,
     memory_for_tables,
     new_forest,
     seconds_per_training,
@@ -23,7 +22,7 @@ from labelcert.engines.tables.sizes import (
     useful_depth,
 )
 from labelcert.engines.tables.toggled_trees import FORBIDDEN
-from labelcert.engines.walks import Collector
+from labelcert.engines.walks import Collector, last_fitting, work_of
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import NOTHING, Problem
 
@@ -55,14 +54,11 @@ class Relaxed:
         sets = toggled_sets(question.problem)
         seconds = sets * per_stop / control.workers
         reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
-        if seconds[-1] <= WORK_LIMIT_SECONDS or control.time_limit is not None:
-            return Work(reason, float(seconds[-1]))
-        best = last_fitting(seconds <= WORK_LIMIT_SECONDS)
-        advice = f"max_flips={best} would fit, or time_limit=SECONDS gives what it can prove"
-        return Work(reason, float(seconds[-1]), advice)
+        advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what it can prove"
+        return work_of(seconds, reason, advice, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
+        """The largest budget that fits into the given time."""
         needed = toggled_sets(question.problem) * seconds_per_training(question) / control.workers
         return last_fitting(needed <= seconds)
 

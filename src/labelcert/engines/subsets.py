@@ -68,7 +68,7 @@ def _next_sets(
     for g in range(used.shape[0]):
         used[g] = 0
     d = 0
-    placed = 0  # so many of the chosen count as spent
+    placed = 0  # how many of the chosen are paid for
     if chosen[0] >= 0:
         d = size - 1
         placed = size

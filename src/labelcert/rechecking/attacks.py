@@ -149,7 +149,7 @@ class AttackListing:
     def _weight(self, changed: Bool) -> Float:
         """(S,) weights of changed nodes."""
         weights = self._weights
-        if weights.size and np.all(weights == weights[0]):  # as sums of so many equal numbers
+        if weights.size and np.all(weights == weights[0]):  # added up as equal numbers
             sums = np.array([weights[:k].sum() for k in range(weights.size + 1)])
             return np.asarray(sums[changed.sum(axis=1)])
         return np.asarray(changed @ weights)

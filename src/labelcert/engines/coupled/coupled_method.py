@@ -11,14 +11,13 @@ from typing import cast
 import numpy as np
 
 from labelcert.arrays import Int, Signs
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
+from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.extending import Extend, Parents
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import seconds_per_step
 from labelcert.engines.seen import Moves, Seen, Telling, clean_labels
-from labelcert.engines.tables.sizes import last_fitting
-from labelcert.engines.walks import collect_all
+from labelcert.engines.walks import collect_all, last_fitting, work_of
 from labelcert.prediction import Softmax
 
 PARENTS = 16
@@ -37,17 +36,15 @@ class CoupledMethod:
         reason = (
             f"{_counts(question)[-1]:,.6g} relabellings at {per_stop * 1e6:.0f} µs each on {control.workers} workers"
         )
-        if seconds[-1] <= WORK_LIMIT_SECONDS or control.time_limit is not None:
-            return Work(reason, float(seconds[-1]))
         advice = (
-            f"max_flips={last_fitting(seconds <= WORK_LIMIT_SECONDS)} would fit, or time_limit=SECONDS gives what can "
+            "max_flips={fits} would fit, or time_limit=SECONDS gives what can "
             "be proved in that time (intervals where it is not exact); loss='logistic' trains one class against the "
             "rest, which is much faster"
         )
-        return Work(reason, float(seconds[-1]), advice)
+        return work_of(seconds, reason, advice, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
+        """The largest budget that fits into the given time."""
         return last_fitting(self._seconds(question, control)[0] <= seconds)
 
     def run(self, question: Question, control: Control) -> Findings:

@@ -89,7 +89,7 @@ def cube_bits(task: CubeWork) -> int:
 
 
 def cube_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingChunk]:
-    """The whole cube of labellings, in chunks of so many stops (a power of two)."""
+    """The whole cube of labellings, in chunks of ``stops`` labellings each (a power of two)."""
     bits = cube_bits(task)
     low = min(stops.bit_length() - 1, bits)
     prefixes = np.arange(1 << (bits - low), dtype=np.int64)
@@ -104,7 +104,7 @@ def cube_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingC
 
 
 def level_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingChunk]:
-    """All sets within budget, by size, in chunks of about so many; ends at the first size that none has."""
+    """All sets within budget, by size, in chunks of about ``stops`` sets each; ends at the first size that none has."""
     yield CubeChunk(min_cost=0, stops=1, prefix=0, low=0)
     nu = int(task.affordable.size)
     cheapest = np.cumsum(np.sort(task.costs[task.affordable]))

@@ -1,4 +1,4 @@
-"""Two classes: visit every admissible labelling in Gray-code order, or every set of at most so many flips."""
+"""Two classes: visit every admissible labelling in Gray-code order, or every set of flips within the budget by size."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _MAX_DOUBTS_HELD = 200_000
 _TIMED_BUDGETS = 4
 _LARGE_SAMPLE = 1 << 17
 _FEW_FLIPS = 8
-"""With many labels, so many flips at the most are made to time a labelling: getting far away takes long itself."""
+"""With many labels, at most this number of flips is made to time a labelling: getting far away takes long itself."""
 
 
 class CubeMethod:
-    """All labellings, or all sets of at most so many flips, whichever are fewer."""
+    """All labellings, or all sets of flips within the budget, whichever are fewer."""
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the labellings, time a few of them, multiply."""
@@ -63,7 +63,7 @@ class CubeMethod:
         return Work(reason, seconds, advice)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds: labellings with few flips are timed by themselves."""
+        """The largest budget that fits into the given time: labellings with few flips are timed by themselves."""
         task, fits, per_stop = make_walk(question), 0, 0.0
         while fits < question.budget:
             if fits < _TIMED_BUDGETS:
@@ -276,7 +276,7 @@ def _large_sample(task: CubeWork, size: int, cube: bool) -> LabellingChunk:
 
 
 def _cube_fits(task: CubeWork) -> bool:
-    """Whether the whole cube is small enough, and no larger than the sets of so many flips."""
+    """Whether the whole cube is small enough, and no larger than the sets within the budget."""
     bits = cube_bits(task)
     return bits <= _CUBE_LIMIT and 2.0**bits <= labellings(task)
 

@@ -34,13 +34,13 @@ from labelcert.engines.gpu.families import Families, blocks_of
 
 LAUNCH_STOPS = 1 << 20
 USUAL_LABELS = 128
-"""So many labellings are walked in one launch, with up to so many labels: solutions stay in memory meanwhile. With more
+"""Labellings that are walked in one launch, and up to how many labels: solutions stay in memory meanwhile. With more
 labels they are fewer."""
 
 RUNS = 1 << 13
 FEWEST_RUN_BITS, MOST_RUN_BITS = 6, 10
-"""A cube is divided into about so many runs, one for each warp. A run starts from the clean labels, and has so many
-labellings, as a power of two."""
+"""Into how many runs a cube is divided, about, one for each warp; each starts from the clean labels. How many labellings
+a run has, as a power of two."""
 
 
 def launch_stops(m: int) -> int:

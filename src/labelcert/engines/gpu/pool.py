@@ -86,7 +86,7 @@ class DeviceChunks:
         self.used = False
 
     def accepts(self, task: Task) -> bool:
-        """Two classes or tables of more, hinge loss or linear in the labels, of a size that devices can hold."""
+        """Two classes, or tables of several; hinge loss or linear in the labels, of a size that devices can hold."""
         load = task.for_device()
         if load is None or not 0 < load.labels <= MOST_LABELS:
             return False

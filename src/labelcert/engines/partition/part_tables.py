@@ -26,7 +26,7 @@ FIRST_DEPTHS = (4, 6, 7)
 """Numbers of flips that are looked at before all of them, where only radii are asked for."""
 
 SPARES = 3
-"""They must have so many times fewer labellings than there are in all."""
+"""How many times fewer labellings they must have than there are in all."""
 
 
 @dataclass(frozen=True, eq=False)
