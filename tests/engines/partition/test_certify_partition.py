@@ -13,7 +13,7 @@ from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, Threat, certify, certify_partition, load, verify
 from labelcert.engines.freezing import Names
-from labelcert.engines.partition import engine, tables
+from labelcert.engines.partition import engine, part_tables
 from labelcert.engines.partition.parts import assign
 from labelcert.engines.pools import chunks_walked_by
 from labelcert.errors import InvalidInput, WorkTooLarge
@@ -136,8 +136,8 @@ def test_blocks_and_pools_change_nothing(combine: str, arrays: Any, monkeypatch:
 def test_votes_look_at_few_flips_first(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = gaussian(16, 8, seed=3)
     once = certify_partition(*arrays, 1.0, parts=2, combine="votes", workers=1)
-    monkeypatch.setattr(tables, "FIRST_DEPTHS", (1, 2, 3))
-    monkeypatch.setattr(tables, "SPARES", 0)
+    monkeypatch.setattr(part_tables, "FIRST_DEPTHS", (1, 2, 3))
+    monkeypatch.setattr(part_tables, "SPARES", 0)
     step_by_step = certify_partition(*arrays, 1.0, parts=2, combine="votes", workers=1)
     assert np.array_equal(once.radius_lower, step_by_step.radius_lower)
     assert np.array_equal(once.radius_upper, step_by_step.radius_upper)

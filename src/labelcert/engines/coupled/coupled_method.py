@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from labelcert.arrays import Int, Signs
+from labelcert.arrays import Float, Int, Signs
 from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.extending import Extend, Parents
@@ -66,7 +66,7 @@ class CoupledMethod:
             }
         )
 
-    def _seconds(self, question: Question, control: Control) -> tuple[Int, float]:
+    def _seconds(self, question: Question, control: Control) -> tuple[Float, float]:
         """(B + 1,) estimated time for each budget, and that of one training."""
         counts = _counts(question)
         per_stop = seconds_per_training(question) if counts[-1] > 1 else 0.0
@@ -109,7 +109,7 @@ def seconds_per_training(question: Question) -> float:
     return seconds_per_step(walk)
 
 
-def _counts(question: Question) -> Int:
+def _counts(question: Question) -> Float:
     """(B + 1,) number of relabellings within each budget."""
     a = question.problem.adversary
     return np.asarray(a.count_by_budget(question.budget, a.targets.sum(axis=1)))

@@ -39,8 +39,8 @@ labels they are fewer."""
 
 RUNS = 1 << 13
 FEWEST_RUN_BITS, MOST_RUN_BITS = 6, 10
-"""Into how many runs a cube is divided, about, one for each warp; each starts from the clean labels. How many labellings
-a run has, as a power of two."""
+"""Into how many runs a cube is divided, about, one for each warp; each starts from the clean labels. And how many
+labellings a run has, as powers of two."""
 
 
 def launch_stops(m: int) -> int:
