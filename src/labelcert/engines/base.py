@@ -37,7 +37,7 @@ class Question:
     nodes : (n,) array
         The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     observers : sequence of Observer
-        Who wants to see every relabelling within the budget: see :class:`Capabilities`.
+        Who else wants to know what relabellings do.
     """
 
     problem: Problem
@@ -314,7 +314,7 @@ class Capabilities:
     searches : bool
         It searches for a time that nobody can foresee, and may leave intervals open.
     observes : bool
-        It shows every relabelling within the budget to the observers of a question.
+        It shows all relabellings that it visits to the question's observers.
     """
 
     automatic: bool = False

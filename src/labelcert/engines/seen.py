@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     ----------
     cost : (S,) array
     code : (S, L) array
-        Which attacks they are: see :class:`Flips` and :class:`Moves`.
+        Which attacks they are: see :class:`FlipBits` and :class:`MoveNumbers`.
     changed, unchanged : (S, n) arrays
         Nodes that each of them provably changes, and nodes that it provably does not.
     """
@@ -50,7 +50,7 @@ class Shorthand(Protocol):
         """(S, ν) labels that each row changes."""
 
 
-class Flips:
+class FlipBits:
     """Two classes: sets of flipped labels, as bits in words of 64."""
 
     def __init__(self, adversary: Adversary) -> None:
@@ -66,7 +66,7 @@ class Flips:
         return bits[:, : self._adversary.labels.size].astype(bool)
 
 
-class Moves:
+class MoveNumbers:
     """Any number of classes: numbers of single moves, ascending, and -1 behind the last one.
 
     Attributes

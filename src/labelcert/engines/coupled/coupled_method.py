@@ -16,7 +16,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.coupled.extending import Extend, Parents
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import seconds_per_step
-from labelcert.engines.seen import Moves, Seen, Telling, clean_labels
+from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
 from labelcert.engines.walks import collect_all, last_fitting, work_of
 from labelcert.prediction import Softmax
 
@@ -50,7 +50,7 @@ class CoupledMethod:
     def run(self, question: Question, control: Control) -> Findings:
         """Train on all relabellings, then decide the doubts."""
         started = time.perf_counter()
-        moves = Moves(question.problem.adversary)
+        moves = MoveNumbers(question.problem.adversary)
         ledger = RelabellingLedger(question, moves)
         telling = Telling(question, control, moves, lambda seen: seen)
         if question.observers:
@@ -85,7 +85,7 @@ def extend_for(question: Question) -> Extend:
         Z=predictor.Z,
         inverse=predictor.inverse,
         adversary=a,
-        numbers=Moves(a).number,
+        numbers=MoveNumbers(a).number,
         budget=question.budget,
         longest=max(1, a.most_flips(question.budget)),
     )
@@ -137,7 +137,7 @@ class RelabellingLedger(Ledger):
         Relabellings that were trained on, and those whose effect on some nodes is open.
     """
 
-    def __init__(self, question: Question, moves: Moves) -> None:
+    def __init__(self, question: Question, moves: MoveNumbers) -> None:
         super().__init__(question, moves.change)
         self._doubts: list[tuple[int, int, Int]] = []
         self.trainings, self.doubts = 1, 0

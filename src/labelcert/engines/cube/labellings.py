@@ -27,7 +27,7 @@ from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
-from labelcert.engines.seen import Flips, Telling
+from labelcert.engines.seen import FlipBits, Telling
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
@@ -126,7 +126,7 @@ class CubeLedger(Ledger):
     """
 
     def __init__(self, question: Question, control: Control, task: CubeWork) -> None:
-        self.short = Flips(question.problem.adversary)
+        self.short = FlipBits(question.problem.adversary)
         super().__init__(question, self.short.change)
         self._control = control
         self.radius, self.most = task.radius, task.most

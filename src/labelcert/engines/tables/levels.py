@@ -18,7 +18,7 @@ from labelcert.engines.base import Findings, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import Local, pool_in_force, seconds_per_step
-from labelcert.engines.seen import Moves, Seen, Telling, clean_labels
+from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
 from labelcert.engines.tables import relabelling_walk as walks
 from labelcert.engines.tables.forest import Forest, Siblings, Tables
 from labelcert.engines.tables.options import Options, all_options, pair_options
@@ -162,7 +162,7 @@ class Sweep:
     def show(self, control: Control) -> None:
         """Show every relabelling to the question's observers, size by size, as far as tables reach."""
         question, forest, longest = self._question, self._forest, self._a.most_flips(self.budget)
-        telling = Telling(question, control, Moves(self._a), lambda seen: seen)
+        telling = Telling(question, control, MoveNumbers(self._a), lambda seen: seen)
         telling.collect(clean_labels(question), None)
         total = self._a.count_sets(self.budget, self._options.ways(self._a.labels.size))
 
