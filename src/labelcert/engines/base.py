@@ -38,7 +38,7 @@ class Question:
     nodes : (n,) array
         The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     observers : sequence of Observer
-        Who wants to see every relabelling within the budget: see :class:`Capabilities`.
+        Who else wants to know what relabellings do.
     """
 
     problem: Problem

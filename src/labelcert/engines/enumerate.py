@@ -11,16 +11,15 @@ from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import CoupledMethod
 from labelcert.engines.cube.labellings import CubeMethod
 from labelcert.engines.tables.table_method import TableMethod
-from labelcert.prediction import OneVsRest, Predictor, Sign, Softmax, predictor_for
+from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem
 
-METHODS: dict[type[Predictor], CubeMethod | TableMethod | CoupledMethod] = {
-    Sign: CubeMethod(),
-    OneVsRest: TableMethod(),
-    Softmax: CoupledMethod(),
+WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod] = {
+    "labellings": CubeMethod(),
+    "toggled sets": TableMethod(),
+    "relabellings": CoupledMethod(),
 }
-"""How each kind of predictor is enumerated: one score over all labellings, K tables over toggled labels, or all classes
-together over all relabellings."""
+"""How models are enumerated, by what their predictors say about themselves: see :attr:`.Predictor.enumerated`."""
 
 
 class Enumerate:
@@ -39,12 +38,12 @@ class Enumerate:
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the trainings, time a few of them, multiply."""
-        return METHODS[type(question.predictor)].estimate(question, control)
+        return WALKS[question.predictor.enumerated].estimate(question, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
-        return METHODS[type(question.predictor)].reach(question, control, seconds)
+        """The largest budget that fits into the given time."""
+        return WALKS[question.predictor.enumerated].reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Walk and decide."""
-        return METHODS[type(question.predictor)].run(question, control)
+        return WALKS[question.predictor.enumerated].run(question, control)

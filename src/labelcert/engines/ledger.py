@@ -13,11 +13,11 @@ import numpy as np
 
 from labelcert.arrays import Int
 from labelcert.engines.base import Findings, Question, running_best, within_reach
-from labelcert.engines.control import Control
+from labelcert.engines.walks import Collector
 from labelcert.problem import NOTHING, Relabelling
 
 
-class Ledger:
+class Ledger(Collector):
     """The cheapest change of each node and the strongest attack at each cost, and the doubts about both.
 
     Walks write attacks down in a short form of their own; ``decode`` turns it into a relabelling.
@@ -92,9 +92,6 @@ class Ledger:
             self.frontier = min(self.frontier, cost)
         if curve:
             self.curve_frontier = min(self.curve_frontier, cost)
-
-    def settle(self, control: Control) -> None:
-        """Decide doubts: there are none, unless a walk holds some back."""
 
     def decide(self, cost: int, code: Any, nodes: Int | None = None, *, radii: bool = True, curve: bool = True) -> None:
         """Retrain on an attack that a walk left undecided; what even the predictor leaves undecided stays open.

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,32 @@ from labelcert.engines.control import Control
 Chunk = TypeVar("Chunk")
 
 
+class DeviceLoad(NamedTuple):
+    """What a task means to a GPU.
+
+    Attributes
+    ----------
+    kind : str
+        Which of a device's programs it is for.
+    labels : int
+        Labels of its problem.
+    labellings : float
+        Trainings of the whole task.
+    bytes_back : int
+        What one training brings back; 0 where only a summary comes back.
+    """
+
+    kind: str
+    labels: int
+    labellings: float
+    bytes_back: int
+
+
 class Task(Protocol):
     """Work that can be cut into chunks; one that may leave this process is a nested tuple of arrays and numbers."""
+
+    def for_device(self) -> DeviceLoad | None:
+        """What it means to a GPU; None where that cannot do it."""
 
     def new_worker(self) -> Any:
         """Working memory of one worker."""
@@ -41,6 +65,9 @@ class Local:
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
         self._work = work
+
+    def for_device(self) -> None:
+        """No device knows the function."""
 
     def new_worker(self) -> None:
         """Nothing is needed."""
@@ -81,13 +108,13 @@ class ChunkPool(Protocol):
         """Whether it can walk chunks of this task; if not, threads of this process do."""
 
     def chunk_stops(self, task: Task, usual: int) -> int:
-        """Labellings that a chunk of this task should have, if so many are usual on a CPU."""
+        """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
 
     def take_many(self, labellings: float) -> int:
-        """Get ready for many small problems with so many labellings in all; returns how many to have under way."""
+        """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
 
-    def seconds_per_stop(self, task: Task, chunk: Any, stops: int) -> float | None:
-        """Measured on one chunk with so many labellings, as if one worker did it; None: as on a thread."""
+    def seconds_per_stop(self, task: Task, chunk: Any) -> float | None:
+        """Measured on one chunk, as if one worker did it; None: as on a thread."""
 
     def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Promise:
         """Start walking a batch; the flag may end it early."""
@@ -110,7 +137,7 @@ class Processors:
         """One at a time, on all processors."""
         return 1
 
-    def seconds_per_stop(self, task: Task, chunk: Any, stops: int) -> None:
+    def seconds_per_stop(self, task: Task, chunk: Any) -> None:
         """As on a thread."""
 
 
@@ -209,7 +236,7 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[int], Result], count: int, together: int) -> Iterator[Result]:
-    """The results of ``work(0)`` to ``work(count - 1)``, in order, so many at a time, all with the same pool."""
+    """The results of ``work(0)`` to ``work(count - 1)``, in order, ``together`` at a time, all with the same pool."""
     if together == 1:
         yield from map(work, range(count))
         return

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.base import Capabilities, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import relaxed_radii
 from labelcert.engines.linear.spending import knapsack_work
-from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest
+from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings
 from labelcert.engines.tables.sizes import (
-    last_fitting,
     memory_for_tables,
     new_forest,
     seconds_per_training,
@@ -23,6 +22,7 @@ from labelcert.engines.tables.sizes import (
     useful_depth,
 )
 from labelcert.engines.tables.toggled_trees import FORBIDDEN
+from labelcert.engines.walks import Collector, last_fitting, work_of
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import NOTHING, Problem
 
@@ -52,14 +52,11 @@ class Relaxed:
         sets = toggled_sets(question.problem)
         seconds = sets * per_stop / control.workers
         reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
-        if seconds[-1] <= WORK_LIMIT_SECONDS or control.time_limit is not None:
-            return Work(reason, float(seconds[-1]))
-        best = last_fitting(seconds <= WORK_LIMIT_SECONDS)
-        advice = f"max_flips={best} would fit, or time_limit=SECONDS gives what it can prove"
-        return Work(reason, float(seconds[-1]), advice)
+        advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what it can prove"
+        return work_of(seconds, reason, advice, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
+        """The largest budget that fits into the given time."""
         needed = toggled_sets(question.problem) * seconds_per_training(question) / control.workers
         return last_fitting(needed <= seconds)
 
@@ -88,17 +85,13 @@ class Relaxed:
     def _by_training(self, question: Question, control: Control, statistics: dict[str, Any]) -> Int:
         """Extremes of each class by cost, over all toggled sets; nothing else is kept."""
         problem, n, budget = question.problem, question.nodes.size, question.budget
-        K = problem.n_classes
         slots = memory_for_tables() / (2 * SLOT_BYTES)
         forest = new_forest(question, slots, useful_depth(question, control))
-        low, high = np.full((K, budget + 1, n), np.inf), np.full((K, budget + 1, n), -np.inf)
-        for c in range(K):
-            p, error = forest.clean_scores(c)
-            low[c, 0], high[c, 0] = p - 1.01 * error, p + 1.01 * error
+        extremes = _Extremes(forest, budget, control)
         cheapest = np.concatenate([[0], np.cumsum(np.sort(problem.adversary.costs)), [budget + 1]])
         frontier = budget + 1
         for level in range(1, forest.levels + 1):
-            if not _level_extremes(forest, level, low, high, control):
+            if control.over() or not forest.train(level, extremes, control):
                 frontier = int(cheapest[level])
                 break
         else:
@@ -106,7 +99,7 @@ class Relaxed:
                 control.stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
                 frontier = int(cheapest[forest.levels + 1])
         statistics.update(trainings=int(forest.counters[0]), solved_exactly=forest.sharpened)
-        low, high = np.minimum.accumulate(low, axis=1), np.maximum.accumulate(high, axis=1)
+        low, high = np.minimum.accumulate(extremes.low, axis=1), np.maximum.accumulate(extremes.high, axis=1)
         own, columns = question.predicted, np.arange(n)
         least = low[own, :, columns].T
         high[own, :, columns] = -np.inf
@@ -116,26 +109,36 @@ class Relaxed:
         return np.minimum(fails, min(frontier, budget + 1)).astype(np.int64)
 
 
-def _level_extremes(forest: Forest, level: int, low: Float, high: Float, control: Control) -> bool:
-    """Enter the extremes of all sets of a level; whether it was finished."""
-    finished, done = not control.over(), forest.starts[level]
-    for stops, found in forest.filled(level, control):
-        done += stops
-        control.report(min(done, forest.starts[-1]), forest.starts[-1])
-        finished = finished and found.finished
-        if found.finished:
-            forest.sharpen(found.first, found.P, found.tau, control)
-            _enter(forest, found, low, high)
-    return finished and not control.flag[0]
+class _Extremes(Collector):
+    """The extreme scores of each class alone.
 
+    Attributes
+    ----------
+    low, high : (K, B + 1, n) arrays
+        Over the toggled sets of each cost; infinite where there is none.
+    """
 
-def _enter(forest: Forest, found: Filled, low: Float, high: Float) -> None:
-    part = slice(found.first, found.first + found.tau.size)
-    owner, cost = forest.tree.owner[part], forest.tree.cost[part]
-    for c in np.unique(owner):
-        for spent in np.unique(cost[owner == c]):
-            if spent != FORBIDDEN:
-                rows = (owner == c) & (cost == spent)
-                margin = found.tau[rows, None].astype(np.float64)
-                low[c, spent] = np.minimum(low[c, spent], (found.P[rows] - margin).min(axis=0))
-                high[c, spent] = np.maximum(high[c, spent], (found.P[rows] + margin).max(axis=0))
+    def __init__(self, forest: Forest, budget: int, control: Control) -> None:
+        self._forest, self._control = forest, control
+        shape = (forest.starts[1], budget + 1, forest.nodes.size)
+        self.low, self.high = np.full(shape, np.inf), np.full(shape, -np.inf)
+        for c in range(shape[0]):
+            p, error = forest.clean_scores(c)
+            self.low[c, 0], self.high[c, 0] = p - 1.01 * error, p + 1.01 * error
+
+    def collect(self, found: Filled, chunk: Siblings) -> None:
+        """Enter the sets of one chunk; those of a chunk that was not finished do not count."""
+        forest = self._forest
+        forest.counters += found.counters
+        if self._control.flag[0]:
+            return
+        forest.sharpen(found.first, found.P, found.tau, self._control)
+        part = slice(found.first, found.first + found.tau.size)
+        owner, cost = forest.tree.owner[part], forest.tree.cost[part]
+        for c in np.unique(owner):
+            for spent in np.unique(cost[owner == c]):
+                if spent != FORBIDDEN:
+                    rows = (owner == c) & (cost == spent)
+                    margin = found.tau[rows, None].astype(np.float64)
+                    self.low[c, spent] = np.minimum(self.low[c, spent], (found.P[rows] - margin).min(axis=0))
+                    self.high[c, spent] = np.maximum(self.high[c, spent], (found.P[rows] + margin).max(axis=0))

@@ -12,6 +12,7 @@ from labelcert.engines.base import Question
 from labelcert.engines.bitsets import positions_of
 from labelcert.engines.control import Control
 from labelcert.engines.observing import Visited
+from labelcert.engines.walks import Collector
 from labelcert.problem import Adversary, Relabelling
 
 
@@ -22,7 +23,7 @@ class Seen(NamedTuple):
     ----------
     cost : (S,) array
     code : (S, L) array
-        Which attacks they are: see :class:`Flips` and :class:`Moves`.
+        Which attacks they are: see :class:`FlipBits` and :class:`MoveNumbers`.
     changed, unchanged : (S, n) arrays
         Nodes that each of them provably changes, and nodes that it provably does not.
     """
@@ -49,7 +50,7 @@ class Shorthand(Protocol):
         """(S, ν) labels that each row changes."""
 
 
-class Flips:
+class FlipBits:
     """Two classes: sets of flipped labels, as bits in words of 64."""
 
     def __init__(self, adversary: Adversary) -> None:
@@ -65,7 +66,7 @@ class Flips:
         return bits[:, : self._adversary.labels.size].astype(bool)
 
 
-class Moves:
+class MoveNumbers:
     """Any number of classes: numbers of single moves, ascending, and -1 behind the last one.
 
     Attributes
@@ -94,7 +95,7 @@ class Moves:
         return flipped
 
 
-class Telling:
+class Telling(Collector):
     """The collector that shows everything to the observers of a question.
 
     What a walk leaves open is decided one by one, as far as the predictor can, until the run is closed.
@@ -138,6 +139,3 @@ class Telling:
         """Pass it on."""
         for observer in self._question.observers:
             observer.unvisited(cost)
-
-    def settle(self, control: Control) -> None:
-        """Everything was decided when it was shown."""

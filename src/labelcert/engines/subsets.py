@@ -45,8 +45,16 @@ def blocks_of_sets(moves: SingleMoves, caps: Int, budget: int, size: int, block:
             return
 
 
+@compiled(inner=True)
+def _pay(costs: Int, groups: Int, used: Int, k: int, sign: int) -> int:
+    """Pay for a move, or take the money back."""
+    if groups[k] >= 0:
+        used[groups[k]] += sign * costs[k]
+    return sign * costs[k]
+
+
 @compiled()
-def _next_sets(  # noqa: C901
+def _next_sets(
     costs: Int, groups: Int, following: Int, later: Int, caps: Int, budget: int, chosen: Int, used: Int, rows: Int
 ) -> int:
     """Fill rows with the sets that come after ``chosen`` in lexicographic order; returns how many there are.
@@ -60,21 +68,17 @@ def _next_sets(  # noqa: C901
     for g in range(used.shape[0]):
         used[g] = 0
     d = 0
-    placed = 0  # so many of the chosen count as spent
+    placed = 0  # how many of the chosen are paid for
     if chosen[0] >= 0:
         d = size - 1
         placed = size
         for k in chosen:
-            spent += costs[k]
-            if groups[k] >= 0:
-                used[groups[k]] += costs[k]
+            spent += _pay(costs, groups, used, k, 1)
     while count < rows.shape[0]:
         k = chosen[d]
         if placed > d:
             placed = d
-            spent -= costs[k]
-            if groups[k] >= 0:
-                used[groups[k]] -= costs[k]
+            spent += _pay(costs, groups, used, k, -1)
         k += 1
         while (
             k < moves
@@ -89,9 +93,7 @@ def _next_sets(  # noqa: C901
             continue
         chosen[d] = k
         placed = d + 1
-        spent += costs[k]
-        if groups[k] >= 0:
-            used[groups[k]] += costs[k]
+        spent += _pay(costs, groups, used, k, 1)
         if d + 1 < size:
             d += 1
             chosen[d] = following[k] - 1

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
+from labelcert.arrays import Bool, Float
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Work
 from labelcert.engines.control import Control
 from labelcert.engines.pools import Task, in_order
 
@@ -34,17 +38,18 @@ class Piece(Protocol):
         """The least that an attack in it costs."""
 
 
-class Collector(Protocol):
+class Collector:
     """Takes what chunks found, in their order, and makes something of it: a ledger, tables, lowest scores."""
 
     def collect(self, found: Any, chunk: Any) -> None:
         """Take over what one chunk found, also if it was not finished."""
+        raise NotImplementedError
 
     def unvisited(self, cost: int) -> None:
         """Learn that some attacks of this cost or more were not visited."""
 
     def settle(self, control: Control) -> None:
-        """Decide what was left in doubt, now that many doubts are held, or everything was visited."""
+        """Decide what was left in doubt, now that the walk is over."""
 
 
 def collect_all(
@@ -82,3 +87,16 @@ def collect_all(
             collector.unvisited(rest.min_cost)
         collector.settle(control)
     return finished and rest is None
+
+
+def work_of(seconds: Float, reason: str, advice: str, control: Control) -> Work:
+    """What a walk would cost, from its (B + 1,) time for each budget; the advice has a place ``{fits}`` for one."""
+    fits = np.asarray(seconds <= WORK_LIMIT_SECONDS)
+    if fits[-1] or control.time_limit is not None:
+        return Work(reason, float(seconds[-1]))
+    return Work(reason, float(seconds[-1]), advice.format(fits=last_fitting(fits)))
+
+
+def last_fitting(fits: Bool) -> int:
+    """The largest budget up to which everything fits (at least 0)."""
+    return fits.size - 1 if fits.all() else max(0, int(fits.argmin()) - 1)

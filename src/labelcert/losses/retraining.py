@@ -27,8 +27,9 @@ LOOSE: Any = np.bool_(False)
 
 
 class Functions(NamedTuple):
-    """The compiled functions of one kind of machine."""
+    """The compiled functions of one kind of machine, and whether GPUs have such functions, too."""
 
+    on_device: bool
     relabel: Callable[..., None]
     settle: Callable[..., int]
     bound: Callable[..., tuple[float, int]]
@@ -39,6 +40,7 @@ class Functions(NamedTuple):
 
 FUNCTIONS: dict[type, Functions] = {
     pivoting.Machine: Functions(
+        on_device=True,
         relabel=pivoting.relabel,
         settle=pivoting.settle,
         bound=error_bound.bound,
@@ -47,6 +49,7 @@ FUNCTIONS: dict[type, Functions] = {
         solve_descendant=walking.solve_descendant,
     ),
     newton.LogisticMachine: Functions(
+        on_device=False,
         relabel=newton.relabel,
         settle=newton.settle,
         bound=newton.bound,
@@ -69,6 +72,11 @@ class Retraining(NamedTuple):
     relabel_all: Any
     solve_child: Any
     solve_descendant: Any
+
+    @property
+    def on_device(self) -> bool:
+        """Whether GPUs can train it."""
+        return FUNCTIONS[type(self.machine.values)].on_device
 
     def __reduce__(self) -> Any:
         """Addresses mean nothing in another process."""

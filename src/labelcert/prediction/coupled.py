@@ -32,6 +32,8 @@ class Softmax(Highest):
         From which trainings on similar labels start.
     """
 
+    enumerated = "relabellings"
+
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         self._trained: OrderedDict[bytes, tuple[Float, float]] = OrderedDict()
         self._exact: OrderedDict[bytes, list[Solution]] = OrderedDict()

@@ -24,6 +24,8 @@ _EXACT_CACHE = 4000
 class OneVsRest(Highest):
     """The models of all K classes on one kernel; two classes are served, too."""
 
+    enumerated = "toggled sets"
+
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         self._scores: OrderedDict[bytes, tuple[Float, float]] = OrderedDict()
         self._solutions: OrderedDict[bytes, Solution | None] = OrderedDict()

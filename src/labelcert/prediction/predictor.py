@@ -44,6 +44,10 @@ class Predictor(ABC):
     tie_note: ClassVar[str]
     """Who settled the radius of a node without a clean prediction, in a certificate's words."""
 
+    enumerated: ClassVar[str]
+    """What has to be enumerated: all ``"labellings"`` (one score), ``"toggled sets"`` (one model per class), or all
+    ``"relabellings"`` (one model of all classes)."""
+
     one_score: ClassVar[bool] = False
     """Whether the sign of one score decides."""
 

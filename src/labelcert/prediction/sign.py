@@ -17,6 +17,7 @@ class Sign(Predictor):
     """One model whose positive scores mean ``classes[1]``."""
 
     tie_note = "clean score"
+    enumerated = "labellings"
     one_score = True
 
     def __init__(self, problem: Problem, *, linear: bool) -> None:

@@ -109,9 +109,10 @@ class AttackListing:
         codes, changed, weight = (np.concatenate(parts) for parts in zip(nothing, *self._batches, strict=True))
         # Several relabellings of a set count as one.
         keys, first, which = np.unique(_keys(codes), return_index=True, return_inverse=True)
-        sets, own, most = codes[first], np.zeros((keys.size, changed.shape[1]), np.uint64), np.zeros(keys.size)
-        np.bitwise_or.at(own, which.ravel(), changed)
-        np.maximum.at(most, which.ravel(), weight)
+        order = np.argsort(which.ravel(), kind="stable")
+        starts = np.searchsorted(which.ravel()[order], np.arange(keys.size))
+        sets, most = codes[first], np.maximum.reduceat(weight[order], starts)
+        own = np.bitwise_or.reduceat(changed[order], starts, axis=0)
         before = self._by_smaller_sets(sets, keys, own, clean[0])
         new = own & ~before
         flipped = _bits(sets, nu)
@@ -149,7 +150,7 @@ class AttackListing:
     def _weight(self, changed: Bool) -> Float:
         """(S,) weights of changed nodes."""
         weights = self._weights
-        if weights.size and np.all(weights == weights[0]):  # as sums of so many equal numbers
+        if weights.size and np.all(weights == weights[0]):  # added up as equal numbers
             sums = np.array([weights[:k].sum() for k in range(weights.size + 1)])
             return np.asarray(sums[changed.sum(axis=1)])
         return np.asarray(changed @ weights)
@@ -169,4 +170,5 @@ def _bits(words: Words, count: int) -> Bool:
 
 def _keys(words: Words) -> Any:
     """(S,) one value for each row, to sort and find rows by."""
-    return np.ascontiguousarray(words).view([("", np.uint64)] * words.shape[1]).ravel()
+    words = np.ascontiguousarray(words)
+    return words[:, 0] if words.shape[1] == 1 else words.view([("", np.uint64)] * words.shape[1]).ravel()

@@ -10,15 +10,14 @@ from typing import cast
 
 import numpy as np
 
-from labelcert.arrays import Int, Signs
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Findings, Question, Work
+from labelcert.arrays import Float, Int, Signs
+from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.extending import Extend, Parents
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import seconds_per_step
-from labelcert.engines.seen import Moves, Seen, Telling, clean_labels
-from labelcert.engines.tables.sizes import last_fitting
-from labelcert.engines.walks import collect_all
+from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
+from labelcert.engines.walks import collect_all, last_fitting, work_of
 from labelcert.prediction import Softmax
 
 PARENTS = 16
@@ -37,23 +36,21 @@ class CoupledMethod:
         reason = (
             f"{_counts(question)[-1]:,.6g} relabellings at {per_stop * 1e6:.0f} µs each on {control.workers} workers"
         )
-        if seconds[-1] <= WORK_LIMIT_SECONDS or control.time_limit is not None:
-            return Work(reason, float(seconds[-1]))
         advice = (
-            f"max_flips={last_fitting(seconds <= WORK_LIMIT_SECONDS)} would fit, or time_limit=SECONDS gives what can "
+            "max_flips={fits} would fit, or time_limit=SECONDS gives what can "
             "be proved in that time (intervals where it is not exact); loss='logistic' trains one class against the "
             "rest, which is much faster"
         )
-        return Work(reason, float(seconds[-1]), advice)
+        return work_of(seconds, reason, advice, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
+        """The largest budget that fits into the given time."""
         return last_fitting(self._seconds(question, control)[0] <= seconds)
 
     def run(self, question: Question, control: Control) -> Findings:
         """Train on all relabellings, then decide the doubts."""
         started = time.perf_counter()
-        moves = Moves(question.problem.adversary)
+        moves = MoveNumbers(question.problem.adversary)
         ledger = RelabellingLedger(question, moves)
         telling = Telling(question, control, moves, lambda seen: seen)
         if question.observers:
@@ -69,7 +66,7 @@ class CoupledMethod:
             }
         )
 
-    def _seconds(self, question: Question, control: Control) -> tuple[Int, float]:
+    def _seconds(self, question: Question, control: Control) -> tuple[Float, float]:
         """(B + 1,) estimated time for each budget, and that of one training."""
         counts = _counts(question)
         per_stop = seconds_per_training(question) if counts[-1] > 1 else 0.0
@@ -88,7 +85,7 @@ def extend_for(question: Question) -> Extend:
         Z=predictor.Z,
         inverse=predictor.inverse,
         adversary=a,
-        numbers=Moves(a).number,
+        numbers=MoveNumbers(a).number,
         budget=question.budget,
         longest=max(1, a.most_flips(question.budget)),
     )
@@ -112,7 +109,7 @@ def seconds_per_training(question: Question) -> float:
     return seconds_per_step(walk)
 
 
-def _counts(question: Question) -> Int:
+def _counts(question: Question) -> Float:
     """(B + 1,) number of relabellings within each budget."""
     a = question.problem.adversary
     return np.asarray(a.count_by_budget(question.budget, a.targets.sum(axis=1)))
@@ -140,7 +137,7 @@ class RelabellingLedger(Ledger):
         Relabellings that were trained on, and those whose effect on some nodes is open.
     """
 
-    def __init__(self, question: Question, moves: Moves) -> None:
+    def __init__(self, question: Question, moves: MoveNumbers) -> None:
         super().__init__(question, moves.change)
         self._doubts: list[tuple[int, int, Int]] = []
         self.trainings, self.doubts = 1, 0

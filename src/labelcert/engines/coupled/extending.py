@@ -58,7 +58,7 @@ class Extend(NamedTuple):
         The clean solution, and from where similar labels are trained.
     adversary : Adversary
     numbers : (ν, K) array
-        The number of each single move: see :class:`~labelcert.engines.seen.Moves`.
+        The number of each single move: see :class:`~labelcert.engines.seen.MoveNumbers`.
     budget : int
     longest : int
         Labels of the longest relabelling.
@@ -74,6 +74,9 @@ class Extend(NamedTuple):
     numbers: Int
     budget: int
     longest: int
+
+    def for_device(self) -> None:
+        """There are no programs for it."""
 
     def new_worker(self) -> None:
         """Nothing is needed."""

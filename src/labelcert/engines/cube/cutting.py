@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,10 +37,18 @@ class CubeChunk:
         found = new_summary(task, self.stops)
         return found, walk(task, walker, found, self.prefix, self.low, _NO_PARENTS, flag)
 
+    def halves(self, task: CubeWork) -> tuple[CubeChunk, CubeChunk]:
+        """Without and with the last of its labels."""
+        lower, upper = (CubeChunk(self.min_cost, self.stops // 2, 2 * self.prefix + k, self.low - 1) for k in (0, 1))
+        return lower, upper
+
 
 @dataclass(frozen=True, eq=False)
 class LevelChunk:
     """All sets that extend one of a block of parents by one later label."""
+
+    low: ClassVar[int] = -1
+    """It is no cube."""
 
     min_cost: int
     stops: int
@@ -62,7 +71,13 @@ class LevelChunk:
         found = new_summary(task, self.stops)
         if task.y.size > MANY_LABELS and not task.linear:
             return found, walk_children(task, walker, found, self.parents, flag)
-        return found, walk(task, walker, found, 0, -1, self.parents, flag)
+        return found, walk(task, walker, found, 0, self.low, self.parents, flag)
+
+    def halves(self, task: CubeWork) -> tuple[LevelChunk, LevelChunk]:
+        """Its first parents, and the others."""
+        middle = len(self.parents) // 2
+        first, second = (LevelChunk.of(task, self.min_cost, half) for half in np.split(self.parents, [middle]))
+        return first, second
 
 
 LabellingChunk = CubeChunk | LevelChunk
@@ -74,7 +89,7 @@ def cube_bits(task: CubeWork) -> int:
 
 
 def cube_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingChunk]:
-    """The whole cube of labellings, in chunks of so many stops (a power of two)."""
+    """The whole cube of labellings, in chunks of ``stops`` labellings each (a power of two)."""
     bits = cube_bits(task)
     low = min(stops.bit_length() - 1, bits)
     prefixes = np.arange(1 << (bits - low), dtype=np.int64)
@@ -89,7 +104,7 @@ def cube_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingC
 
 
 def level_chunks(task: CubeWork, stops: int = CHUNK_STOPS) -> Iterator[LabellingChunk]:
-    """All sets within budget, by size, in chunks of about so many; ends at the first size that none has."""
+    """All sets within budget, by size, in chunks of about ``stops`` sets each; ends at the first size that none has."""
     yield CubeChunk(min_cost=0, stops=1, prefix=0, low=0)
     nu = int(task.affordable.size)
     cheapest = np.cumsum(np.sort(task.costs[task.affordable]))

@@ -1,4 +1,4 @@
-"""Two classes: visit every admissible labelling in Gray-code order, or every set of at most so many flips."""
+"""Two classes: visit every admissible labelling in Gray-code order, or every set of flips within the budget by size."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from labelcert.engines.cube.cutting import (
 from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
 from labelcert.engines.ledger import Ledger
-from labelcert.engines.pools import chunk_stops, pool_in_force, seconds_per_step
-from labelcert.engines.seen import Flips, Telling
+from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
+from labelcert.engines.seen import FlipBits, Telling
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
@@ -38,11 +38,11 @@ _MAX_DOUBTS_HELD = 200_000
 _TIMED_BUDGETS = 4
 _LARGE_SAMPLE = 1 << 17
 _FEW_FLIPS = 8
-"""With many labels, so many flips at the most are made to time a labelling: getting far away takes long itself."""
+"""With many labels, at most this number of flips is made to time a labelling: getting far away takes long itself."""
 
 
 class CubeMethod:
-    """All labellings, or all sets of at most so many flips, whichever are fewer."""
+    """All labellings, or all sets of flips within the budget, whichever are fewer."""
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the labellings, time a few of them, multiply."""
@@ -63,7 +63,7 @@ class CubeMethod:
         return Work(reason, seconds, advice)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds: labellings with few flips are timed by themselves."""
+        """The largest budget that fits into the given time: labellings with few flips are timed by themselves."""
         task, fits, per_stop = make_walk(question), 0, 0.0
         while fits < question.budget:
             if fits < _TIMED_BUDGETS:
@@ -96,6 +96,14 @@ class CubeTask(NamedTuple):
 
     walk_over: CubeWork
 
+    def for_device(self) -> DeviceLoad | None:
+        """A summary comes back, so nothing that is observed; devices count with 32 bits."""
+        work = self.walk_over
+        large = max(work.rows * work.scores.shape[1], work.last_row) >= 2**31
+        if large or work.observed or not (work.linear or work.retraining.on_device):
+            return None
+        return DeviceLoad("labellings", work.y.size, labellings(work), 0)
+
     def new_worker(self) -> CubeWorker:
         """Working memory of one worker."""
         return new_cube_worker(self.walk_over)
@@ -118,7 +126,7 @@ class CubeLedger(Ledger):
     """
 
     def __init__(self, question: Question, control: Control, task: CubeWork) -> None:
-        self.short = Flips(question.problem.adversary)
+        self.short = FlipBits(question.problem.adversary)
         super().__init__(question, self.short.change)
         self._control = control
         self.radius, self.most = task.radius, task.most
@@ -242,7 +250,7 @@ def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
     pool = pool_in_force(CubeTask(task))
     if pool is not None:
         chunk = _large_sample(generous, size, _cube_fits(task))
-        measured = pool.seconds_per_stop(CubeTask(generous), chunk, chunk.stops)
+        measured = pool.seconds_per_stop(CubeTask(generous), chunk)
         if measured is not None:
             return measured
     # Parents from the first half of the labels have many extensions, so that the walk's own overhead counts little.
@@ -268,7 +276,7 @@ def _large_sample(task: CubeWork, size: int, cube: bool) -> LabellingChunk:
 
 
 def _cube_fits(task: CubeWork) -> bool:
-    """Whether the whole cube is small enough, and no larger than the sets of so many flips."""
+    """Whether the whole cube is small enough, and no larger than the sets within the budget."""
     bits = cube_bits(task)
     return bits <= _CUBE_LIMIT and 2.0**bits <= labellings(task)
 

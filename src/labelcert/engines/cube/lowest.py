@@ -7,13 +7,13 @@ import numpy as np
 from labelcert.arrays import Int
 from labelcert.engines.base import Question
 from labelcert.engines.bitsets import positions_of, words_for
-from labelcert.engines.control import Control
 from labelcert.engines.cube.cutting import LabellingChunk
 from labelcert.engines.cube.recording import CubeSummary
+from labelcert.engines.walks import Collector
 from labelcert.problem import Relabelling
 
 
-class Lowest:
+class Lowest(Collector):
     """Lower bounds on the signed scores of n nodes, by what labellings cost.
 
     Parameters
@@ -48,9 +48,6 @@ class Lowest:
     def unvisited(self, cost: int) -> None:
         """Learn that some labellings of this cost or more were not visited."""
         self.frontier = min(self.frontier, cost)
-
-    def settle(self, control: Control) -> None:
-        """Bounds are bounds: there is nothing to decide."""
 
     def change(self, row: int, t: int) -> Relabelling:
         """A labelling that comes closest to a bound."""

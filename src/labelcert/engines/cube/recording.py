@@ -229,7 +229,7 @@ def _closer(p: Any, sign: float, tau: float, first: int, width: int, cost: int, 
 
 @compiled(inner=True)
 def _more(changed: int, cost: int, bits: Words, found: Any) -> None:
-    """Enter a set that changes so many nodes, if no set as cheap changes as many."""
+    """Enter a set that changes ``changed`` nodes, if no set as cheap changes as many."""
     if changed > found.best[cost]:
         found.most[cost] = changed
         for k in range(bits.shape[0]):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelcert.arrays import Bool, Int
+from labelcert.arrays import Bool, Int, Signs
 from labelcert.engines.cube.cube_walk import linear_error
 from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes, clean_start
 from labelcert.engines.gpu.families import Families
-from labelcert.engines.tables.forest import Filled, FillTask
+from labelcert.engines.tables.forest import Filled, FillTask, Siblings
 from labelcert.engines.tables.toggled_trees import FORBIDDEN, LEAF, ToggledTree
 
 
@@ -42,9 +42,19 @@ class DeviceTables:
         rows[:, :m] = fill.scores.T
         self._rows, self._n = device.put(rows), n
 
-    def walk(self, chunk: tuple[int, int, int]) -> Filled:
+    @classmethod
+    def bring(cls, device: Device, task: FillTask) -> DeviceTables | None:
+        """One task; None where it has nothing to start from."""
+        tables = cls(device, task)
+        return tables if tables.possible else None
+
+    def one(self, task: FillTask, chunk: Siblings, flag: Signs) -> tuple[Filled, bool]:
+        """Train on one chunk."""
+        return self.walk(chunk)
+
+    def walk(self, chunk: Siblings) -> tuple[Filled, bool]:
         """Train on one chunk, in one launch."""
-        start, end, stops = chunk
+        start, end, stops, _ = chunk
         tree, rules, fill = self._task.tree, self._task.rules, self._task.fill
         parents = start + np.flatnonzero(tree.base[start:end] != LEAF)
         owner, first_child = tree.owner[parents], tree.last[parents] + 1
@@ -68,7 +78,7 @@ class DeviceTables:
         self._shapes.verdicts("tabulate", stops, arguments)
         P, tau = self._device.get(scores), self._device.get(errors)
         P[unwanted], tau[unwanted] = 0.0, np.inf
-        return Filled(True, np.array([stops - int(unwanted.sum()), 0]), first, P, tau)
+        return Filled(np.array([stops - int(unwanted.sum()), 0]), first, P, tau), True
 
 
 def _size(tree: ToggledTree, parents: Int) -> int:

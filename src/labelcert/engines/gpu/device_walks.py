@@ -11,7 +11,7 @@ import numpy as np
 from labelcert.arrays import Int, Signs, Words
 from labelcert.engines.bitsets import words_for
 from labelcert.engines.cube.cube_walk import linear_error
-from labelcert.engines.cube.cutting import CubeChunk, LabellingChunk, LevelChunk
+from labelcert.engines.cube.cutting import LabellingChunk
 from labelcert.engines.cube.recording import (
     DOUBT_CLOSER,
     DOUBT_COST,
@@ -29,18 +29,18 @@ from labelcert.engines.cube.recording import (
     new_summary,
 )
 from labelcert.engines.gpu.device import Device
-from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes, Start
+from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes, Start, clean_start
 from labelcert.engines.gpu.families import Families, blocks_of
 
 LAUNCH_STOPS = 1 << 20
 USUAL_LABELS = 128
-"""So many labellings are walked in one launch, with up to so many labels: solutions stay in memory meanwhile. With more
+"""Labellings that are walked in one launch, and up to how many labels: solutions stay in memory meanwhile. With more
 labels they are fewer."""
 
 RUNS = 1 << 13
 FEWEST_RUN_BITS, MOST_RUN_BITS = 6, 10
-"""A cube is divided into about so many runs, one for each warp. A run starts from the clean labels, and has so many
-labellings, as a power of two."""
+"""Into how many runs a cube is divided, about, one for each warp; each starts from the clean labels. And how many
+labellings a run has, as powers of two."""
 
 
 def launch_stops(m: int) -> int:
@@ -134,6 +134,17 @@ class DeviceWalks:
         ends = [int(walk.affordable.size) for walk in walks]
         self._families = Families(device, self._shapes, self._problems, later, ends)
 
+    @classmethod
+    def bring(cls, device: Device, task: Any) -> DeviceWalks | None:
+        """One walk; None where it has nothing to start from."""
+        walk = task.walk_over
+        start = start_of(walk)
+        return cls(device, [walk], [start]) if start is not None or walk.linear else None
+
+    def one(self, task: Any, chunk: Any, flag: Signs) -> tuple[CubeSummary, bool]:
+        """Visit everything in one chunk of the only walk."""
+        return self.walk([chunk], [task.walk_over], flag)[0]
+
     def walk(
         self, chunks: Sequence[LabellingChunk], known: Sequence[CubeWork], flag: Signs
     ) -> list[tuple[CubeSummary, bool]]:
@@ -160,7 +171,7 @@ class DeviceWalks:
         alone = self if len(chunks) == 1 else DeviceWalks(self._device, [known[p]], [self._problems.starts[p]])
         own, complete = known[p], True
         all_found = []
-        for part in _halves(chunks[p], known[p].affordable.size) if len(chunks) == 1 else (chunks[p],):
+        for part in chunks[p].halves(known[p]) if len(chunks) == 1 else (chunks[p],):
             ((found, finished),) = alone.walk([part], [own], flag)
             all_found.append(found)
             complete = complete and finished
@@ -187,7 +198,7 @@ class DeviceWalks:
         Each is the number of its first labelling, how many there are, how many of each problem, solutions and states.
         """
         chunk = chunks[0]
-        return self._family_launches(chunk) if isinstance(chunk, LevelChunk) else self._cube_launches(chunks)
+        return self._family_launches(chunk) if chunk.low < 0 else self._cube_launches(chunks)
 
     def _cube_launches(self, chunks: Sequence[Any]) -> Iterator[tuple[int, int, int, Any, Any]]:
         device, M, count = self._device, self._shape.M, len(chunks)
@@ -206,7 +217,7 @@ class DeviceWalks:
             self._shapes.walk_cubes(count * own, (*self._problems.arguments, *arguments), (z, code))
             yield first << low, count * own << low, own << low, z, code
 
-    def _family_launches(self, chunk: LevelChunk) -> Iterator[tuple[int, int, int, Any, Any]]:
+    def _family_launches(self, chunk: Any) -> Iterator[tuple[int, int, int, Any, Any]]:
         walk = self._walks[0]
         first_child = chunk.first_child
         labels = walk.labels[walk.affordable[chunk.parents]]
@@ -268,6 +279,11 @@ class DeviceWalks:
             yield _as_found(walk, numbers, radius[p], most[p], own, counters[p], low[p], low_stop[p])
 
 
+def start_of(walk: CubeWork) -> Start | None:
+    """Where a walk starts; None where that cannot be found, or nothing is trained."""
+    return None if walk.linear else clean_start(walk.retraining, walk.y)
+
+
 def _as_found(
     known: CubeWork,
     numbers: _Numbers,
@@ -302,10 +318,11 @@ class _Numbers:
     A number is twice the place in the chunk, plus 1 for the complement.
     """
 
-    def __init__(self, walk: CubeWork, chunk: LabellingChunk) -> None:
-        self._nu, self._chunk, self._affordable = walk.labels.size, chunk, walk.affordable
+    def __init__(self, walk: CubeWork, chunk: Any) -> None:
+        self._nu, self._affordable = walk.labels.size, walk.affordable
+        self._chunk = chunk
         self.words = words_for(self._nu)
-        if isinstance(chunk, LevelChunk):
+        if chunk.low < 0:
             self._ends = np.cumsum(walk.affordable.size - chunk.first_child)
 
     def sets(self, numbers: Int) -> Words:
@@ -313,7 +330,7 @@ class _Numbers:
         stops, side = numbers >> 1, numbers & 1
         flipped = np.zeros((numbers.size, 64 * self.words), dtype=bool)
         chunk = self._chunk
-        if isinstance(chunk, CubeChunk):
+        if chunk.low >= 0:
             low = run_bits(chunk.low)
             step = stops & ((1 << low) - 1)
             bits = (stops >> low) + (chunk.prefix << (chunk.low - low))
@@ -328,20 +345,6 @@ class _Numbers:
             flipped[each, self._affordable[child]] = True
         flipped[:, : self._nu] ^= side[:, None].astype(bool)
         return np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
-
-
-def _halves(chunk: LabellingChunk, affordable: int) -> tuple[LabellingChunk, LabellingChunk]:
-    if isinstance(chunk, CubeChunk):
-        low, half = chunk.low - 1, chunk.stops // 2
-        lower, upper = (CubeChunk(chunk.min_cost, half, 2 * chunk.prefix + k, low) for k in (0, 1))
-        return lower, upper
-    assert len(chunk.parents) > 1  # the doubts of one family always fit
-    middle = len(chunk.parents) // 2
-    first = int(np.cumsum(affordable - chunk.first_child)[middle - 1])
-    return (
-        LevelChunk(chunk.min_cost, first, chunk.parents[:middle]),
-        LevelChunk(chunk.min_cost, chunk.stops - first, chunk.parents[middle:]),
-    )
 
 
 def _joined(one: CubeSummary, other: CubeSummary) -> CubeSummary:

@@ -12,7 +12,7 @@ from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.device_problems import DeviceProblems, Shapes
 
 BLOCKS_PER_MULTIPROCESSOR = 16
-"""About so many ranges of parents each multiprocessor gets, so that all are busy until the end."""
+"""Ranges of parents for each multiprocessor, about, so that all are busy until the end."""
 
 
 class Families:

@@ -13,15 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Signs
-from labelcert.engines.cube.cutting import CubeChunk
-from labelcert.engines.cube.labellings import CubeTask, labellings
-from labelcert.engines.cube.recording import CubeWork
 from labelcert.engines.gpu.device import Device
-from labelcert.engines.gpu.device_problems import clean_start
 from labelcert.engines.gpu.device_tables import DeviceTables
-from labelcert.engines.gpu.device_walks import FEW_STOPS, DeviceWalks, Shape, launch_stops
-from labelcert.engines.tables.forest import FillTask
-from labelcert.losses.newton import LogisticMachine
+from labelcert.engines.gpu.device_walks import FEW_STOPS, DeviceWalks, Shape, launch_stops, start_of
+from labelcert.engines.pools import DeviceLoad, Task
 
 MOST_LABELS = 512
 
@@ -42,6 +37,10 @@ SMALL_SECONDS = 1e-7
 
 PAYS_OFF = 4e6
 """Labellings of 20 labels from which on a device is worth its start."""
+
+
+PROGRAMS: dict[str, type[DeviceWalks] | type[DeviceTables]] = {"labellings": DeviceWalks, "tables": DeviceTables}
+"""What devices can do, by the kind of load."""
 
 
 class _Parcel(NamedTuple):
@@ -86,23 +85,12 @@ class DeviceChunks:
         self.devices: Sequence[Device] = ()
         self.used = False
 
-    def accepts(self, task: Any) -> bool:
-        """Two classes or tables of more, hinge loss or linear in the labels, of a size that devices can hold."""
-        if isinstance(task, CubeTask):
-            walk = task.walk_over
-            machine, linear, m = walk.retraining.machine.values, walk.linear, walk.y.size
-            amount = labellings(walk)
-            if max(walk.rows * walk.scores.shape[1], walk.last_row) >= 2**31:
-                return False  # numbers of 32 bits
-        elif isinstance(task, FillTask):
-            machine, linear, m = task.fill.retraining.machine.values, task.fill.linear, task.fill.ys.shape[1]
-            amount = float(task.tree.last.size)
-        else:
+    def accepts(self, task: Task) -> bool:
+        """Two classes, or tables of several; hinge loss or linear in the labels, of a size that devices can hold."""
+        load = task.for_device()
+        if load is None or not 0 < load.labels <= MOST_LABELS:
             return False
-        fits = 0 < m <= MOST_LABELS and (linear or not isinstance(machine, LogisticMachine))
-        if not self._large_only:
-            return fits
-        return fits and amount * (m / 20) ** 2 >= PAYS_OFF and self._found()
+        return not self._large_only or (load.labellings * (load.labels / 20) ** 2 >= PAYS_OFF and self._found())
 
     def _found(self) -> bool:
         """Whether there is a device."""
@@ -125,24 +113,24 @@ class DeviceChunks:
         self._large_only = False
         return TOGETHER
 
-    def chunk_stops(self, task: Any, usual: int) -> int:
-        """Some launches; one for tables, whose scores come back."""
-        if isinstance(task, FillTask):
-            return max(
-                1, min(launch_stops(task.fill.ys.shape[1]), TABLE_BYTES // (4 * max(1, task.fill.scores.shape[1])))
-            )
-        return self._launches * launch_stops(task.walk_over.y.size)
+    def chunk_stops(self, task: Task, usual: int) -> int:
+        """Some launches; one where scores come back."""
+        load = _load(task)
+        if load.bytes_back:
+            return max(1, min(launch_stops(load.labels), TABLE_BYTES // load.bytes_back))
+        return self._launches * launch_stops(load.labels)
 
-    def seconds_per_stop(self, task: Any, chunk: Any, stops: int) -> float:
+    def seconds_per_stop(self, task: Task, chunk: Any) -> float:
         """Measured once everything is compiled and in place."""
-        if isinstance(task, CubeTask) and labellings(task.walk_over) <= launch_stops(task.walk_over.y.size):
+        load = _load(task)
+        if not load.bytes_back and load.labellings <= launch_stops(load.labels):
             return SMALL_SECONDS
         flag, seconds = np.zeros(1, dtype=np.int8), 0.0
         for _ in range(2):
             started = time.perf_counter()
             self.submit(task, [chunk], flag).result()
             seconds = time.perf_counter() - started
-        return seconds * self._count / (stops * len(self.devices))
+        return seconds * self._count / (chunk.stops * len(self.devices))
 
     def submit(self, task: Any, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
         """Put a batch into the queue."""
@@ -198,12 +186,18 @@ class DeviceChunks:
             return parcels
 
 
+def _load(task: Task) -> DeviceLoad:
+    load = task.for_device()
+    assert load is not None  # it was accepted
+    return load
+
+
 def _kind(parcel: _Parcel, device: Device) -> Any:
     """What parcels must have in common to be walked together; None for one that is walked alone."""
-    if not isinstance(parcel.task, CubeTask) or len(parcel.chunks) != 1:
+    if _load(parcel.task).bytes_back or len(parcel.chunks) != 1:
         return None
     chunk = parcel.chunks[0]
-    if not isinstance(chunk, CubeChunk) or not 256 <= chunk.stops <= TOGETHER_STOPS // 2:
+    if chunk.low < 0 or not 256 <= chunk.stops <= TOGETHER_STOPS // 2:
         return None
     return Shape.of(device, parcel.task.walk_over), chunk.low
 
@@ -254,7 +248,7 @@ class _Worker:
             parcel = parcels[0]
             return [[self._walk_one(parcel.task, chunk, parcel.flag) for chunk in parcel.chunks]]
         walks = [parcel.task.walk_over for parcel in parcels]
-        starts = [_start_of(walk) for walk in walks]
+        starts = [start_of(walk) for walk in walks]
         if any(start is None and not walk.linear for start, walk in zip(starts, walks, strict=True)):
             return [self._walk([parcel])[0] for parcel in parcels]
         together = DeviceWalks(self._device, walks, starts)
@@ -262,28 +256,15 @@ class _Worker:
         return [[one] for one in found]
 
     def _walk_one(self, task: Any, chunk: Any, flag: Signs) -> Any:
-        stops = chunk[-1] if isinstance(task, FillTask) else chunk.stops
-        there = None if stops <= FEW_STOPS else self._brought(task)
+        there = None if chunk.stops <= FEW_STOPS else self._brought(task)
         if there is None:
             return task.walk(chunk, task.new_worker(), flag)
-        if isinstance(task, FillTask):
-            return there.walk(chunk)
-        return there.walk([chunk], [task.walk_over], flag)[0]
+        return there.one(task, chunk, flag)
 
     def _brought(self, task: Any) -> Any:
         """The task on this thread's device; None where it has nothing to start from."""
         if self._task is not task:
             self._task, self._there = None, None
-            if isinstance(task, FillTask):
-                tables = DeviceTables(self._device, task)
-                self._there = tables if tables.possible else None
-            else:
-                start = _start_of(task.walk_over)
-                possible = start is not None or task.walk_over.linear
-                self._there = DeviceWalks(self._device, [task.walk_over], [start]) if possible else None
+            self._there = PROGRAMS[_load(task).kind].bring(self._device, task)
             self._task = task
         return self._there
-
-
-def _start_of(walk: CubeWork) -> Any:
-    return None if walk.linear else clean_start(walk.retraining, walk.y)

@@ -42,12 +42,12 @@ class WorstAccuracy:
 
     @property
     def lower(self) -> Int:
-        """(B + 1,) at least so many predictions are right, whatever the attack."""
+        """(B + 1,) predictions that are right at least, whatever the attack."""
         return np.minimum.accumulate(np.minimum(self._lower, self._upper))
 
     @property
     def upper(self) -> Int:
-        """(B + 1,) at most so many are, under the worst attack that is known."""
+        """(B + 1,) predictions that are right at most, under the worst attack that is known."""
         return np.minimum.accumulate(self._upper)
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from labelcert.engines.partition.class_walk import Low, Scores, new_low, walk_lo
 from labelcert.engines.partition.ensemble import lowest_votes
 from labelcert.engines.partition.part_tables import PartsAsked, PartTable, most, opened, row_states, states_of
 from labelcert.engines.partition.parts import Part
-from labelcert.engines.pools import Local, in_order
+from labelcert.engines.pools import Local
+from labelcert.engines.tables.forest import Tables
 from labelcert.engines.tables.options import all_options
 from labelcert.engines.tables.relabelling_walk import new_path
 from labelcert.engines.tables.sizes import memory_slots, new_forest, seconds_per_training, toggled_sets
+from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import NOTHING, Relabelling
 
 VISIT_SECONDS = 2e-9
@@ -33,11 +35,10 @@ def class_table(part: Part, asked: PartsAsked, control: Control) -> PartTable:
     question = asked.within(part)
     nodes, own = question.nodes, question.predicted
     strides, spans = row_states(asked, question)
-    sweep = _Sweep(question, asked.votes, strides, int(np.prod(spans + 1)))
-    frontier, statistics = sweep.run(control)
-    low, options = sweep.low, sweep.options
+    lowest = _walked(question, asked.votes, strides, int(np.prod(spans + 1)), control)
+    low, forest = lowest.low, lowest.tables.forest
     scale = part.predictor.scorer.scale[nodes]
-    value = low.value if asked.votes else low.value / sweep.forest.fill.shrink * scale
+    value = low.value if asked.votes else low.value / forest.fill.shrink * scale
     value[0] = _clean(part, asked)
     rows = np.flatnonzero((value < np.inf).any(axis=(1, 2)))
     limit = np.ones(own.size) if asked.votes else 2 * most(part, asked)
@@ -45,91 +46,92 @@ def class_table(part: Part, asked: PartsAsked, control: Control) -> PartTable:
 
     def change(s: int, r: int, t: int) -> Relabelling:
         chosen = low.options[rows[s], r, t]
-        return NOTHING if rows[s] == 0 else options.change(chosen[chosen >= 0].astype(np.int64))
+        return NOTHING if rows[s] == 0 else lowest.options.change(chosen[chosen >= 0].astype(np.int64))
 
-    return opened(PartTable(states_of(rows, spans), floor, floor, change, statistics), part, asked, frontier, limit)
+    statistics = {"trainings": int(forest.counters[0]), "solved_exactly": forest.sharpened}
+    table = PartTable(states_of(rows, spans), floor, floor, change, statistics)
+    return opened(table, part, asked, lowest.frontier, limit)
 
 
-class _Sweep:
-    """All relabellings of one part, size by size.
+class FirstOptions(NamedTuple):
+    """A range of relabellings of one size: those whose first option is one of ``first..last``."""
+
+    first: int
+    last: int
+    min_cost: int
+    stops: int = 1
+
+
+class LowestValues(Collector):
+    """The collector of the lowest values of each node against each rival, by state.
 
     Attributes
     ----------
+    tables : Tables
+    options : Options
     low : Low
         The lowest values so far.
+    frontier : int
+        The least cost of a relabelling that was not visited.
     """
 
-    def __init__(self, question: Question, votes: bool, strides: Int, rows: int) -> None:
-        n, self._a = question.nodes.size, question.problem.adversary
-        self._question, self._votes, self._strides = question, votes, strides
-        self._longest = self._a.most_flips(question.budget)
-        self.forest = new_forest(question, memory_slots(n), self._longest)
-        self.options = all_options(question, self.forest.place)
-        self._shape = (rows, question.problem.n_classes, n, self._longest)
-        self.low = new_low(*self._shape)
-        slots = self.forest.starts[-1]
-        self._P, self._tau = np.empty((slots, n), dtype=np.float32), np.empty(slots, dtype=np.float32)
+    def __init__(self, question: Question, rows: int) -> None:
+        n, a = question.nodes.size, question.problem.adversary
+        longest = a.most_flips(question.budget)
+        self.tables = Tables(new_forest(question, memory_slots(n), longest))
+        self.options = all_options(question, self.tables.forest.place)
+        self._shape = rows, question.problem.n_classes, n, longest
+        self.low, self.frontier = self.new(), question.budget + 1
 
-    def run(self, control: Control) -> tuple[int, dict[str, Any]]:
-        """Returns the least cost of a relabelling that was not visited, and plain numbers."""
-        forest = self.forest
-        cheapest = np.concatenate([[0], np.cumsum(np.sort(self._a.costs)), [self._a.never]])
-        last = self._longest if forest.complete and forest.levels > 0 else forest.levels
-        frontier = self._question.budget + 1
-        for size in range(1, last + 1):
-            if not self._size(size, control):
-                frontier = int(cheapest[size])
-                break
-        else:
-            if not forest.complete:
-                frontier = int(cheapest[last + 1])
-                if control.stop is Stop.FINISHED:
-                    control.stop = Stop.MEMORY
-        return frontier, {"trainings": int(forest.counters[0]), "solved_exactly": forest.sharpened}
+    def new(self) -> Low:
+        """Nothing visited yet."""
+        return new_low(*self._shape)
 
-    def _size(self, size: int, control: Control) -> bool:
-        """Whether all relabellings of a size were visited."""
-        forest = self.forest
-        if control.over():
-            return False
-        total = float(forest.starts[-1])
-        if size <= forest.levels and not forest.fill_level(size, self._P, self._tau, control, total):
-            return False
-        scores = Scores(forest.tree.base, self._P, self._tau)
+    def collect(self, found: Low, chunk: FirstOptions) -> None:
+        """Take over what is lower."""
+        lower = found.value < self.low.value
+        self.low.value[lower] = found.value[lower]
+        self.low.options[lower] = found.options[lower]
 
-        def walk(piece: tuple[int, int]) -> tuple[Low, bool]:
-            low = new_low(*self._shape)
-            return low, walk_lowest(
-                scores,
-                self.options.table,
-                self._a.group_caps,
-                self._strides,
-                new_path(size, low.value.shape[1]),
-                size,
-                *piece,
-                self._question.budget,
-                self._question.predicted,
-                self._votes,
-                low,
-                control.flag,
-            )
+    def unvisited(self, cost: int) -> None:
+        """Learn that some relabellings of this cost or more were not visited."""
+        self.frontier = min(self.frontier, cost)
 
-        pieces = self._pieces(control)
-        done = 0
-        for _, (low, finished) in in_order(Local(walk), iter(pieces), control):
-            done += finished
-            lower = low.value < self.low.value
-            self.low.value[lower] = low.value[lower]
-            self.low.options[lower] = low.options[lower]
-        return done == len(pieces)
-
-    def _pieces(self, control: Control) -> list[tuple[int, int]]:
+    def ranges(self, workers: int, min_cost: int) -> Iterator[FirstOptions]:
         """Ranges of first options; one range where each would need much memory."""
         count = self.options.position.size
-        if np.prod(self._shape, dtype=float) > PIECE_CELLS:
-            return [(0, count)]
-        step = max(1, count // (8 * control.workers))
-        return [(first, min(count, first + step)) for first in range(0, count, step)]
+        many = np.prod(self._shape, dtype=float) > PIECE_CELLS
+        step = max(1, count if many else count // (8 * workers))
+        for first in range(0, count, step):
+            yield FirstOptions(first, min(count, first + step), min_cost)
+
+
+def _walked(question: Question, votes: bool, strides: Int, rows: int, control: Control) -> LowestValues:
+    """All relabellings of one part, size by size."""
+    a, own, K = question.problem.adversary, question.predicted, question.problem.n_classes
+    lowest = LowestValues(question, rows)
+    tables = lowest.tables
+    forest, scores = tables.forest, Scores(tables.forest.tree.base, tables.P, tables.tau)
+    cheapest = np.concatenate([[0], np.cumsum(np.sort(a.costs)), [a.never]])
+    last = a.most_flips(question.budget) if forest.complete and forest.levels > 0 else forest.levels
+    for size in range(1, last + 1):
+
+        def walk(chunk: FirstOptions, size: int = size) -> tuple[Low, bool]:
+            low, path, piece = lowest.new(), new_path(size, K), (chunk.first, chunk.last)
+            limits = lowest.options.table, a.group_caps, strides, path, size, *piece, question.budget
+            return low, walk_lowest(scores, *limits, own, votes, low, control.flag)
+
+        least = int(cheapest[size])
+        if control.over() or not tables.fill(size, control):
+            lowest.unvisited(least)
+        elif collect_all(Local(walk), lowest.ranges(control.workers, least), [lowest], control, last, size - 1.0):
+            continue
+        return lowest
+    if not forest.complete:
+        lowest.unvisited(int(cheapest[last + 1]))
+        if control.stop is Stop.FINISHED:
+            control.stop = Stop.MEMORY
+    return lowest
 
 
 def _clean(part: Part, asked: PartsAsked) -> Float:

@@ -26,7 +26,7 @@ FIRST_DEPTHS = (4, 6, 7)
 """Numbers of flips that are looked at before all of them, where only radii are asked for."""
 
 SPARES = 3
-"""They must have so many times fewer labellings than there are in all."""
+"""How many times fewer labellings they must have than there are in all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +197,9 @@ def _from_scores(part: Part, asked: PartsAsked, spans: Int, lowest: Lowest, stat
 
 
 def one_flip(part: Part, asked: PartsAsked) -> Float:
-    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none.
-
-    Where scores are linear, it is read off the linear map.
-    """
-    scorer, nodes, movable = part.predictor.scorer, asked.question.nodes, part.problem.adversary.labels
-    return np.asarray(scorer.one_flip_bound(nodes, movable) * scorer.scale[nodes])
+    """(n,) bound on what one more changed label does to a score of a part, whatever the others are; huge for none."""
+    scorer, nodes = part.predictor.scorer, asked.question.nodes
+    return np.asarray(scorer.one_flip_bound(nodes, part.problem.adversary.labels) * scorer.scale[nodes])
 
 
 def opened(table: PartTable, part: Part, asked: PartsAsked, frontier: int, limit: Float) -> PartTable:

@@ -13,7 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Float32, Index, Int, Signs
 from labelcert.engines.control import Control
-from labelcert.engines.pools import chunk_stops, in_order
+from labelcert.engines.pools import DeviceLoad, chunk_stops
 from labelcert.engines.tables.toggled_trees import (
     FORBIDDEN,
     LEAF,
@@ -27,6 +27,7 @@ from labelcert.engines.tables.toggled_trees import (
     new_fill_worker,
     storage_error,
 )
+from labelcert.engines.walks import Collector, collect_all
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
@@ -40,24 +41,45 @@ POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
 
-class FillTask(NamedTuple):
-    """Training on the sets of a forest, as work for a pool.
+class Siblings(NamedTuple):
+    """The children of the sets ``start..end`` of a forest: a chunk of one level.
 
-    Chunks are ``(start, end, stops)``: the children of the sets ``start..end``, and how many they are.
+    Attributes
+    ----------
+    start, end : int
+    stops : int
+        How many children they have.
+    min_cost : int
+        Levels are finished or not; nobody asks.
     """
+
+    start: int
+    end: int
+    stops: int
+    min_cost: int = 0
+
+
+class FillTask(NamedTuple):
+    """Training on the sets of a forest, as work for a pool."""
 
     fill: Fill
     rules: Rules
     tree: ToggledTree
     levels: int
 
+    def for_device(self) -> DeviceLoad | None:
+        """Scores come back."""
+        if not (self.fill.linear or self.fill.retraining.on_device):
+            return None
+        return DeviceLoad("tables", self.fill.ys.shape[1], float(self.tree.last.size), 4 * self.fill.scores.shape[1])
+
     def new_worker(self) -> FillWorker:
         """Working memory of one worker."""
         return new_fill_worker(self.fill, self.levels)
 
-    def walk(self, chunk: tuple[int, int, int], worker: FillWorker, flag: Signs) -> Filled:
-        """Train on one chunk."""
-        start, end, stops = chunk
+    def walk(self, chunk: Siblings, worker: FillWorker, flag: Signs) -> tuple[Filled, bool]:
+        """Train on one chunk; also returns whether it was finished."""
+        start, end, stops, _ = chunk
         n = self.fill.scores.shape[1]
         P, tau = np.empty((stops, n), dtype=np.float32), np.empty(stops, dtype=np.float32)
         parents = np.flatnonzero(self.tree.base[start:end] != LEAF)
@@ -67,7 +89,7 @@ class FillTask(NamedTuple):
             first = int(self.tree.base[parent] + self.tree.last[parent] + 1)
         worker.counters[:] = 0
         finished = fill_children(self.fill, self.rules, self.tree, worker, P, tau, first, start, end, flag)
-        return Filled(finished, worker.counters.copy(), first, P, tau)
+        return Filled(worker.counters.copy(), first, P, tau), bool(finished)
 
 
 class Filled(NamedTuple):
@@ -75,7 +97,6 @@ class Filled(NamedTuple):
 
     Attributes
     ----------
-    finished : bool
     counters : (2,) array
         See :mod:`~labelcert.engines.tables.toggled_trees`.
     first : int
@@ -84,7 +105,6 @@ class Filled(NamedTuple):
         Scores and error bounds.
     """
 
-    finished: bool
     counters: Int
     first: int
     P: Float32
@@ -185,8 +205,8 @@ class Forest:
         """Training on the sets, as work for a pool."""
         return FillTask(self.fill, self.rules, self.tree, self.levels)
 
-    def chunks(self, level: int) -> Iterator[tuple[int, int, int]]:
-        """Parents ``(start, end)`` of one level's sets in blocks, and the number of sets in each."""
+    def chunks(self, level: int) -> Iterator[Siblings]:
+        """The sets of one level, with their siblings, in chunks."""
         if level == 0:
             return
         start, end = self.starts[level - 1], self.starts[level]
@@ -199,36 +219,14 @@ class Forest:
             to = max(at + 1, int(np.searchsorted(total, done + most, side="right")))
             stops = int(total[to - 1]) - done
             if stops:
-                yield start + at, start + to, stops
+                yield Siblings(start + at, start + to, stops)
             at, done = to, int(total[to - 1])
 
-    def filled(self, level: int, control: Control) -> Iterator[tuple[int, Filled]]:
-        """Train on all sets of a level (from 1): the number of sets and the scores of each chunk, as they come."""
-        for (_, _, stops), found in in_order(self.task, self.chunks(level), control):
-            self.counters += found.counters
-            yield stops, found
-
-    def fill_level(self, level: int, P: Float32, tau: Float32, control: Control, total: float) -> bool:
-        """The same into tables of all sets; returns whether the level was finished."""
-        if level == 1:
-            self._fill_roots(P, tau)
-        finished, done = True, float(self.starts[level])
-        for stops, found in self.filled(level, control):
-            rows = slice(found.first, found.first + stops)
-            P[rows], tau[rows] = found.P, found.tau
-            finished = finished and found.finished
-            done += stops
-            control.report(min(done, total), total)
-        if not finished or control.flag[0]:
-            return False
-        start, end = self.starts[level], self.starts[level + 1]
-        self.sharpen(start, P[start:end], tau[start:end], control)
-        return True
-
-    def _fill_roots(self, P: Float32, tau: Float32) -> None:
-        """Scores of the clean labels."""
-        for c in range(self.starts[1]):
-            self._store(self.clean_scores(c), P[c], tau[c : c + 1])
+    def train(self, level: int, collector: Collector, control: Control) -> bool:
+        """Train on all sets of a level (from 1); returns whether the level was finished."""
+        done, total = self.starts[level], self.starts[-1]
+        finished = collect_all(self.task, self.chunks(level), [collector], control, total, done)
+        return finished and not control.flag[0]
 
     def clean_scores(self, c: int) -> tuple[Float, float]:
         """Scores of class ``c`` on the clean labels, in the units of the tables, with a sharp error bound."""
@@ -238,7 +236,7 @@ class Forest:
         return p[self.nodes] * self.fill.shrink, error * self.fill.shrink
 
     @staticmethod
-    def _store(found: tuple[Float, float], P: Float32, tau: Float32) -> bool:
+    def store(found: tuple[Float, float], P: Float32, tau: Float32) -> bool:
         """Keep scores in float32 with an error bound that covers it; False where they are out of its range."""
         p, error = found
         largest = float(np.abs(p).max(initial=0.0))
@@ -274,7 +272,7 @@ class Forest:
                 return
             sharp_P, sharp_tau = np.empty_like(P[row]), np.empty(1, dtype=np.float32)
             exact = found[0][self.nodes] * self.fill.shrink, found[1] * self.fill.shrink
-            if self._store(exact, sharp_P, sharp_tau) and sharp_tau[0] < tau[row]:
+            if self.store(exact, sharp_P, sharp_tau) and sharp_tau[0] < tau[row]:
                 P[row], tau[row] = sharp_P, sharp_tau[0]
             self.sharpened += 1
 
@@ -285,3 +283,43 @@ class Forest:
             labels.append(int(self.rules.labels[c, self.tree.last[s]]))
             s = int(self.tree.parent[s])
         return c, labels[::-1]
+
+
+class Tables(Collector):
+    """Scores of all sets of a forest, as far as they were trained on.
+
+    Attributes
+    ----------
+    forest : Forest
+    P, tau : (S, n) and (S,) arrays
+        Scores and error bounds, by slot.
+    filled : int
+        The largest size whose sets are all there.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        slots = forest.starts[-1]
+        self.forest, self.filled = forest, 0
+        self.P = np.empty((slots, forest.nodes.size), dtype=np.float32)
+        self.tau = np.empty(slots, dtype=np.float32)
+
+    def fill(self, size: int, control: Control) -> bool:
+        """Train on all sets of a size, the next one; returns whether they are all there."""
+        forest = self.forest
+        if size > forest.levels:  # all sets of that size are made of smaller ones
+            return not control.over()
+        if size == 1:
+            for c in range(forest.starts[1]):
+                forest.store(forest.clean_scores(c), self.P[c], self.tau[c : c + 1])
+        if not forest.train(size, self, control):
+            return False
+        level = slice(forest.starts[size], forest.starts[size + 1])
+        forest.sharpen(level.start, self.P[level], self.tau[level], control)
+        self.filled = size
+        return True
+
+    def collect(self, found: Filled, chunk: Siblings) -> None:
+        """Write down the scores of one chunk."""
+        rows = slice(found.first, found.first + chunk.stops)
+        self.P[rows], self.tau[rows] = found.P, found.tau
+        self.forest.counters += found.counters

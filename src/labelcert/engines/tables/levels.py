@@ -18,14 +18,14 @@ from labelcert.engines.base import Findings, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import Local, pool_in_force, seconds_per_step
-from labelcert.engines.seen import Moves, Seen, Telling, clean_labels
+from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
 from labelcert.engines.tables import relabelling_walk as walks
-from labelcert.engines.tables.forest import Forest
+from labelcert.engines.tables.forest import Forest, Siblings, Tables
 from labelcert.engines.tables.options import Options, all_options, pair_options
 from labelcert.engines.tables.relabelling_walk import ScoreTable, new_board, new_path, walk_all, walk_pairs
 from labelcert.engines.tables.showing import Extended, extended, show
 from labelcert.engines.tables.toggled_trees import subtree_extremes
-from labelcert.engines.walks import collect_all
+from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Relabelling
 
 DOUBTS_AT_ONCE = 4096
@@ -85,13 +85,10 @@ class Sweep:
     """
 
     def __init__(self, question: Question, forest: Forest, per_stop: float) -> None:
-        n = question.nodes.size
         self.ledger, self.budget = Ledger(question), question.budget
         self._question, self._forest, self._per_stop = question, forest, per_stop
         self._a = question.problem.adversary
-        slots = forest.starts[-1]
-        self._P, self._tau = np.empty((slots, n), dtype=np.float32), np.empty(slots, dtype=np.float32)
-        self._filled_to = 0
+        self._tables = Tables(forest)
         self._cheapest = np.concatenate([[0], np.cumsum(np.sort(self._a.costs))])
         self._curve_budget = self.budget
         self._settled = 0
@@ -116,13 +113,12 @@ class Sweep:
 
     def _walk(self, control: Control, radii: bool) -> None:
         forest = self._forest
-        total = float(forest.starts[-1])
         last = self._largest(radii)
         for size in range(1, last + 1):
             if not radii and self.cheapest(size) > self._curve_budget:
                 return
             started = time.perf_counter()
-            if not self._filled(size, control, total):
+            if not self._fill(size, control):
                 self.ledger.unvisited(self.cheapest(size), radii=radii)
                 return
             table = self._table(size)
@@ -156,33 +152,27 @@ class Sweep:
             return forest.levels
         return self._a.most_flips(self.budget if radii else self._curve_budget)
 
-    def _filled(self, size: int, control: Control, total: float) -> bool:
+    def _fill(self, size: int, control: Control) -> bool:
         """Whether the tables hold all toggled sets of up to a size."""
-        forest = self._forest
-        if size > forest.levels:  # the deepest level is in it already
-            return not control.over()
-        stops = forest.starts[size + 1] - forest.starts[size]
-        if self._too_long(stops, control):
+        starts = self._forest.starts
+        if size <= self._forest.levels and self._too_long(starts[size + 1] - starts[size], control):
             return False
-        if not forest.fill_level(size, self._P, self._tau, control, total):
-            return False
-        self._filled_to = size
-        return True
+        return self._tables.fill(size, control)
 
     def show(self, control: Control) -> None:
         """Show every relabelling to the question's observers, size by size, as far as tables reach."""
         question, forest, longest = self._question, self._forest, self._a.most_flips(self.budget)
-        telling = Telling(question, control, Moves(self._a), lambda seen: seen)
+        telling = Telling(question, control, MoveNumbers(self._a), lambda seen: seen)
         telling.collect(clean_labels(question), None)
         total = self._a.count_sets(self.budget, self._options.ways(self._a.labels.size))
 
         def walk(chunk: Extended) -> tuple[Seen, bool]:
-            table = forest.tree.base, self._P, self._tau
+            table = forest.tree.base, self._tables.P, self._tables.tau
             return show(question, *table, self._options, chunk, longest, control.flag)
 
-        reached = self._filled_to == forest.levels and forest.complete
+        reached = self._tables.filled == forest.levels and forest.complete
         for size in range(1, longest + 1):
-            if size > self._filled_to and not reached:
+            if size > self._tables.filled and not reached:
                 telling.unvisited(self.cheapest(size))
                 return
             chunks = extended(question, self._options, size, self.cheapest(size))
@@ -254,12 +244,12 @@ class Sweep:
         return True
 
     def _table(self, size: int) -> ScoreTable:
-        forest = self._forest
+        forest, P, tau = self._forest, self._tables.P, self._tables.tau
         beyond = forest.levels + 1
         inner, filled = forest.starts[min(size, beyond)], forest.starts[min(size + 1, beyond)]
-        low, high = (np.empty((inner, self._P.shape[1]), dtype=np.float32) for _ in range(2))
-        subtree_extremes(forest.tree, forest.rules, self._P, self._tau, filled, low, high)
-        return ScoreTable(forest.tree.base, self._P, self._tau, low, high)
+        low, high = (np.empty((inner, P.shape[1]), dtype=np.float32) for _ in range(2))
+        subtree_extremes(forest.tree, forest.rules, P, tau, filled, low, high)
+        return ScoreTable(forest.tree.base, P, tau, low, high)
 
     def _plan(self, size: int, begin: int, end: int) -> Int:
         plan = np.zeros(9, dtype=np.int64)
@@ -410,7 +400,7 @@ class Sweep:
         return fine
 
 
-class _Taking:
+class _Taking(Collector):
     """The collector of one batch: what is better is taken at once, doubts are held until the batch is over."""
 
     def __init__(self, take: Callable[[Range, Met], None]) -> None:
@@ -422,12 +412,6 @@ class _Taking:
         self._take(chunk, found)
         if found.met > 0:
             self.held.append((chunk, found))
-
-    def unvisited(self, cost: int) -> None:
-        """The size is not finished: its sweep tells the ledger."""
-
-    def settle(self, control: Control) -> None:
-        """Doubts are settled with the walk at hand, which may have to be repeated."""
 
 
 def _split(plan: Int, options: Options, visits: float, min_cost: int) -> Iterator[Range]:
@@ -449,9 +433,11 @@ def seconds_per_stop(forest: Forest) -> float:
     task = forest.task
     pool = pool_in_force(task)
     if pool is not None:
-        *_, (start, end, many) = forest.chunks(forest.levels)
-        measured = pool.seconds_per_stop(task, (start, end, many), many)
+        *_, chunk = forest.chunks(forest.levels)
+        measured = pool.seconds_per_stop(task, chunk)
         if measured is not None:
             return measured
     worker = task.new_worker()
-    return seconds_per_step(lambda flag: int(task.walk((0, forest.starts[1], stops), worker, flag).counters[0]))
+    return seconds_per_step(
+        lambda flag: int(task.walk(Siblings(0, forest.starts[1], stops), worker, flag)[0].counters[0])
+    )

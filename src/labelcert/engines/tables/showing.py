@@ -26,7 +26,7 @@ from labelcert.engines.tables.relabelling_walk import (
 )
 
 SHOWN_AT_ONCE = 8192
-"""About so many relabellings are shown in one batch."""
+"""Relabellings in one batch, about."""
 
 
 class Extended(NamedTuple):
@@ -38,7 +38,7 @@ class Extended(NamedTuple):
         Their options.
     min_cost : int
     stops : int
-        At most so many extensions there are.
+        How many extensions there are at most.
     """
 
     parents: Int

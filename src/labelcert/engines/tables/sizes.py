@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float
+from labelcert.arrays import Float
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.tables.forest import SLOT_BYTES, Forest
 from labelcert.engines.tables.levels import ALL_SECONDS, seconds_per_stop
+from labelcert.engines.walks import last_fitting
 from labelcert.memory import available_bytes
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
@@ -45,7 +47,7 @@ def memory_slots(n: int) -> float:
 
 
 def memory_nodes(slots: float) -> float:
-    """How many test nodes fit into memory, for so many toggled sets."""
+    """How many test nodes fit into memory, for a number ``slots`` of toggled sets."""
     return (memory_for_tables() / max(slots, 1.0) - SLOT_BYTES) / NODE_BYTES
 
 
@@ -97,11 +99,6 @@ def toggled_sets(problem: Problem) -> Float:
     )
 
 
-def last_fitting(fits: Bool) -> int:
-    """The largest budget up to which everything fits (at least 0)."""
-    return fits.size - 1 if fits.all() else max(0, int(fits.argmin()) - 1)
-
-
 def curve_reach(sizes: Sizes, control: Control, slots: float) -> int:
     """The largest budget for which the curve is walked: within memory and, without a time limit, within the effort."""
     if not control.collective:
@@ -134,5 +131,4 @@ def seconds_per_training(question: Question) -> float:
 
 def new_forest(question: Question, slots: float, depth: int, budget: int | None = None) -> Forest:
     """The forest of a question: see :class:`Forest`."""
-    assert isinstance(question.predictor, OneVsRest)
-    return Forest(question.problem, question.predictor, question.nodes, slots, depth, budget)
+    return Forest(question.problem, cast(OneVsRest, question.predictor), question.nodes, slots, depth, budget)

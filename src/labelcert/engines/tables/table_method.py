@@ -10,7 +10,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Attacks, Findings, Question, Work, within_reach
+from labelcert.engines.base import Attacks, Findings, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii
@@ -19,13 +19,13 @@ from labelcert.engines.tables.levels import PAIR_SECONDS, Sweep
 from labelcert.engines.tables.sizes import (
     Sizes,
     curve_reach,
-    last_fitting,
     memory_nodes,
     memory_slots,
     new_forest,
     seconds_per_training,
     useful_depth,
 )
+from labelcert.engines.walks import last_fitting, work_of
 
 SUGGESTIONS = 400
 """Attacks found elsewhere that are tried on the curve."""
@@ -39,7 +39,6 @@ class TableMethod:
         per_stop = seconds_per_training(question)
         sizes = Sizes.of(question)
         seconds = _seconds(question, sizes, per_stop, control)
-        fits = seconds <= WORK_LIMIT_SECONDS
         reason = (
             f"{sizes.sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers, "
             f"{sizes.pairs[-1]:,.3g} comparisons"
@@ -49,17 +48,15 @@ class TableMethod:
             reason += f", in {sizes.sets[-1] * SLOT_BYTES / 2**30:,.3g} GiB of memory for each node"
         elif rounds > 1:
             reason += f", for {rounds:,.0f} blocks of test nodes, since tables of all would not fit into memory"
-        if fits[-1] or control.time_limit is not None:
-            return Work(reason, float(seconds[-1]))
         advice = (
-            f"max_flips={last_fitting(fits)} would fit, or time_limit=SECONDS gives what can be proved in that time "
+            "max_flips={fits} would fit, or time_limit=SECONDS gives what can be proved in that time "
             "(intervals where it is not exact); engine='relaxed' needs less, as do fewer test nodes and trusted labels "
             "(labelcert.Threat)"
         )
-        return Work(reason, float(seconds[-1]), advice)
+        return work_of(seconds, reason, advice, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into so many seconds."""
+        """The largest budget that fits into the given time."""
         return last_fitting(_seconds(question, Sizes.of(question), seconds_per_training(question), control) <= seconds)
 
     def run(self, question: Question, control: Control) -> Findings:
