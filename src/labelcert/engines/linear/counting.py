@@ -17,7 +17,6 @@ from labelcert.compiling import compiled
 from labelcert.engines.base import Attacks, Question
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import margin_errors
-from labelcert.prediction import Sign
 
 TABLE_CELLS = 6e7
 """Largest knapsack table: labels × budgets × nodes."""
@@ -76,8 +75,8 @@ class Counting:
         problem = question.problem
         a = problem.adversary
         self._question = question
-        assert isinstance(question.predictor, Sign)
-        signed = question.predictor.signed_rows(question.nodes) * problem.y[:, None]
+        rows = question.predictor.scorer.rows[question.nodes] * (2.0 * question.predicted - 1.0)[:, None]
+        signed = np.ascontiguousarray(rows.T) * problem.y[:, None]
         self._margin = signed.sum(axis=0)
         self._errors = margin_errors(question)
         drop = 2.0 * signed[a.labels]
