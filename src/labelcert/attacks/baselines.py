@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labelcert.arrays import Float
-from labelcert.attacks.choosing import leads_over, sources, spend, trained, training_scores
+from labelcert.attacks.shared import leads_over, sources, spend, trained, training_scores
 from labelcert.problem import Problem, Relabelling
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from labelcert.attacks.choosing import ask, worth
 from labelcert.attacks.linearised import lafak
+from labelcert.attacks.shared import ask, worth
 from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Attacks, Findings
 from labelcert.engines.linear.greedy import greedy_changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labelcert.arrays import Float, Int
-from labelcert.attacks.choosing import sources
+from labelcert.attacks.shared import sources
 from labelcert.engines.base import Question
 from labelcert.problem import Relabelling
 

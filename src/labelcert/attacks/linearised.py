@@ -9,8 +9,8 @@ import numpy as np
 import scipy.special
 
 from labelcert.arrays import Bool, Float
-from labelcert.attacks.choosing import ask, last, spend
 from labelcert.attacks.linear_model import LinearModel
+from labelcert.attacks.shared import ask, last, spend
 from labelcert.engines.base import Question
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.stepwise import by_merit, grow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labelcert.arrays import Float
-from labelcert.attacks.choosing import ask, leads_over, sources, spend, trained, training_scores, worth
+from labelcert.attacks.shared import ask, leads_over, sources, spend, trained, training_scores, worth
 from labelcert.problem import NOTHING, Problem, Relabelling
 
 ROUNDS = 20

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_problem, margin
+from tests.helpers.small_problems import CLASS_THREATS, all_relabellings, class_problem, margin, mixed_problem
 
 from labelcert import Threat
 from labelcert.engines.search import relaxation
 from labelcert.engines.search.margin_ranges import trivial_ranges
-from labelcert.engines.search.relaxation import multipliers
+from labelcert.engines.search.relaxation import Bounds, multipliers
 from labelcert.engines.search.rivalry import PairRelaxation, Rivalry, least_margins, narrowed
 from labelcert.problem import Problem
 
@@ -117,3 +117,26 @@ def test_multipliers_for_another_purpose_prove_nothing() -> None:
     bound, with_move = least_margins(pair, [replace(own, empty=np.array([True])), rival])
     assert bound == -np.inf
     assert np.all(with_move[pair.left] == -np.inf)
+
+
+@pytest.mark.parametrize("tight", [False, True])
+def test_two_classes_are_a_pair_with_one_model(tight: bool) -> None:
+    """Its bounds are those of the model alone, and hold for any multipliers."""
+    p = mixed_problem(2, max_flips=2)
+    model = p.one_vs_rest(1)
+    ranges = relaxation.proved_ranges(model, 2)[0] if tight else trivial_ranges(model, 2)
+    rng = np.random.default_rng(0)
+    for own, row in itertools.product((0, 1), p.K_test[:3]):
+        pair = Rivalry.of(p, own, 1 - own, {1: model}, {1: ranges})
+        assert len(pair.models) == 1
+        values = {change: margin(p, change, row, own, [1 - own]) / 2.0 for change in all_relabellings(p, 2)}
+        suggested = PairRelaxation(pair, row).suggest(pair.left, 10.0)
+        for mus in (suggested, [multipliers(model, pair.signs[0] * row, rng.normal(size=p.m))]):
+            bound, with_move = least_margins(pair, mus)
+            assert bound == pytest.approx(Bounds(model, ranges).evaluate(mus[0])[0], abs=1e-9)
+            assert bound * p.C <= min(values.values()) + 1e-12
+            for change, value in values.items():
+                for i, target in change.moves.items():
+                    move = pair.move(i, target)
+                    assert move is not None
+                    assert with_move[i, move] * p.C <= value + 1e-12

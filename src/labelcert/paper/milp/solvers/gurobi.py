@@ -113,16 +113,16 @@ class GurobiSession:
             codes.TIME_LIMIT: Ending.TIME_LIMIT,
             codes.INTERRUPTED: Ending.INTERRUPTED,
             codes.INFEASIBLE: Ending.INFEASIBLE,
-        }.get(m.Ending, Ending.FAILED)
+        }.get(m.Status, Ending.FAILED)
         found = m.SolCount > 0
         return Answer(
             status=status,
             objective=float(m.ObjVal) if found else INF,
-            bound=float(m.ObjBound) if m.Ending != codes.INFEASIBLE else INF,
+            bound=float(m.ObjBound) if m.Status != codes.INFEASIBLE else INF,
             x=np.asarray(self._x.X) if found else None,
             tree_nodes=int(m.NodeCount),
             seconds=seconds,
-            detail=f"Gurobi status {m.Ending}",
+            detail=f"Gurobi status {m.Status}",
         )
 
     def _on_event(self, model: Any, where: int, limits: Limits) -> None:
