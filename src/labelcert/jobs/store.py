@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
-from labelcert.jobs.records import Record, Status, is_old, read_record
+from labelcert.jobs.records import Record, RecordStatus, is_old, read_record
 
 JOURNAL = "results.jsonl"
 HALVES = "backslashreplace"
@@ -86,11 +86,11 @@ class Store:
 
     def done(self, cell: str) -> bool:
         """Whether the cell has its result."""
-        return self.records.get(cell, {}).get("status") == Status.DONE
+        return self.records.get(cell, {}).get("status") == RecordStatus.DONE
 
     def failed(self, cell: str) -> bool:
         """Whether the cell was tried and failed."""
-        return self.records.get(cell, {}).get("status") == Status.FAILED
+        return self.records.get(cell, {}).get("status") == RecordStatus.FAILED
 
     def close(self) -> None:
         """Close the files, so that others can write."""
