@@ -46,7 +46,7 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         Nodes that survive a budget, each alone; those that are predicted correctly are in ``correct_lower`` and
         ``correct_upper``.
     changed_lower, changed_upper : lists
-        Nodes that one attack changes at the most.
+        Most nodes that one attack changes.
     correct : int
         Nodes that are predicted correctly without an attack; ``correct_after`` the strongest known one.
     transfer : Transferred or None

@@ -23,7 +23,7 @@ HALVES = "backslashreplace"
 """Halves of characters, as in odd file names, are written as JSON writes them."""
 
 LONGEST = 1 << 26
-"""Bytes of a line at the most."""
+"""Most bytes of a line."""
 
 LOCK = "results.lock"
 
