@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from labelcert.graphs.datasets import datasets
 from labelcert.models import model_from_name
-from labelcert.paper.settings import PAPER_SETTINGS
+from labelcert.paper.paper_settings import PAPER_SETTINGS
 from labelcert.pipeline.settings import SETTINGS, known_setting
 
 

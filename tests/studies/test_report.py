@@ -11,7 +11,7 @@ from labelcert import certification, svm
 from labelcert._version import NUMERICS
 from labelcert.certification import GraphCertifier
 from labelcert.jobs import execution
-from labelcert.jobs.store import Status
+from labelcert.jobs.store import RecordStatus
 from labelcert.models import Model, recipe
 from labelcert.paper import published_code
 from labelcert.paper.paper_reports import _attack_panels
@@ -53,7 +53,7 @@ def reported(plan: StudyPlan, folder: Path, *results: dict[str, Any]) -> tuple[S
     with Store(folder, write=True) as store:
         for key, each in zip(plan.keys, results, strict=False):
             run = {"seconds": 0.0, "finished": "", "versions": {"labelcert": "0"}, "numerics": NUMERICS}
-            store.append({"cell": key, "status": Status.DONE, "about": {}, "result": each, "run": run})
+            store.append({"cell": key, "status": RecordStatus.DONE, "about": {}, "result": each, "run": run})
         return make_report(plan, store, folder / "out", pictures=False), store
 
 

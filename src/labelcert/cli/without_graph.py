@@ -37,7 +37,7 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 
 @click.command("show")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--nodes", "limit", default=20, show_default=True, help="Show that many nodes at the most.")
+@click.option("--nodes", "limit", default=20, show_default=True, help="Show at most this many nodes.")
 def show_file(file: Path, limit: int) -> None:
     """Print a saved certificate."""
     show(load(file), limit=limit)

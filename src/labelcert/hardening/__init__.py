@@ -1,8 +1,8 @@
 """From measuring to deciding: which model to train."""
 
 from labelcert.hardening.certifying import SearchedCell
-from labelcert.hardening.contest import Contest, Search
+from labelcert.hardening.contest import Contest, ModelSearch
 from labelcert.hardening.hardened import Hardened
 from labelcert.hardening.model_search import harden
 
-__all__ = ["Contest", "Hardened", "Search", "SearchedCell", "harden"]
+__all__ = ["Contest", "Hardened", "ModelSearch", "SearchedCell", "harden"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from labelcert.certification import GraphCertifier
-from labelcert.hardening.contest import Contest, Search, Shares
-from labelcert.jobs.cells import Answer, Batch, Cell, Job, JobList
+from labelcert.hardening.contest import Contest, ModelSearch, Shares
+from labelcert.jobs.cells import Answer, Cell, Job, JobBatch, JobList
 from labelcert.jobs.execution import run_job
-from labelcert.jobs.records import Record, Status
+from labelcert.jobs.records import Record, RecordStatus
 from labelcert.models import Recipe
 
 
@@ -28,7 +28,7 @@ class InJobs:
     """
 
     def __init__(
-        self, contest: Contest, run: Callable[[Batch], None], known: Mapping[str, Record], *, stoppable: bool = True
+        self, contest: Contest, run: Callable[[JobBatch], None], known: Mapping[str, Record], *, stoppable: bool = True
     ) -> None:
         self.interrupted = False
         self._contest, self._run, self._known, self._stoppable = contest, run, known, stoppable
@@ -51,7 +51,7 @@ class InJobs:
             )
             keys[recipe] = jobs.add(job, cell, self._fingerprint).key
         try:
-            self._run(Batch("certifying", jobs.jobs()))
+            self._run(JobBatch("certifying", jobs.jobs()))
         except KeyboardInterrupt:
             if not self._stoppable:
                 raise
@@ -76,8 +76,8 @@ class SearchedCell(Cell):
         return {**super().decides(job), "search": job.seed}
 
     def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
-        """Search in this process, one recipe after the other."""
-        search = Search(
+        """ModelSearch in this process, one recipe after the other."""
+        search = ModelSearch(
             flips=self.max_flips,
             seed=job.seed,
             inductive=job.inductive,
@@ -88,8 +88,8 @@ class SearchedCell(Cell):
         contest = Contest.prepare(job.graph, job.labeled, self.test, search)
         known: dict[str, Record] = {}
 
-        def run(batch: Batch) -> None:
+        def run(batch: JobBatch) -> None:
             records: Iterable[Record] = (record for each in batch.jobs for record in run_job(each, workers=1))
-            known.update((record["cell"], record) for record in records if record["status"] == Status.DONE)
+            known.update((record["cell"], record) for record in records if record["status"] == RecordStatus.DONE)
 
         return contest.decide(InJobs(contest, run, known, stoppable=False)).certificate, {}

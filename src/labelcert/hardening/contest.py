@@ -31,7 +31,7 @@ Shares = dict[Recipe, tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class ModelSearch:
     """What is searched; see :func:`labelcert.harden` for each of its fields."""
 
     flips: int
@@ -47,7 +47,7 @@ class Search:
     collective: bool = True
     time_limit: float | None = None
 
-    def checked(self, m: int) -> Search:
+    def checked(self, m: int) -> ModelSearch:
         """The same with whole numbers; refuses what makes no sense for m labels."""
         costs = None if self.threat is None else self.threat.costs
         flips = whole_number("flips", self.flips, 0, m if costs is None else int(np.sum(costs)))
@@ -90,7 +90,7 @@ class Contest:
 
     Attributes
     ----------
-    search : Search
+    search : ModelSearch
     graph : Graph
     labeled, test : arrays of node indices
     candidates : tuple of Recipe
@@ -101,7 +101,7 @@ class Contest:
     threshold : float
     """
 
-    search: Search
+    search: ModelSearch
     graph: Graph
     labeled: Int
     test: Int
@@ -112,7 +112,7 @@ class Contest:
 
     @classmethod
     def prepare(
-        cls, graph: Graph, labeled: npt.ArrayLike, test: npt.ArrayLike, search: Search, *, progress: bool = False
+        cls, graph: Graph, labeled: npt.ArrayLike, test: npt.ArrayLike, search: ModelSearch, *, progress: bool = False
     ) -> Contest:
         """Cross-validate all recipes."""
         if not isinstance(graph, Graph):

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from labelcert.graphs import Graph
 from labelcert.hardening.candidates import LOSSES, Grid
 from labelcert.hardening.certifying import InJobs
-from labelcert.hardening.contest import Contest, Search
+from labelcert.hardening.contest import Contest, ModelSearch
 from labelcert.hardening.hardened import Hardened
-from labelcert.jobs.cells import Batch
+from labelcert.jobs.cells import JobBatch
 from labelcert.jobs.runner import run_plan
 from labelcert.jobs.store import Store
 from labelcert.losses.cross_validation import C_GRID
@@ -42,7 +42,7 @@ def harden(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Hardened:
-    """Search for the model that certifies the most at a budget, among those that are accurate enough.
+    """ModelSearch for the model that certifies the most at a budget, among those that are accurate enough.
 
     Accuracy is measured by cross-validation over the labelled nodes. Labels of test nodes are never looked at. A model
     is accurate enough if it is within one standard error of the most accurate one.
@@ -97,7 +97,7 @@ def harden(
     >>> found.certified[found.chosen][0] >= found.certified[found.default][0]
     True
     """
-    search = Search(
+    search = ModelSearch(
         flips=flips,
         models=models,
         losses=losses,
@@ -114,7 +114,7 @@ def harden(
     contest = Contest.prepare(graph, labeled, test, search, progress=progress)
     with tempfile.TemporaryDirectory() as scratch, Store(Path(scratch if out is None else out), write=True) as store:
 
-        def run(batch: Batch) -> None:
+        def run(batch: JobBatch) -> None:
             run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
 
         return contest.decide(InJobs(contest, run, store.records))

@@ -212,7 +212,7 @@ class RecheckedCell(Cell):
 
 
 @dataclass(frozen=True)
-class Batch:
+class JobBatch:
     """Jobs to run under one name.
 
     Attributes

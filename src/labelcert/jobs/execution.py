@@ -14,7 +14,7 @@ from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GraphCertifier, versions
 from labelcert.errors import ClusterLost, LabelcertError
 from labelcert.jobs.cells import Cell, Job
-from labelcert.jobs.records import Record, Status
+from labelcert.jobs.records import Record, RecordStatus
 
 Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
@@ -50,12 +50,12 @@ def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
         if certificate.run.stopped is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
-        yield _record(cell, Status.DONE, seconds, result=result)
+        yield _record(cell, RecordStatus.DONE, seconds, result=result)
 
 
 def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:
     """The record of a cell that failed, with the reason."""
-    record = _record(cell, Status.FAILED, seconds, reason=f"{type(error).__name__}: {error}")
+    record = _record(cell, RecordStatus.FAILED, seconds, reason=f"{type(error).__name__}: {error}")
     if not isinstance(error, LabelcertError):
         record["traceback"] = "".join(traceback.format_exception(error))[-4000:]
     return record
@@ -63,7 +63,7 @@ def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:
 
 def unavailable(key: str, about: Any, reason: str) -> Record:
     """The record of a cell whose data is not here."""
-    return {"cell": key, "status": Status.FAILED, "about": dict(about), "reason": reason, "run": _run(0.0)}
+    return {"cell": key, "status": RecordStatus.FAILED, "about": dict(about), "reason": reason, "run": _run(0.0)}
 
 
 def summary(certificate: Certificate, job: Job, cell: Cell) -> dict[str, Any]:

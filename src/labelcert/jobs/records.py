@@ -14,7 +14,7 @@ Record = dict[str, Any]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 
 
-class Status(StrEnum):
+class RecordStatus(StrEnum):
     """Whether a record holds a result, or the reason why there is none."""
 
     DONE = "done"
@@ -46,7 +46,7 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         Nodes that survive a budget, each alone; those that are predicted correctly are in ``correct_lower`` and
         ``correct_upper``.
     changed_lower, changed_upper : lists
-        Nodes that one attack changes at the most.
+        Most nodes that one attack changes.
     correct : int
         Nodes that are predicted correctly without an attack; ``correct_after`` the strongest known one.
     transfer : Transferred or None
@@ -89,7 +89,7 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
                 raise ValueError("counts out of range")
 
 
-class Run(msgspec.Struct):
+class RunStamp(msgspec.Struct):
     """How a record came about; ``numerics`` is the version of all that decides its numbers."""
 
     seconds: float
@@ -100,15 +100,15 @@ class Run(msgspec.Struct):
 
 class _Stored(msgspec.Struct, omit_defaults=True):
     cell: str
-    status: Status
+    status: RecordStatus
     about: dict[str, Any]
-    run: Run
+    run: RunStamp
     result: Result | None = None
     reason: str = ""
     traceback: str = ""
 
     def __post_init__(self) -> None:
-        if (self.status is Status.DONE) != (self.result is not None):
+        if (self.status is RecordStatus.DONE) != (self.result is not None):
             raise ValueError("a result, or a reason why there is none")
 
 

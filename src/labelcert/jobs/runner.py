@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from labelcert.errors import InvalidInput
-from labelcert.jobs.cells import Batch, Job
+from labelcert.jobs.cells import Job, JobBatch
 from labelcert.jobs.execution import Backend, failure, run_job, unavailable
-from labelcert.jobs.records import Record, Status
+from labelcert.jobs.records import Record, RecordStatus
 from labelcert.jobs.store import Store
 from labelcert.problem.validation import check_workers
 from labelcert.progress import progress_report
@@ -47,7 +47,7 @@ class RunOutcome:
 
 
 def run_plan(
-    plan: Batch,
+    plan: JobBatch,
     store: Store,
     *,
     workers: int | None = None,
@@ -60,7 +60,7 @@ def run_plan(
 
     Parameters
     ----------
-    plan : Batch
+    plan : JobBatch
     store : Store
         Open for writing.
     workers : int, optional
@@ -94,17 +94,17 @@ def run_plan(
         failed=sum(not store.done(key) for key in plan.keys),
         seconds=time.perf_counter() - started,
         certificate_seconds=sum(record["run"]["seconds"] for record in records),
-        reasons=tuple(dict.fromkeys(record["reason"] for record in records if record["status"] == Status.FAILED)),
+        reasons=tuple(dict.fromkeys(record["reason"] for record in records if record["status"] == RecordStatus.FAILED)),
     )
 
 
-def _record_unavailable(plan: Batch, store: Store, retry_failed: bool) -> None:
+def _record_unavailable(plan: JobBatch, store: Store, retry_failed: bool) -> None:
     for key, (about, reason) in plan.unavailable.items():
         if not store.failed(key) or retry_failed:
             store.append(unavailable(key, about, reason))
 
 
-def _pending(plan: Batch, store: Store, retry_failed: bool) -> list[Job]:
+def _pending(plan: JobBatch, store: Store, retry_failed: bool) -> list[Job]:
     """Jobs with the cells that are to be computed."""
     skipped = {key for key in plan.keys if store.done(key) or (store.failed(key) and not retry_failed)}
     wanted = set(plan.keys) - skipped

@@ -16,14 +16,14 @@ from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
-from labelcert.jobs.records import Record, Status, is_old, read_record
+from labelcert.jobs.records import Record, RecordStatus, is_old, read_record
 
 JOURNAL = "results.jsonl"
 HALVES = "backslashreplace"
 """Halves of characters, as in odd file names, are written as JSON writes them."""
 
 LONGEST = 1 << 26
-"""Bytes of a line at the most."""
+"""Most bytes of a line."""
 
 LOCK = "results.lock"
 
@@ -86,11 +86,11 @@ class Store:
 
     def done(self, cell: str) -> bool:
         """Whether the cell has its result."""
-        return self.records.get(cell, {}).get("status") == Status.DONE
+        return self.records.get(cell, {}).get("status") == RecordStatus.DONE
 
     def failed(self, cell: str) -> bool:
         """Whether the cell was tried and failed."""
-        return self.records.get(cell, {}).get("status") == Status.FAILED
+        return self.records.get(cell, {}).get("status") == RecordStatus.FAILED
 
     def close(self) -> None:
         """Close the files, so that others can write."""

@@ -26,9 +26,9 @@ from labelcert.hardening import SearchedCell
 from labelcert.jobs.cells import (
     RESULT_SCHEMA,
     Answer,
-    Batch,
     Cell,
     Job,
+    JobBatch,
     JobList,
     RecheckedCell,
     UsingCell,
@@ -97,7 +97,7 @@ class TablePlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyPlan(Batch):
+class StudyPlan(JobBatch):
     """A study with all its cells.
 
     Attributes

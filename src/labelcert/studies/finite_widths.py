@@ -30,7 +30,7 @@ TRANSFER_COLUMNS = (
 )
 
 
-class Spot(NamedTuple):
+class NetworkKind(NamedTuple):
     """Networks of one kind."""
 
     dataset: str
@@ -39,22 +39,22 @@ class Spot(NamedTuple):
     width: int
 
 
-def transfer_counts(plan: StudyPlan, store: Store) -> dict[Spot, Counts]:
+def transfer_counts(plan: StudyPlan, store: Store) -> dict[NetworkKind, Counts]:
     """What all networks of one kind did, summed over seeds."""
-    found: dict[Spot, Counts] = defaultdict(Counts)
+    found: dict[NetworkKind, Counts] = defaultdict(Counts)
     for place in plan.places:
         told = store.records.get(place.cell, {}).get("result", {}).get("transfer", {})
         for recipe in RECIPES:
             if recipe in told:
                 width = int(told["width"])
                 label = re.sub(rf"\s*\bwidth={width}\b", "", place.model)
-                total = found[Spot(place.dataset, recipe, label, width)]
+                total = found[NetworkKind(place.dataset, recipe, label, width)]
                 for field in fields(Counts):
                     setattr(total, field.name, getattr(total, field.name) + told[recipe][field.name])
     return dict(found)
 
 
-def transfer_rows(counts: dict[Spot, Counts]) -> dict[tuple[str, str], tuple[tuple[str, ...], ...]]:
+def transfer_rows(counts: dict[NetworkKind, Counts]) -> dict[tuple[str, str], tuple[tuple[str, ...], ...]]:
     """The rows of a table for each dataset and recipe."""
     rows: dict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for spot, c in counts.items():
@@ -67,7 +67,7 @@ def transfer_rows(counts: dict[Spot, Counts]) -> dict[tuple[str, str], tuple[tup
     return {key: tuple(value) for key, value in rows.items()}
 
 
-def transfer_panels(counts: dict[Spot, Counts]) -> list[CurvePanel]:
+def transfer_panels(counts: dict[NetworkKind, Counts]) -> list[CurvePanel]:
     """Certified, broken without and with the margin, and attacks that work, over the width."""
     from labelcert.report.pictures import Curve, CurvePanel
 

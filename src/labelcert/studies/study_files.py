@@ -26,7 +26,7 @@ from labelcert.reading import read_bytes
 from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, Kind, ModelSpec, Study
 
 LARGEST = 1 << 20
-"""Bytes of a study file at the most."""
+"""Most bytes of a study file."""
 
 DEEPEST = 32
 _LONG_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{DEEPEST}}}")
