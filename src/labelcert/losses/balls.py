@@ -34,7 +34,7 @@ _PRECISION = threading.RLock()
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Work with so many bits; one thread at a time."""
+    """Work with this many bits; one thread at a time."""
     with _PRECISION:
         before = ctx.prec
         ctx.prec = bits
@@ -182,11 +182,11 @@ class BallLogistic(BallModel):
         super().__init__(Q, C, 0.25)
 
     def losses(self, f: list[Any], labels: Float) -> Any:
-        """From signs ±1."""
+        """Labels are signs, 1 or -1."""
         return sum((_softplus(-int(y) * v) for y, v in zip(labels.tolist(), f, strict=True)), arb(0))
 
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        """From signs ±1."""
+        """Labels are signs, 1 or -1."""
         h, slope = [], []
         for y, v in zip(labels.tolist(), f, strict=True):
             x = int(y) * v
@@ -238,7 +238,7 @@ class BallSoftmax(BallModel):
         super().__init__(Q, C, 0.5, n_classes)
 
     def losses(self, f: list[Any], labels: Float) -> Any:
-        """From class codes."""
+        """Labels are positions of classes."""
         m, total = self.m, arb(0)
         for i, label in enumerate(labels):
             own = f[int(label) * m + i]
@@ -247,7 +247,7 @@ class BallSoftmax(BallModel):
         return total
 
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        """From class codes."""
+        """Labels are positions of classes."""
         m, K = self.m, self.blocks
         p: list[list[Any]] = [[None] * m for _ in range(K)]
         for i in range(m):
@@ -394,7 +394,7 @@ class BallSolution(Solution):
 
 
 def _softplus(x: Any) -> Any:
-    """``log(1 + exp(x))``."""
+    """``log(1 + exp(x))``, without a loss of digits for large x."""
     return x + (-x).exp().log1p() if float(x.mid()) > 0 else x.exp().log1p()
 
 

@@ -40,7 +40,7 @@ class MessagePassing(Model):
 
     @abstractmethod
     def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
-        """Return S."""
+        """Return the graph convolution S."""
 
     @property
     def _relu(self) -> bool:

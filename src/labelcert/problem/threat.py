@@ -350,7 +350,7 @@ class Adversary:
         return np.argwhere(self.targets & may[:, None]).astype(np.int64)
 
     def sets(self, size: int, budget: int) -> Iterator[Int]:
-        """All admissible sets of so many labels, as ascending positions, one after the other."""
+        """All admissible sets of a number of labels, as ascending positions, one after the other."""
 
         def extended(positions: Int, more: int) -> Iterator[Int]:
             if more == 0:
@@ -369,7 +369,7 @@ class Adversary:
             yield Relabelling(positions, np.array(targets, dtype=np.int64))
 
     def relabellings(self, size: int, budget: int) -> Iterator[Relabelling]:
-        """All admissible relabellings of so many labels, one after the other."""
+        """All admissible relabellings of a number of labels, one after the other."""
         for positions in self.sets(size, budget):
             yield from self.changes(positions)
 
@@ -387,7 +387,7 @@ class Adversary:
         return sums
 
     def most_flips(self, budget: int) -> int:
-        """How many labels a budget can change at the most (group budgets are ignored: an upper bound)."""
+        """The most labels that a budget can change (group budgets are ignored: an upper bound)."""
         return int(np.searchsorted(np.cumsum(np.sort(self.costs)), budget, side="right"))
 
     def count_sets(self, budget: int, options: Int | None = None) -> float:
