@@ -210,3 +210,16 @@ def test_relabellings_come_level_by_level_without_being_kept() -> None:
     assert [chunk.positions.shape[1] for chunk in seen[:15]] == [0] + [1] * 13 + [2]
     assert seen[0].min_cost == 1
     assert seen[-1].min_cost == 3
+
+
+def test_an_intercept_is_a_field_of_a_loss() -> None:
+    assert get_loss("logistic_intercept") == get_loss("logistic", intercept=True) != get_loss("logistic")
+    assert get_loss("cross_entropy_intercept", intercept=True).name == "cross_entropy_intercept"
+    with pytest.raises(InvalidInput, match="goes with loss='logistic' or 'cross_entropy', got loss='hinge'"):
+        get_loss("hinge", intercept=True)
+    one, two = (
+        Problem.build(*gaussian(9, 2), 1.0, **how)
+        for how in ({"loss": "logistic_intercept"}, {"loss": "logistic", "intercept": True})
+    )
+    assert one.digest() == two.digest()
+    assert (two.loss, two.intercept, two.max_flips) == ("logistic_intercept", True, one.max_flips)

@@ -18,7 +18,7 @@ KINDS = ("f4", "f8", "i4")
 
 
 MOST_FLOATS = 64_000_000
-"""So many multipliers of single nodes are kept at the most: 256 MB."""
+"""Most multipliers of single nodes that are kept: 256 MB."""
 
 KEEPS = -1
 """In a tree: the part in which a label stays as it is."""
@@ -171,7 +171,7 @@ class Proofs(msgspec.Struct, eq=False):
     nodes : dict
         From test nodes to rivals to proofs: a node survives what all its rivals are excluded from.
     curve : dict
-        From budgets to trees: how many nodes one attack changes at the most.
+        From budgets to trees: the most nodes that one attack changes.
     row_exponents : dict
         From test nodes to e: multipliers are about the test row times ``2**e``.
     """

@@ -149,7 +149,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def make_certified_scorer(*, flips: int, accuracy: bool = True, **options: Any) -> Callable[[Any, Any, Any], float]:
-    """A scorer for ``GridSearchCV`` and its like: what is certified on the held-out points at so many flips.
+    """A scorer for ``GridSearchCV`` and its like: what is certified on the held-out points at a number of flips.
 
     Parameters
     ----------

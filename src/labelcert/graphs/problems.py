@@ -36,7 +36,7 @@ class Problems:
         self._mended: list[str] = []
 
     def add(self, message: str) -> None:
-        """Note a problem."""
+        """Note a problem, to be shown with all others."""
         self._found.append(message)
 
     def harmless(self, message: str, mended: str) -> None:

@@ -34,7 +34,7 @@ _PRECISION = threading.RLock()
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Work with so many bits; one thread at a time."""
+    """Work with this many bits; one thread at a time."""
     with _PRECISION:
         before = ctx.prec
         ctx.prec = bits
@@ -47,7 +47,8 @@ def precision(bits: int) -> Iterator[None]:
 class BallModel(ABC):
     """One kernel and constant, ready to be trained on any labels.
 
-    The solution is a vector of k blocks of m numbers, which the kernel multiplies block by block.
+    The solution is a vector of k blocks of m numbers, which the kernel multiplies block by block. With an intercept,
+    it is the last entry of each block, and the others add up to 0.
 
     Parameters
     ----------
@@ -55,11 +56,14 @@ class BallModel(ABC):
     C : float
     steepest : float
         Bound on the derivative of each of the functions ``h`` in ``z = h(Qz)``, as a multiple of C.
+    blocks : int
     """
 
-    def __init__(self, Q: Float, C: float, steepest: float) -> None:
+    intercept = False
+
+    def __init__(self, Q: Float, C: float, steepest: float, blocks: int = 1) -> None:
         self.m = Q.shape[0]
-        self.blocks = 1
+        self.blocks = blocks
         self.Q = arb_mat([[arb(float(v)) for v in row] for row in Q])
         self.C = arb(float(C))
         self._steepest = arb(steepest)
@@ -115,9 +119,21 @@ class BallModel(ABC):
             z = new
         return None
 
+    def _parts(self, z: list[Any]) -> tuple[list[Any], list[Any]]:
+        """All dual variables, and the intercepts (0 where there are none)."""
+        if not self.intercept:
+            return z, [arb(0)] * self.blocks
+        size = self.m + 1
+        blocks = [z[c * size : (c + 1) * size] for c in range(self.blocks)]
+        return [v for block in blocks for v in block[:-1]], [block[-1] for block in blocks]
+
+    def _margins(self, z: list[Any]) -> list[Any]:
+        own, b = self._parts(z)
+        return [f + b[k // self.m] for k, f in enumerate(self._image(own))]
+
     def _objective(self, C: Any, z: list[Any], labels: Float) -> Any:
-        f = self._image(z)
-        return _dot(z, f) / 2 + C * self.losses(f, labels)
+        own, _ = self._parts(z)
+        return _dot(own, self._image(own)) / 2 + C * self.losses(self._margins(z), labels)
 
     def _sizes(self) -> tuple[Any, Any]:
         """Upper bounds on the largest diagonal entry and on the largest eigenvalue (a row's sum) of the kernel."""
@@ -133,9 +149,13 @@ class BallModel(ABC):
         return out
 
     def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        h, slopes = self.target(self._image(z), labels)
-        scaled = [[[C * v for v in slope] for slope in row] for row in slopes]
-        return [a - C * b for a, b in zip(z, h, strict=True)], scaled
+        h, slopes = self.target(self._margins(z), labels)
+        own, _ = self._parts(z)
+        r = [a - C * b for a, b in zip(own, h, strict=True)]
+        if self.intercept:
+            parts = [slice(c * self.m, (c + 1) * self.m) for c in range(self.blocks)]
+            r = [v for part in parts for v in (*r[part], sum(own[part], arb(0)))]
+        return r, [[[C * v for v in slope] for slope in row] for row in slopes]
 
     def _step(self, r: list[Any], slopes: list[list[Any]]) -> list[Any] | None:
         """``e`` with ``e + DQe = r``, nearly; None where the system cannot be solved in this precision."""
@@ -162,11 +182,11 @@ class BallLogistic(BallModel):
         super().__init__(Q, C, 0.25)
 
     def losses(self, f: list[Any], labels: Float) -> Any:
-        """From signs ±1."""
+        """Labels are signs, 1 or -1."""
         return sum((_softplus(-int(y) * v) for y, v in zip(labels.tolist(), f, strict=True)), arb(0))
 
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        """From signs ±1."""
+        """Labels are signs, 1 or -1."""
         h, slope = [], []
         for y, v in zip(labels.tolist(), f, strict=True):
             x = int(y) * v
@@ -181,16 +201,9 @@ class BallLogistic(BallModel):
 
 
 class BallIntercept(BallLogistic):
-    """Two classes and an intercept, the last entry of the solution: then the others add up to 0."""
+    """Two classes and an intercept."""
 
-    def _objective(self, C: Any, z: list[Any], labels: Float) -> Any:
-        f = self._image(z[:-1])
-        return _dot(z[:-1], f) / 2 + C * self.losses([v + z[-1] for v in f], labels)
-
-    def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        h, slopes = self.target([f + z[-1] for f in self._image(z[:-1])], labels)
-        r = [a - C * b for a, b in zip(z[:-1], h, strict=True)]
-        return [*r, sum(z[:-1], arb(0))], [[[C * v for v in slopes[0][0]]]]
+    intercept = True
 
     def _step(self, r: list[Any], slopes: list[list[Any]]) -> list[Any] | None:
         (d,) = slopes[0]
@@ -222,21 +235,20 @@ class BallSoftmax(BallModel):
     """K classes in one problem: ``h(f) = C (one-hot − softmax)``, whose derivative is at most C/2."""
 
     def __init__(self, Q: Float, C: float, n_classes: int) -> None:
-        super().__init__(Q, C, 0.5)
-        self._n_classes = self.blocks = n_classes
+        super().__init__(Q, C, 0.5, n_classes)
 
     def losses(self, f: list[Any], labels: Float) -> Any:
-        """From class codes."""
+        """Labels are positions of classes."""
         m, total = self.m, arb(0)
         for i, label in enumerate(labels):
             own = f[int(label) * m + i]
-            top = max((f[c * m + i] for c in range(self._n_classes)), key=lambda v: float(v.mid())).mid()
-            total += sum(((f[c * m + i] - top).exp() for c in range(self._n_classes)), arb(0)).log() + top - own
+            top = max((f[c * m + i] for c in range(self.blocks)), key=lambda v: float(v.mid())).mid()
+            total += sum(((f[c * m + i] - top).exp() for c in range(self.blocks)), arb(0)).log() + top - own
         return total
 
     def target(self, f: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        """From class codes."""
-        m, K = self.m, self._n_classes
+        """Labels are positions of classes."""
+        m, K = self.m, self.blocks
         p: list[list[Any]] = [[None] * m for _ in range(K)]
         for i in range(m):
             values = [f[c * m + i] for c in range(K)]
@@ -255,41 +267,16 @@ class BallSoftmax(BallModel):
     def solutions(self, codes: Int, Z: Float) -> list[BallSolution]:
         """The solution of each class, for labels ``codes``; ``Z`` (K, m) is an approximate one."""
         training = BallTraining(self, codes.astype(np.float64), Z.ravel())
-        return [BallSolution(training, c) for c in range(self._n_classes)]
+        return [BallSolution(training, c) for c in range(self.blocks)]
 
 
 class BallSoftmaxIntercept(BallSoftmax):
-    """The same with an intercept for each class, the last entry of its block: then the others add up to 0.
+    """With an intercept for each class. Only their differences matter, and only those of scores are known."""
 
-    Only differences of intercepts matter, and only those of scores are known.
-    """
-
-    def _parts(self, z: list[Any]) -> tuple[list[Any], list[Any]]:
-        """All dual variables, and the intercepts."""
-        size = self.m + 1
-        blocks = [z[c * size : (c + 1) * size] for c in range(self._n_classes)]
-        return [v for block in blocks for v in block[:-1]], [block[-1] for block in blocks]
-
-    def _margins(self, z: list[Any]) -> list[Any]:
-        own, b = self._parts(z)
-        return [f + b[k // self.m] for k, f in enumerate(self._image(own))]
-
-    def _objective(self, C: Any, z: list[Any], labels: Float) -> Any:
-        own, _ = self._parts(z)
-        return _dot(own, self._image(own)) / 2 + C * self.losses(self._margins(z), labels)
-
-    def _residual(self, C: Any, z: list[Any], labels: Float) -> tuple[list[Any], list[list[Any]]]:
-        h, slopes = self.target(self._margins(z), labels)
-        own, _ = self._parts(z)
-        r = [a - C * b for a, b in zip(own, h, strict=True)]
-        out: list[Any] = []
-        for c in range(self._n_classes):
-            part = slice(c * self.m, (c + 1) * self.m)
-            out += [*r[part], sum(own[part], arb(0))]
-        return out, [[[C * v for v in slope] for slope in row] for row in slopes]
+    intercept = True
 
     def _step(self, r: list[Any], slopes: list[list[Any]]) -> list[Any] | None:
-        m, K, size = self.m, self._n_classes, self.m + 1
+        m, K, size = self.m, self.blocks, self.m + 1
         A = arb_mat(K * size, K * size)
         for a in range(K):
             for i in range(m):
@@ -309,7 +296,7 @@ class BallSoftmaxIntercept(BallSoftmax):
 
     def _distance(self, r: list[Any], slopes: list[list[Any]]) -> Any:
         """First from the solution for the same intercepts, then from these to the best ones."""
-        m, K = self.m, self._n_classes
+        m, K = self.m, self.blocks
         rest, sums = self._parts(r)
         inner = super()._distance(rest, slopes).upper()
 
@@ -407,7 +394,7 @@ class BallSolution(Solution):
 
 
 def _softplus(x: Any) -> Any:
-    """``log(1 + exp(x))``."""
+    """``log(1 + exp(x))``, without a loss of digits for large x."""
     return x + (-x).exp().log1p() if float(x.mid()) > 0 else x.exp().log1p()
 
 

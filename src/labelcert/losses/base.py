@@ -62,7 +62,7 @@ class Loss(ABC):
         return self.kind + ("_intercept" if self.intercept else "")
 
     def is_linear(self, Q: Float, y: Float, C: float, movable: Bool, flips: int, *, strict: bool = False) -> bool:
-        """Whether scores are provably linear in the labels, for up to so many flips.
+        """Whether scores are provably linear in the labels, for up to this many flips.
 
         Parameters
         ----------

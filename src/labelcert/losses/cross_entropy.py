@@ -24,17 +24,17 @@ class CrossEntropy(Logistic):
     coupled = True
 
     def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
-        """All classes together."""
+        """Train all classes together."""
         if n_classes == 2:
             return super().train_classes(Q, codes, n_classes, C)
         return np.asarray(SoftmaxMachine.of(Q, C, n_classes, intercept=self.intercept).train(codes[None])[0][0])
 
     def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
-        """Of two classes."""
+        """Two classes: the logistic loss with twice the constant."""
         return super().machine(Q, 2.0 * C, min_eig, rows)
 
     def exactly(self, Q: Float, C: float) -> Exactly:
-        """Of two classes."""
+        """Two classes: the logistic loss with twice the constant."""
         return super().exactly(Q, 2.0 * C)
 
     def largest_dual(self, m: int, C: float) -> float:
@@ -42,5 +42,5 @@ class CrossEntropy(Logistic):
         return 2.0 * C
 
     def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> Float:
-        """Of two classes."""
+        """Two classes: the logistic loss with twice the constant."""
         return super().response(Q, 2.0 * C, y, z, state, rows)

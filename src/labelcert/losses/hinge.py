@@ -27,7 +27,7 @@ class Hinge(Loss):
         return cap.always_at_cap(Q, y, C, movable, flips, strict=strict)
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
-        """Block principal pivoting."""
+        """Block principal pivoting, from nothing."""
         return train(Q, y, C)
 
     def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> Machine:
@@ -35,11 +35,11 @@ class Hinge(Loss):
         return pivoting_machine(Q, C, min_eig, rows)
 
     def exactly(self, Q: Float, C: float) -> Exactly:
-        """Rational arithmetic."""
+        """Rational arithmetic, from the states of the labels."""
         return RationalSVM(ExactSVM(Q, C))
 
     def largest_dual(self, m: int, C: float) -> float:
-        """The cap."""
+        """The cap of every dual variable."""
         return C
 
     def one_flip(self, machine: Any, rows: Float, movable: Int) -> Float:

@@ -22,7 +22,7 @@ class Logistic(Loss):
     may_have_intercept = True
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
-        """Newton's method."""
+        """Newton's method, from nothing."""
         machine = self.machine(np.ascontiguousarray(Q), C, 0.0, Q)
         scratch = new_scratch(machine.Q.shape[0])
         settle(machine, scratch, np.array(y, dtype=np.float64))

@@ -32,7 +32,7 @@ class ExactRow(NamedTuple):
 
     @classmethod
     def of(cls, row: Float) -> ExactRow:
-        """From float64."""
+        """A row of float64 numbers without rounding."""
         numbers, shift = to_integers(row[None])
         return cls(numbers[0], shift)
 
@@ -87,7 +87,7 @@ class Rational(Solution):
         return sign(self._product(row))
 
     def compare(self, other: Rational, row: ExactRow) -> int:
-        """Without a division."""
+        """Cross-multiplied, without a division."""
         return sign(self._product(row) * other._denominator - other._product(row) * self._denominator)
 
     def rounded(self) -> tuple[Float, float]:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.linalg
 
-from labelcert.arrays import Float, Int, Signs
+from labelcert.arrays import Float
 from labelcert.losses.base import Loss
 
 
@@ -19,28 +19,17 @@ class GivenRows(Loss):
     always_linear = True
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
-        """The labels themselves."""
+        """Scores multiply the labels themselves."""
         return y
 
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> NoReturn:
-        """There is none."""
+    def _nothing(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(f"scores of the {self.name} loss are linear: nothing is retrained")
 
-    def exactly(self, Q: Float, C: float) -> NoReturn:
-        """Exact numbers come from the linear map itself."""
-        raise NotImplementedError(f"scores of the {self.name} loss are linear: nothing is retrained")
+    machine = exactly = one_flip = response = _nothing
 
     def largest_dual(self, m: int, C: float) -> float:
         """What multiplies the rows are the labels."""
         return 1.0
-
-    def one_flip(self, machine: Any, rows: Float, movable: Int) -> NoReturn:
-        """Read off the linear map by whoever has it."""
-        raise NotImplementedError(f"scores of the {self.name} loss are linear: nothing is retrained")
-
-    def response(self, Q: Float, C: float, y: Float, z: Float, state: Signs, rows: Float) -> NoReturn:
-        """Read off the linear map by whoever has it."""
-        raise NotImplementedError(f"scores of the {self.name} loss are linear: nothing is retrained")
 
 
 class Square(GivenRows):

@@ -55,7 +55,7 @@ class SquaredHinge(Loss):
         return found._replace(entry_max=found.entry_max * (m + 8) / (m + 2), gap_factor=1.05 * found.gap_factor)
 
     def exactly(self, Q: Float, C: float) -> Exactly:
-        """Rational arithmetic."""
+        """Rational arithmetic, on the kernel with a ridge."""
         return RationalSVM(ExactSVM(Q, cap_beyond_reach(Q.shape[0], C), ridge=1 / (2 * Fraction(C))))
 
     def largest_dual(self, m: int, C: float) -> float:

@@ -39,8 +39,17 @@ class MessagePassing(Model):
     variant: Variant = "exact"
 
     @abstractmethod
+    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
+        """Return the graph convolution S."""
+
+    @property
+    def _relu(self) -> bool:
+        return getattr(self, "activation", "linear") == "relu"
+
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """Return the network's layers on a graph."""
+        """Return the network's layers on a graph: L hidden ones, and the readout."""
+        S = self._convolution(adjacency)
+        return [Layer(S, relu=self._relu)] * self.depth + [Layer(S, relu=False)]
 
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         return Architecture(self.layers(adjacency))
@@ -105,11 +114,6 @@ class GCN(MessagePassing):
     def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
         return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
-    def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """Return the L + 1 layers on a graph."""
-        S = self._convolution(adjacency)
-        return [Layer(S, relu=self.activation == "relu")] * self.depth + [Layer(S, relu=False)]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SGC(MessagePassing):
@@ -139,10 +143,8 @@ class SGC(MessagePassing):
     normalization: Normalization = "row"
     edge_weight: float = 1.0
 
-    def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """Return the L + 1 layers on a graph."""
-        S = convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
-        return [Layer(S, relu=False)] * (self.depth + 1)
+    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
+        return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +170,8 @@ class GraphSAGE(MessagePassing):
 
     activation: Activation = "relu"
 
-    def layers(self, adjacency: sp.csr_array) -> list[Layer]:
-        """Return the L + 1 layers on a graph."""
-        S = mean_aggregation_matrix(adjacency)
-        return [Layer(S, relu=self.activation == "relu")] * self.depth + [Layer(S, relu=False)]
+    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
+        return mean_aggregation_matrix(adjacency)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,11 +205,13 @@ class GIN(MessagePassing):
     activation: Activation = "relu"
     edge_weight: float = 1.0
 
+    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
+        return convolution_matrix(adjacency, normalization="none", edge_weight=self.edge_weight)
+
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L layers on a graph."""
-        S = convolution_matrix(adjacency, normalization="none", edge_weight=self.edge_weight)
         depth = 1 if self.variant == "published" else self.depth
-        return [Layer(S, relu=self.activation == "relu", readout=True)] * depth
+        return [Layer(self._convolution(adjacency), relu=self._relu, readout=True)] * depth
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from labelcert.arrays import Bool, Float, Index, Int
+from typing import Any, NoReturn
+
+from labelcert.arrays import Float, Int
 from labelcert.prediction.predictor import Predictor
 from labelcert.problem import Problem
 
@@ -23,14 +25,7 @@ class Gathered(Predictor):
         self.problem, self.linear = problem, True
         self.predicted, self.shown, self.decision = predicted, shown, decision
 
-    def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
-        """Out of reach."""
+    def _gone(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("the rows of gathered predictions are not kept")
 
-    def margins(self, codes: Int, nodes: Index) -> Float:
-        """Out of reach."""
-        raise NotImplementedError("the rows of gathered predictions are not kept")
-
-    def becomes(self, codes: Int, node: int) -> int:
-        """Out of reach."""
-        raise NotImplementedError("the rows of gathered predictions are not kept")
+    changed = margins = becomes = _gone

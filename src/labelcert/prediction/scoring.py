@@ -32,7 +32,7 @@ UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
 
 FEW_FLIPS = 16
-"""A training that differs from a clean one, or from the last, by at most so many labels (or an eighth of them) starts
+"""A training that differs from a clean one, or from the last, by at most this many labels (or an eighth of them) starts
 from it."""
 
 PATIENCE_SECONDS = 5.0
@@ -191,7 +191,7 @@ class RetrainingScorer(Scorer):
         return self._threads.scratch
 
     def train(self, y: Float, *, sharp: bool = True) -> Training:
-        """Retrain in float64."""
+        """Retrain in float64, from a training nearby."""
         y = y.copy()  # always writable: compiled code knows read-only arrays as another type
         if not sharp and y.size > MANY_LABELS:
             found = self._descendant(y)

@@ -40,11 +40,11 @@ class Sign(Predictor):
         return decided & (side <= 0), decided & (side > 0)
 
     def margins(self, codes: Int, nodes: Index) -> Float:
-        """The signed score."""
+        """The score times its clean sign."""
         return self.scorer.scores(self.scorer.train(signs_of(codes, 1), sharp=False), nodes) * self._sides(nodes)
 
     def becomes(self, codes: Int, node: int) -> int:
-        """The other class."""
+        """The other one of two classes."""
         return 1 - int(self.predicted[node])
 
     def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:

@@ -31,7 +31,7 @@ def node_table(
     Parameters
     ----------
     limit : int, optional
-        Show that many rows at the most.
+        Show at most this many rows.
     title : str
     """
     table = Table(title=_with_margin(cert, title), title_justify="left")

@@ -18,7 +18,7 @@ from labelcert.problem import Problem, Threat
 from labelcert.selfcheck.nasty_kernels import DEGENERATE, TREACHEROUS, draw_cap, draw_kernel
 
 MOST_RELABELLINGS = 2000
-"""Brute force visits at most so many relabellings of a problem with more than two classes."""
+"""Most relabellings that brute force visits, of a problem with more than two classes."""
 
 
 OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept")
@@ -46,7 +46,7 @@ class Case:
     margin: float = 0.0
 
     def build(self) -> Problem:
-        """The validated problem."""
+        """The problem of this case, validated."""
         return self._built
 
     @cached_property

@@ -26,7 +26,7 @@ SECONDS = 0.03
 """Limit of one search for one problem; what it leaves open is no contradiction."""
 
 WORTH_A_PROCESS = 20
-"""Another process pays for so many problems more: its start takes about as long."""
+"""Problems that take about as long as the start of a process."""
 
 LEAVES = (1, 10)
 """Attacks in a leaf of branch and bound where it has to branch on small problems, too."""
@@ -142,7 +142,7 @@ def _searched(case: Case, truth: Truth, limits: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def _leaves_of(attacks: int) -> Iterator[None]:
-    """Branch and bound meanwhile retrains subtrees of at most so many attacks, and branches on all others."""
+    """Branch and bound meanwhile retrains subtrees of at most this many attacks, and branches on all others."""
     before = branching.LEAF_SETS, branching.LEAF_RELABELLINGS
     branching.LEAF_SETS = branching.LEAF_RELABELLINGS = attacks
     try:
@@ -195,7 +195,7 @@ def run(
     seconds : float
         Time limit of each search. Engines that do not search have none.
     workers : int, optional
-        Processes at the most; all cores by default. The outcome does not depend on them, but for what searches that run
+        Most processes; all cores by default. The outcome does not depend on them, but for what searches that run
         out of time leave open.
     device : str
         Where enumeration trains, as in :func:`labelcert.certify`.

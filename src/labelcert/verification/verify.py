@@ -63,7 +63,7 @@ class Verification:
 
     @property
     def wrong(self) -> list[Check]:
-        """Checks that failed."""
+        """The checks that found something wrong."""
         return [check for check in self.checks if check.status is CheckStatus.WRONG]
 
     @property
@@ -83,7 +83,7 @@ class Verification:
 
     @property
     def summary(self) -> str:
-        """In one sentence."""
+        """What was found, in one sentence."""
         if not self.accepted:
             return f"rejected: {self.wrong[0].what}: {self.wrong[0].how}"
         if self.complete:
@@ -92,7 +92,7 @@ class Verification:
         return f"nothing is wrong, but not everything is proved: {', '.join(open_)}"
 
     def add(self, what: str, status: CheckStatus, how: str) -> None:
-        """One line more."""
+        """Add the result of one check."""
         self.checks.append(Check(what, status, how))
 
     def require(self, what: str, holds: bool, how: str, wrong: str) -> None:

@@ -34,7 +34,7 @@ class TrainedNetwork:
     Attributes
     ----------
     scores : (B, n) or (B, n, K) array
-        Of two classes, the score of the second one; of more, one score per class. One training without the first axis.
+        With two classes, the score of the second one, else one score per class. One training without the first axis.
     classes : (K,) array
         Class codes of the graph, as in `scores`.
     moved : (B,) array or None

@@ -11,7 +11,7 @@ from labelcert.models.networks.torch_extra import torch
 from labelcert.models.networks.wiring import Tensor
 
 EPOCHS, PATIENCE, EVERY = 200, 100, 10
-"""Training ends after so many epochs, or if so many bring nothing. It is looked at in steps of so many."""
+"""Training ends after the first number of epochs, or if the second brings nothing; the third lies between two looks."""
 
 RATE, DECAY = 0.01, 5e-4
 

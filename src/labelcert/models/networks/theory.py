@@ -25,7 +25,7 @@ TOLERANCE = 1e-4
 """A training has converged once no score of a labelled node moves by more than this share of the largest one."""
 
 STEPS = 300
-"""So many steps at the most."""
+"""Most steps of a training."""
 
 SLOWER = 0.9
 """A step that shrinks what is left by less than this is followed by a shorter one: at a kink of the ReLU the gradient

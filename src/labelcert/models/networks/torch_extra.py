@@ -12,7 +12,7 @@ from labelcert.errors import InvalidInput, MissingExtra
 
 @cache
 def torch() -> Any:
-    """The package ``torch``."""
+    """The package ``torch``, or an error that says how to install it."""
     try:
         import torch as found
     except ImportError:
@@ -22,7 +22,7 @@ def torch() -> Any:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """PyTorch on so many threads; None: as it is."""
+    """Have PyTorch use this many threads; None leaves it as it is."""
     before = torch().get_num_threads()
     try:
         torch().set_num_threads(before if count is None else count)

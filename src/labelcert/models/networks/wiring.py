@@ -1,6 +1,6 @@
 """A network of finite width in PyTorch: what is fixed, what is trained, and its outputs for many trainings at once.
 
-Trained weights are written as what training adds to their initial values. The first layer reads so many features that
+Trained weights are written as what training adds to their initial values. The first layer reads that many features that
 this would be most of the work. Training moves its weights inside the span of the inputs that labelled nodes see, so
 they are written in an orthonormal basis of this span. That is the same network, the same penalty and the same
 gradients, in fewer numbers.
@@ -60,7 +60,7 @@ class Operator:
             self._forth, self._back = _compressed(matrix, place), _compressed(sp.csr_array(matrix.T), place)
 
     def dense(self) -> Tensor:
-        """The matrix."""
+        """The matrix as a dense tensor."""
         return self._forth.to_dense() if self._dense is None else self._dense
 
     def __call__(self, H: Tensor) -> Tensor:
