@@ -1,0 +1,180 @@
+"""What goes with what: every cell agrees with brute force, or refuses in the table's own words."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.certification.test_linear import brute_force as linear_brute_force
+from tests.engines.gpu.emulation import EmulatedDevice
+from tests.engines.partition.test_small_ensembles import brute_force as ensemble_brute_force
+from tests.helpers import cells
+
+from labelcert import Certificate, InvalidInput, Recheck, certify, certify_baseline
+from labelcert.certification import support
+from labelcert.certification.support import GPU, MAP, VOTES, Request, Verdict
+from labelcert.selfcheck import Case
+from labelcert.selfcheck.brute_force import brute_force
+from labelcert.verification.verify import Verification
+
+TRIPLES = [
+    Request(loss="cross_entropy", classes=3, engine="relaxed"),
+    Request(loss="cross_entropy", classes=3, engine="milp"),
+    Request(loss="cross_entropy", classes=3, engine="enumerate"),
+    Request(loss="cross_entropy", classes=3, place="processes"),
+    Request(loss="cross_entropy", classes=3, margin=True),
+    Request(loss="cross_entropy", classes=3, asks="recheck"),
+    Request(predictor=VOTES, loss="cross_entropy", classes=3),
+    Request(predictor=VOTES, classes=3, margin=True),
+    Request(predictor=VOTES, asks="recheck", margin=True),
+    Request(predictor=VOTES, loss="logistic", place=GPU),
+    Request(predictor=VOTES, classes=3, place="processes"),
+    Request(loss="square", margin=True, asks="recheck"),
+    Request(margin=True, engine="milp", classes=3),
+    Request(margin=True, asks="report", classes=3),
+    Request(labels=513, place=GPU),
+    Request(labels=301, engine="milp", limited=True),
+]
+VISITED = [*support.cells(), *(("three", repr(request), request) for request in TRIPLES)]
+
+
+def case_of(request: Request, trusted: int | None = None) -> Case:
+    """For brute force."""
+    threat = cells.threat(request)
+    if trusted is not None:
+        mask = np.zeros(6, dtype=bool) if threat.trusted is None else np.array(threat.trusted)
+        mask[trusted] = True
+        threat = replace(threat, trusted=mask)
+    K, labels, rows = cells.arrays(request)
+    margin = cells.MARGIN if request.margin else 0.0
+    loss = "hinge" if request.loss is None else request.loss
+    return Case("cell", K, labels, rows, cells.cap(request), loss, threat, cells.FLIPS, margin)
+
+
+@functools.cache
+def truth(request: Request, trusted: int | None = None) -> tuple[list[int], list[int]]:
+    """Radii (a large number: beyond the budget), and the curve, whatever the engine, the place and the question."""
+    case, beyond = case_of(request, trusted), 99
+    if request.predictor == MAP:
+        found = linear_brute_force(case.K_test, case.labels.tolist(), case.threat, cells.FLIPS)
+        return [r if r <= cells.FLIPS else beyond for r in found[0]], list(found[1])
+    if request.predictor == support.MACHINE:
+        exact = brute_force(case)
+        return [r if r <= cells.FLIPS else beyond for r in exact.radius], exact.curve
+    combine = "votes" if request.predictor == VOTES else "mean"
+    margin = Fraction(cells.MARGIN) if request.margin else None
+    parts = ensemble_brute_force(case, 2, combine, margin=margin)
+    radii = [parts.radius(t, beyond) if c is not None else 0 for t, c in enumerate(parts.predicted)]
+    return radii, [parts.curve(b) for b in range(cells.FLIPS + 1)]
+
+
+def known(request: Request, trusted: int | None = None) -> tuple[list[int], list[int]]:
+    """The same, computed once for all engines, places and questions."""
+    engine = request.engine if request.engine == "closed-form" else "auto"  # it has a C of its own
+    return truth(replace(request, engine=engine, place="threads", asks="radii", limited=False), trusted)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def places() -> Any:
+    """All places, here."""
+    with cells.emulated(EmulatedDevice()):
+        yield
+
+
+@pytest.mark.parametrize("request_", [pytest.param(r, id=f"{a}, {b}") for a, b, r in VISITED])
+def test_cell(request_: Request, tmp_path: Path) -> None:
+    request, refused = request_, support.refusal(request_)
+    if refused is not None:
+        with pytest.raises((InvalidInput, TypeError)) as error:
+            cells.ask(request, tmp_path)
+        assert isinstance(error.value, TypeError) or str(error.value) == refused
+        return
+    found = cells.ask(request, tmp_path)
+    if isinstance(found, Verification):
+        assert found.accepted
+    elif isinstance(found, Recheck):
+        shares = [np.mean([r > 1 for r in known(request, i)[0]]) for i in range(6)]
+        assert found.before == pytest.approx(np.mean([r > 1 for r in known(request)[0]]))
+        assert max([found.before, *found.after]) == pytest.approx(max([found.before, *shares]))
+    elif isinstance(found, Certificate):
+        agrees(found, request)
+        assert set(support.notes(request)) <= set(found.run.remarks)
+    else:
+        assert found is True
+
+
+def agrees(cert: Certificate, request: Request) -> None:
+    """With brute force."""
+    if request.labels > 6:
+        return  # too many for that: other tests are about them
+    if request.asks == "baseline":  # about another model, but for votes
+        assert (cert.radius_upper >= cert.radius_lower).all()
+        return
+    radii, curve = known(request)
+    for t, radius in enumerate(radii):
+        assert min(cert.radius_lower[t], cert.max_flips + 1) <= radius
+        assert radius <= cert.radius_upper[t] or cert.radius_upper[t] > cert.max_flips
+    assert np.all(cert.collective_lower <= curve)
+    assert np.all(curve <= cert.collective_upper)
+    if request.asks != "attack" and request.engine not in ("relaxed", "milp-paper"):
+        assert [min(r, cert.max_flips + 1) for r in cert.radius_lower.tolist()] == [
+            min(r, cert.max_flips + 1) for r in radii
+        ]
+        if request.asks == "curve" and request.predictor in (support.MACHINE, MAP):
+            assert cert.collective_lower.tolist() == curve
+
+
+def test_every_rule_is_visited() -> None:
+    seen = {rule for _, _, request in VISITED for rule in support.rules(request)}
+    assert [rule for rule in support.RULES if rule not in seen] == []
+
+
+def test_every_sentence_is_whole() -> None:
+    for _, _, request in VISITED:
+        for sentence in [support.refusal(request), *support.notes(request)]:
+            assert sentence is None or not {"{", "}"} & set(sentence)
+            assert sentence is None or not sentence.endswith(".")
+
+
+def test_a_gpu_that_cannot_help_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from labelcert.certification import places
+
+    arrays = cells.arrays(Request())
+    assert certify(*arrays, 1.0, loss="logistic", max_flips=1).run.remarks == ()
+    monkeypatch.setattr(places, "find_spec", lambda name: True)
+    [remark] = certify(*arrays, 1.0, loss="logistic", max_flips=1).run.remarks
+    assert "was not used: device='gpu' trains with" in remark
+    assert certify(*arrays, 1.0, max_flips=1).run.remarks == ()
+    assert certify(*arrays, 1.0, max_flips=1, loss="logistic", device="cpu").run.remarks == ()
+
+
+def test_engines_that_were_chosen_say_what_they_cannot() -> None:
+    K, labels, rows = cells.arrays(Request(labels=24))
+    cert = certify(K, labels, rows, 1.0, loss="logistic", time_limit=0.2)
+    said = any("no proofs for loss='logistic'" in remark for remark in cert.run.remarks)
+    assert said == ("milp" in cert.engine)
+
+
+def test_baselines_refuse_threats() -> None:
+    arrays = cells.arrays(Request())
+    for kind in support.THREATS:
+        with pytest.raises(InvalidInput, match="leave out threat"):
+            certify_baseline(
+                *arrays, 1.0, using="partition-votes", parts=2, threat=cells.threat(Request(threat=(kind,)))
+            )
+
+
+def test_the_page_shows_the_table() -> None:
+    page = Path(__file__).parents[2] / "docs" / "what-goes-with-what.md"
+    assert support.table() in page.read_text(encoding="utf-8"), "run `python -m labelcert.certification.support`"
+
+
+def test_counts() -> None:
+    counts = support.counts()
+    assert sum(counts.values()) == sum(1 for _ in support.cells())
+    assert counts[Verdict.WORKS] > 300
