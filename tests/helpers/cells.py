@@ -49,58 +49,60 @@ def threat(request: Any) -> Threat:
     return Threat(**{name: value for kind in request.threat for name, value in options[kind].items()})
 
 
-def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
-    """What a request returns; options are given only where they are not the plainest.
-
-    Raises TypeError where a function has no such option.
-    """
-    K, labels, rows = arrays(request)
-    how: dict[str, Any] = {"workers": 1}
-    if request.threat:
-        how["threat"] = threat(request)
-    if request.loss is not None:
-        how["loss"] = request.loss
-    if request.margin:
-        how["margin"] = MARGIN
-    if request.engine != "auto":
-        how["engine"] = request.engine
-    if request.limited:
-        how["time_limit"] = 0.5
-    how |= {
-        "threads": {},
+def options(request: Any) -> dict[str, Any]:
+    """What a function is given beside the arrays, where it is not the plainest."""
+    where: dict[str, Any] = {
         "GPU": {"device": "gpu"},
         "processes": {"scheduler": "processes"},
         "Dask": {"scheduler": "-"},
-    }[request.place]
-    ensemble = {"parts": 2, "combine": "votes" if request.predictor.startswith("votes") else "mean"}
-    alone, is_map = request.predictor == "kernel machine", request.predictor == "linear map"
-    kernel = (K, labels, rows, cap(request))
-    if request.asks in ("attack", "baseline") and is_map:
-        raise TypeError("these take kernels alone")
-    if request.asks == "attack":
-        return labelcert.attack(*kernel, max_flips=FLIPS, **how, **({} if alone else ensemble))
-    if request.asks == "baseline":
-        if alone and request.loss in ("hinge", "square"):
-            return labelcert.certify_baseline(*kernel, using="sensitivity", max_flips=FLIPS, **how)
-        if request.predictor != "mean scores of parts":
-            ensemble.pop("combine")
-        return labelcert.certify_baseline(*kernel, using="partition-votes", max_flips=FLIPS, **how, **ensemble)
-    if request.asks == "recheck" and not is_map:
-        return labelcert.recheck(*kernel, flips=1, **{confirm: 1}, **how, **({} if alone else ensemble))
+    }
+    given = {
+        "threat": threat(request) if request.threat else None,
+        "loss": request.loss,
+        "margin": MARGIN if request.margin else None,
+        "engine": None if request.engine == "auto" else request.engine,
+        "time_limit": 0.5 if request.limited else None,
+        **where.get(request.place, {}),
+    }
+    return {"workers": 1, **{name: value for name, value in given.items() if value is not None}}
+
+
+def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
+    """What a request returns; raises TypeError where a function has no such option."""
+    K, labels, rows = arrays(request)
+    kernel, how = (K, labels, rows, cap(request)), options(request)
+    parts = {"parts": 2, "combine": "votes" if request.predictor.startswith("votes") else "mean"}
+    ensemble = parts if request.predictor.endswith("parts") else {}
+    if request.predictor == "linear map":
+        if request.asks in ("attack", "baseline"):
+            raise TypeError("these take kernels alone")
+    elif request.asks == "attack":
+        return labelcert.attack(*kernel, max_flips=FLIPS, **how, **ensemble)
+    elif request.asks == "baseline":
+        return baseline(request, kernel, how)
+    elif request.asks == "recheck":
+        return labelcert.recheck(*kernel, flips=1, **{confirm: 1}, **how, **ensemble)
     how |= {"max_flips": FLIPS, "collective": request.asks != "radii"}
-    if is_map:
+    if request.predictor == "linear map":
         cert = labelcert.certify_linear(rows, labels, **how)
-    elif alone:
-        cert = labelcert.certify(*kernel, **how)
-    else:
+    elif ensemble:
         cert = labelcert.certify_partition(*kernel, **how, **ensemble)
-    if request.asks == "verify":
-        return labelcert.verify(cert)
-    if request.asks == "report":
-        return labelcert.write_report({"model": cert}, folder / "report.html")
-    if request.asks == "recheck":
-        return labelcert.recheck(cert, flips=1, **{confirm: 1})
-    return cert
+    else:
+        cert = labelcert.certify(*kernel, **how)
+    then: dict[str, Any] = {
+        "verify": lambda: labelcert.verify(cert),
+        "report": lambda: labelcert.write_report({"model": cert}, folder / "report.html"),
+        "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}),
+    }
+    return then.get(request.asks, lambda: cert)()
+
+
+def baseline(request: Any, kernel: Any, how: dict[str, Any]) -> Any:
+    """One that knows the loss, and the predictor."""
+    if request.predictor == "kernel machine" and request.loss in ("hinge", "square"):
+        return labelcert.certify_baseline(*kernel, using="sensitivity", max_flips=FLIPS, **how)
+    scores = {"combine": "mean"} if request.predictor.startswith("mean") else {}
+    return labelcert.certify_baseline(*kernel, using="partition-votes", max_flips=FLIPS, parts=2, **how, **scores)
 
 
 class Elsewhere(Processors):
@@ -131,6 +133,6 @@ def emulated(device: Any) -> Iterator[None]:
         mock.patch.object(places, "ProcessChunks", Elsewhere),
         mock.patch.object(places, "ClusterChunks", Elsewhere),
         mock.patch.object(places, "connected", connected),
-        mock.patch.object(places, "devices", lambda: (device,)),
+        mock.patch.object(places, "devices", return_value=(device,)),
     ):
         yield

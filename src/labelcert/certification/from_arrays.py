@@ -147,7 +147,7 @@ def certify(
     )
     costs = threat.costs if isinstance(threat, Threat) else None  # anything else is refused below
     max_flips = largest_budget(max_flips, max_fraction, np.ones(np.size(labels)) if costs is None else costs)
-    problem = Problem.build(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
+    problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
     source = str(margin) if isinstance(margin, Margins) else ""
     margins = check_margin(margin.margins if isinstance(margin, Margins) else margin, problem.n_test)
     asked = support.Request(
@@ -162,6 +162,7 @@ def certify(
         limited=time_limit is not None,
     )
     control.remarks = (*support.require(asked), *gpu_remark(asked, scheduler, device))
+    problem = problem.settled()
     with progress_report("certifying", progress) as show, walked_by(scheduler, control.workers, device):
         control.report, control.note = show.report, show.note
         for remark in control.remarks:

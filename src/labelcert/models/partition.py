@@ -69,7 +69,7 @@ class Partition:
             As in `Model.certify`.
         **options
             Passed to `labelcert.certify_partition`: ``threat``, ``max_flips``, ``part_flips``, ``time_limit``,
-            ``workers``, ``progress``, ``loss``, ``collective``.
+            ``workers``, ``progress``, ``loss``, ``collective``, ``margin``.
 
         Returns
         -------
