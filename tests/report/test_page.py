@@ -110,7 +110,7 @@ def test_graphs_of_margins_and_ensembles_come_along(tmp_path: Path) -> None:
         _, data = read(tmp_path / f"{k}.html")
         [model] = data["models"]
         assert model["around"]["labeled"] == split.labeled.tolist()
-        assert model["listed"] is None  # what attacks do to leads, or to parts, is not listed
+        assert (model["listed"] is None) == (not cert.exact)  # the curve of an ensemble is an interval
 
 
 def test_the_command_is_recorded_and_not_made_up() -> None:
@@ -170,9 +170,14 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_margin_is_not_rechecked_in_silence() -> None:
-    with pytest.raises(labelcert.InvalidInput, match="margin"):
-        labelcert.recheck(karate(margin=0.005), flips=1, verify=1)
+def test_a_margin_is_rechecked_and_listed() -> None:
+    cert = karate(margin=0.005)
+    advice = labelcert.recheck(cert, flips=1, confirm=1)
+    assert advice.before == pytest.approx(np.mean(cert.radius_lower > 1))
+    assert advice.certificate.run.margin == 0.005
+    listed = listed_attacks(cert)
+    assert listed is not None
+    assert np.array_equal(listed.overturned.any(axis=0), cert.radius_upper <= listed.flips)
 
 
 def test_large_graphs_come_without_places() -> None:

@@ -393,7 +393,9 @@ PRINTED = (
 
 def table() -> str:
     """All cells, and then all rules, as Markdown."""
-    lines = [", ".join(f"{count} cells {kind}" for kind, count in counts().items()) + ".", ""]
+    found = counts()
+    works, noted, refused = (found[kind] for kind in (Verdict.WORKS, Verdict.NOTED, Verdict.REFUSED))
+    lines = [f"Of {sum(found.values())} cells, {works} work, {noted} work with a remark, {refused} are refused.", ""]
     for down, across in PRINTED:
         columns = {name: change for axis in across for name, change in axes()[axis].items()}
         lines += ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
@@ -416,3 +418,7 @@ def _mark(request: Request) -> str:
     if numbers[Verdict.REFUSED]:
         return f"✗ {numbers[Verdict.REFUSED][0]}"
     return " ".join(["✓", *numbers[Verdict.NOTED]])
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -30,7 +30,20 @@ DEFAULT_FOLDER = Path("labelcert-out")
 
 
 FIRST = (
-    *("edges", "features", "labels", "names", "name_of_model", "C", "max_flips", "flips", "verify", "until", "trusted"),
+    *(
+        "edges",
+        "features",
+        "labels",
+        "names",
+        "name_of_model",
+        "C",
+        "max_flips",
+        "flips",
+        "confirm",
+        "verify",
+        "until",
+        "trusted",
+    ),
     *("time_limit", "out", "as_json"),
 )
 """The options that matter most, which the help shows before all others."""

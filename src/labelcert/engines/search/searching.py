@@ -97,7 +97,8 @@ class Searching:
         with attacker.until(end):
             if control.collective:
                 attacker.attack_all()
-            attacker.improve(self.lower, 1 if proofs_too else np.inf)
+            # Without a time limit, more rounds would have no end.
+            attacker.improve(self.lower, 1 if proofs_too or control.deadline is None else np.inf)
         if not proofs_too and np.any(self.lower < self.attacks.radius):
             control.end(Stop.TIME_LIMIT)
 

@@ -1,0 +1,138 @@
+"""Asks what a cell of the table "what goes with what" is about, on a problem that takes a moment."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import labelcert
+from labelcert import Threat
+from labelcert.certification import places
+from labelcert.engines.pools import Processors, read_only_arrays, walk_batch
+
+FLIPS = 2
+MARGIN = 0.0625
+
+
+def arrays(request: Any) -> tuple[Any, Any, Any]:
+    """Six labels of two or three classes, three test nodes."""
+    m = max(6, request.labels)
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(m + 3, 2))
+    labels = np.arange(m) % request.classes
+    points[:m] += 1.5 * np.array([[0, 0], [1, 1], [-1, 1]])[labels]
+    points[m:] += 1.5 * np.array([[0, 0], [1, 1], [-1, 1]])[np.arange(3) % request.classes]
+    K = np.exp(-((points[:, None] - points[None]) ** 2).sum(axis=2) / 4)
+    return K[:m, :m], labels, K[m:, :m]
+
+
+def cap(request: Any) -> float:
+    """So small for closed forms that every label stays at its cap."""
+    return 0.05 if request.engine == "closed-form" else 1.0
+
+
+def threat(request: Any) -> Threat:
+    """What restricts the adversary."""
+    options: dict[str, Any] = {
+        "trusted labels": {"trusted": [True, *[False] * 5]},
+        "costs": {"costs": [1, 2, 1, 2, 1, 1]},
+        "groups": {"groups": list("aabbab"), "group_budgets": {"a": 1}},
+        "directions": {"allowed_flips": {0: [1], 1: [0]} if request.classes == 2 else {0: [1], 1: [2]}},
+    }
+    return Threat(**{name: value for kind in request.threat for name, value in options[kind].items()})
+
+
+def options(request: Any) -> dict[str, Any]:
+    """What a function is given beside the arrays, where it is not the plainest."""
+    where: dict[str, Any] = {
+        "GPU": {"device": "gpu"},
+        "processes": {"scheduler": "processes"},
+        "Dask": {"scheduler": "-"},
+    }
+    given = {
+        "threat": threat(request) if request.threat else None,
+        "loss": request.loss,
+        "margin": MARGIN if request.margin else None,
+        "engine": None if request.engine == "auto" else request.engine,
+        "time_limit": 0.5 if request.limited else None,
+        **where.get(request.place, {}),
+    }
+    return {"workers": 1, **{name: value for name, value in given.items() if value is not None}}
+
+
+def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
+    """What a request returns; raises TypeError where a function has no such option."""
+    K, labels, rows = arrays(request)
+    kernel, how = (K, labels, rows, cap(request)), options(request)
+    parts = {"parts": 2, "combine": "votes" if request.predictor.startswith("votes") else "mean"}
+    ensemble = parts if request.predictor.endswith("parts") else {}
+    if request.predictor == "linear map":
+        if request.asks in ("attack", "baseline"):
+            raise TypeError("these take kernels alone")
+    elif request.asks == "attack":
+        return labelcert.attack(*kernel, max_flips=FLIPS, **how, **ensemble)
+    elif request.asks == "baseline":
+        return baseline(request, kernel, how)
+    elif request.asks == "recheck":
+        return labelcert.recheck(*kernel, flips=1, **{confirm: 1}, **how, **ensemble)
+    how |= {"max_flips": FLIPS, "collective": request.asks != "radii"}
+    if request.predictor == "linear map":
+        cert = labelcert.certify_linear(rows, labels, **how)
+    elif ensemble:
+        cert = labelcert.certify_partition(*kernel, **how, **ensemble)
+    else:
+        cert = labelcert.certify(*kernel, **how)
+    then: dict[str, Any] = {
+        "verify": lambda: labelcert.verify(cert),
+        "report": lambda: labelcert.write_report({"model": cert}, folder / "report.html"),
+        "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}),
+    }
+    return then.get(request.asks, lambda: cert)()
+
+
+def baseline(request: Any, kernel: Any, how: dict[str, Any]) -> Any:
+    """One that knows the loss, and the predictor."""
+    if request.predictor == "kernel machine" and request.loss in ("hinge", "square"):
+        return labelcert.certify_baseline(*kernel, using="sensitivity", max_flips=FLIPS, **how)
+    scores = {"combine": "mean"} if request.predictor.startswith("mean") else {}
+    return labelcert.certify_baseline(*kernel, using="partition-votes", max_flips=FLIPS, parts=2, **how, **scores)
+
+
+class Elsewhere(Processors):
+    """Walks what went through a pickle, as if it came to another process."""
+
+    def __init__(self, *_: Any) -> None:
+        self.batch, self.ahead = 1, 1
+
+    def submit(self, task: Any, chunks: Any, flag: Any) -> Future[list[Any]]:
+        """Walk at once."""
+        promise: Future[list[Any]] = Future()
+        promise.set_result(walk_batch(*pickle.loads(pickle.dumps((task, read_only_arrays(task), list(chunks))))))
+        return promise
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextmanager
+def emulated(device: Any) -> Iterator[None]:
+    """Processes, a cluster and a GPU, all of them here."""
+
+    @contextmanager
+    def connected(address: str) -> Iterator[None]:
+        yield None
+
+    with (
+        mock.patch.object(places, "ProcessChunks", Elsewhere),
+        mock.patch.object(places, "ClusterChunks", Elsewhere),
+        mock.patch.object(places, "connected", connected),
+        mock.patch.object(places, "devices", return_value=(device,)),
+    ):
+        yield
