@@ -18,7 +18,7 @@ from benchmarks.machine import facts
 from benchmarks.real import cora_ml_b
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.engines.search import MilpWarning
+from labelcert.errors import MilpWarning
 from labelcert.report.tables import listing
 
 SIZES = (20, 40, 70, 100)

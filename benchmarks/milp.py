@@ -19,11 +19,12 @@ from benchmarks.real import cora_ml_b
 from labelcert import certify
 from labelcert.cli.printing import print_table
 from labelcert.engines.base import Engine, Findings, Question
-from labelcert.engines.control import Control
+from labelcert.engines.control import SOLVERS, Control
 from labelcert.engines.enumerate import Enumerate
-from labelcert.engines.search import MilpWarning, PaperProgram, Search
-from labelcert.engines.search.solvers import SOLVERS, get_solver
-from labelcert.errors import LabelcertError
+from labelcert.engines.search import BranchAndBound
+from labelcert.errors import LabelcertError, MilpWarning
+from labelcert.paper.milp import PaperProgram
+from labelcert.paper.milp.solvers import get_solver
 from labelcert.prediction import Sign
 from labelcert.problem import Problem
 from labelcert.report.tables import listing
@@ -79,7 +80,7 @@ def sample_wise(
     question = Question.ask(Sign(replace(problem, max_flips=budget), linear=False))
     times: dict[str, list[float]] = {}
     undecided: dict[str, int] = {}
-    for engine in (PaperProgram(), Search()):
+    for engine in (PaperProgram(), BranchAndBound()):
         for t in range(nodes):
             one = replace(question, nodes=question.nodes[[t]])
             known = replace(Findings.nothing(one), radius_lower=np.array([budget]))
@@ -101,7 +102,7 @@ def collective(problem: Problem, solver: str, limit: float) -> tuple[str, ...]:
     found = nothing.refined(Enumerate().run(question, Control(workers=1), nothing), "enumerate")
     known = replace(found, curve_lower=nothing.curve_lower, curve_upper=nothing.curve_upper)
     cells, seconds = [], []
-    for engine in (PaperProgram(), Search()):
+    for engine in (PaperProgram(), BranchAndBound()):
         answer, spent = timed(engine, question, known, solver, limit, collective=True)
         closed = answer.curve_lower[1] == answer.claimed_curve[1]
         seconds.append(spent)

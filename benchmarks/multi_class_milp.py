@@ -19,7 +19,7 @@ import numpy as np
 
 from labelcert import Certificate, certify
 from labelcert.cli.printing import print_table
-from labelcert.engines.search import MilpWarning
+from labelcert.errors import MilpWarning
 from labelcert.graphs import load_dataset, multi_class_targets
 from labelcert.pipeline import choose_model, choose_split
 from labelcert.report.tables import listing
