@@ -108,7 +108,7 @@ class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
 class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One model of a study: its name, its heading in tables, fixed options, C, and the largest budget to certify.
 
-    With ``parts``, it is trained as an ensemble on that many parts, and ``combine`` says how these decide.
+    With ``parts``, an ensemble is trained on that many parts of the labels, and ``combine`` says how these decide.
     With ``verify``, that many labels are confirmed before, chosen by ``labelcert.recheck`` or at random.
     With ``width``, the certificate has the margin of networks of that width, and such networks are tried.
     With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
