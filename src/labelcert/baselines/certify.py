@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -89,12 +90,19 @@ def certify_baseline(
     info = baseline_named(using)
     loss = info.losses[0] if loss is None else loss
     if loss in LOSSES:
-        support.require(support.Request(loss=loss, asks=support.BASELINE))
+        asked = support.Request(
+            predictor=support.MEAN if options.get("combine") == "mean" else support.MACHINE,
+            loss=loss,
+            margin="margin" in options,
+            asks=support.BASELINE,
+            engine=options.get("engine", "auto"),
+            place=support.place_of(options.get("scheduler"), options.get("device", "auto")),
+        )
+        support.require(asked)
     info.check(loss, options)
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     problem = Problem.unsettled(K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss)
-    threats = support.kinds_of(problem.threat)
-    support.require(support.Request(loss=loss, classes=problem.n_classes, threat=threats, asks=support.BASELINE))
+    support.require(replace(asked, classes=problem.n_classes, threat=support.kinds_of(problem.threat)))
     known = names or Names()
     proved = info.prove(Asked(problem, known, whole_number("seed", seed, None)), **options)
     decides = {**options, "seed": int(seed)}
