@@ -49,12 +49,12 @@ def truth(request: Request) -> tuple[Any, Any, Any]:
     margin = cells.MARGIN if request.margin else 0.0
     loss = "hinge" if request.loss is None else request.loss
     threat = cells.threat(request)
-    case = Case("cell", K, labels, rows, cells.cap(request), loss, threat, cells.FLIPS, margin)
+    case = Case("cell", K, labels, rows, cells.cap(request), loss, threat, cells.flips(request), margin)
     if request.predictor == support.MACHINE:
         found = brute_force(case)
         changes, hits = [dict(change) for change in found.rows], found.hits
     elif request.predictor == MAP:
-        changes = list(relabellings(case, label_costs(case), cells.FLIPS))
+        changes = list(relabellings(case, label_costs(case), cells.flips(request)))
         hits = np.array([by_adding_up(case, change) for change in changes])
     else:
         combine = "votes" if request.predictor == VOTES else "mean"
@@ -86,7 +86,7 @@ def known(request: Request, trusted: int | None = None) -> tuple[list[int], list
         left = ~touched[:, trusted]
         costs, hits = costs[left], hits[left]
     radii = [int(costs[hits[:, t]].min(initial=99)) for t in range(hits.shape[1])]
-    return radii, [int(hits[costs <= b].sum(axis=1).max()) for b in range(cells.FLIPS + 1)]
+    return radii, [int(hits[costs <= b].sum(axis=1).max()) for b in range(cells.flips(request) + 1)]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -17,7 +17,6 @@ from labelcert import Threat
 from labelcert.certification import places
 from labelcert.engines.pools import Processors, read_only_arrays, walk_batch
 
-FLIPS = 2
 MARGIN = 0.0625
 
 
@@ -31,6 +30,11 @@ def arrays(request: Any) -> tuple[Any, Any, Any]:
     points[m:] += 1.5 * np.array([[0, 0], [1, 1], [-1, 1]])[np.arange(3) % request.classes]
     K = np.exp(-((points[:, None] - points[None]) ** 2).sum(axis=2) / 4)
     return K[:m, :m], labels, K[m:, :m]
+
+
+def flips(request: Any) -> int:
+    """An intercept is lost with all labels of a class: of three classes, there are two of each."""
+    return 1 if request.classes > 2 and request.loss is not None and "intercept" in request.loss else 2
 
 
 def cap(request: Any) -> float:
@@ -77,12 +81,12 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
         if request.asks in ("attack", "baseline"):
             raise TypeError("these take kernels alone")
     elif request.asks == "attack":
-        return labelcert.attack(*kernel, max_flips=FLIPS, **how, **ensemble)
+        return labelcert.attack(*kernel, max_flips=flips(request), **how, **ensemble)
     elif request.asks == "baseline":
         return baseline(request, kernel, how)
     elif request.asks == "recheck":
         return labelcert.recheck(*kernel, flips=1, **{confirm: 1}, **how, **ensemble)
-    how |= {"max_flips": FLIPS, "collective": request.asks != "radii"}
+    how |= {"max_flips": flips(request), "collective": request.asks != "radii"}
     if request.predictor == "linear map":
         cert = labelcert.certify_linear(rows, labels, **how)
     elif ensemble:
@@ -100,9 +104,11 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
 def baseline(request: Any, kernel: Any, how: dict[str, Any]) -> Any:
     """One that knows the loss, and the predictor."""
     if request.predictor == "kernel machine" and request.loss in ("hinge", "square"):
-        return labelcert.certify_baseline(*kernel, using="sensitivity", max_flips=FLIPS, **how)
+        return labelcert.certify_baseline(*kernel, using="sensitivity", max_flips=flips(request), **how)
     scores = {"combine": "mean"} if request.predictor.startswith("mean") else {}
-    return labelcert.certify_baseline(*kernel, using="partition-votes", max_flips=FLIPS, parts=2, **how, **scores)
+    return labelcert.certify_baseline(
+        *kernel, using="partition-votes", max_flips=flips(request), parts=2, **how, **scores
+    )
 
 
 class Elsewhere(Processors):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from labelcert.baselines.proving import Proved
 from labelcert.baselines.registry import BASELINES, BaselineInfo, baseline_named
 from labelcert.certificate import Certificate
-from labelcert.certification import GivenKernel, Names, Parts, Run, Task, solve
+from labelcert.certification import support, GivenKernel, Names, Parts, Run, Task, solve
 from labelcert.certification.places import CPU
 from labelcert.checking import whole_number
 from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, within_reach
@@ -102,6 +102,17 @@ def certify_baseline(
     """
     info = baseline_named(using)
     loss = info.losses[0] if loss is None else loss
+    if loss in LOSSES:
+        support.require(
+            support.Request(
+                predictor=support.MEAN if options.get("combine") == "mean" else support.MACHINE,
+                loss=loss,
+                margin="margin" in options,
+                asks=support.BASELINE,
+                engine=options.get("engine", AUTO),
+                place=support.place_of(options.get("scheduler"), options.get("device", "auto")),
+            )
+        )
     info.check(loss, options)
     seed = whole_number("seed", seed, None)
     own = {**options, "seed": seed}

@@ -218,7 +218,6 @@ RULES: tuple[Rule, ...] = (
         says="margin cannot be combined with loss={loss!r}: its intercept is the same for all labels, and those that "
         "stand for a margin would move it; use the loss without intercept",
     ),
-    _refused("margin", ATTACK, says="attack looks for changed predictions, without a margin; use certify(margin=...)"),
     _refused("margin", BASELINE, says="baselines prove nothing about margins; use certify(margin=...)"),
     _noted(
         "intercept",
