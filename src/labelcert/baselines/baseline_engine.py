@@ -13,13 +13,14 @@ import numpy.typing as npt
 from labelcert.baselines.proving import Proved
 from labelcert.baselines.registry import BASELINES, BaselineInfo, baseline_named
 from labelcert.certificate import Certificate
-from labelcert.certification import support, GivenKernel, Names, Parts, Run, Task, solve
+from labelcert.certification import GivenKernel, Names, Parts, Run, Task, solve, support
 from labelcert.certification.places import CPU
 from labelcert.checking import whole_number
 from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.partition.engine import ENSEMBLE
-from labelcert.engines.registry import register
+from labelcert.engines.registry import AUTO, register
+from labelcert.losses import LOSSES
 from labelcert.prediction import Predictor
 from labelcert.problem import Problem, Threat
 from labelcert.problem.problem import ONE_MODEL
