@@ -24,13 +24,13 @@ from labelcert.arrays import Values
 from labelcert.memory import require_memory
 
 UNPACKED = 100
-"""A packed file may become so many times larger."""
+"""Most that a packed file may grow by, as a factor."""
 
 ANYWAY = 1 << 28
 """Bytes that are unpacked in any case."""
 
 READING = 4
-"""Reading a file takes so many times its size in memory, at least."""
+"""Memory that reading a file takes at least, as a multiple of its size."""
 
 LARGER = "use a smaller file, or a machine with more memory"
 

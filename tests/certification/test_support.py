@@ -16,7 +16,7 @@ from tests.helpers import cells
 
 from labelcert import Certificate, InvalidInput, Recheck, certify, certify_baseline
 from labelcert.certification import support
-from labelcert.certification.support import GPU, MAP, VOTES, Request, Verdict
+from labelcert.certification.support import GPU, MAP, VOTES, Request, Support
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.brute_force import brute_force
 from labelcert.selfcheck.cases import label_costs, relabellings
@@ -192,4 +192,4 @@ def test_the_page_shows_the_table() -> None:
 def test_counts() -> None:
     counts = support.counts()
     assert sum(counts.values()) == sum(1 for _ in support.cells())
-    assert counts[Verdict.WORKS] > 300
+    assert counts[Support.WORKS] > 300

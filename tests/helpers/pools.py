@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labelcert.arrays import Signs
-from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
+from labelcert.engines.pools import PoolTask, Processors, read_only_arrays, walk_batch
 
 
 class PicklingPool(Processors):
@@ -30,7 +30,7 @@ class PicklingPool(Processors):
         self.sent: Counter[str] = Counter()
         self.batches = 0
 
-    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Parcel:
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Parcel:
         """Pack a batch."""
         assert 1 <= len(chunks) <= self.batch
         self.sent[type(task).__name__] += len(chunks)

@@ -100,7 +100,7 @@ def certify(
         where there is one and the work is large enough. The answers are the same.
     margin : float, (n,) array, or FiniteMargin
         Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
-        zero: of two classes, the signed score; of more, the score of the predicted class minus the highest other one.
+        zero: with two classes, the signed score; with more, the predicted class's score minus the highest other one.
         Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.

@@ -38,7 +38,7 @@ BASELINE_LOSSES = ("hinge", "squared_hinge", "logistic", "square")
 VERIFIED_LOSSES = ("hinge", "square")
 
 
-class Verdict(StrEnum):
+class Support(StrEnum):
     """What becomes of a combination."""
 
     WORKS = "works"
@@ -131,13 +131,13 @@ class Rule:
     ----------
     when : tuple of str
         The rule is about requests with all of these tags.
-    verdict : Verdict
+    verdict : Support
     says : str
         With fields of the request in braces.
     """
 
     when: tuple[str, ...]
-    verdict: Verdict
+    verdict: Support
     says: str
 
     def sentence(self, request: Request) -> str:
@@ -150,11 +150,11 @@ class Rule:
 
 
 def _refused(*when: str, says: str) -> Rule:
-    return Rule(when, Verdict.REFUSED, says)
+    return Rule(when, Support.REFUSED, says)
 
 
 def _noted(*when: str, says: str) -> Rule:
-    return Rule(when, Verdict.NOTED, says)
+    return Rule(when, Support.NOTED, says)
 
 
 OTHERS_ALONE = "{asks} knows single kernel machines alone; "
@@ -316,7 +316,7 @@ def refusal(request: Request) -> str | None:
     "device='gpu' trains with the hinge loss, ... nothing for loss='logistic'; leave out the device"
     >>> refusal(Request(loss="logistic"))
     """
-    return next((rule.sentence(request) for rule in rules(request) if rule.verdict is Verdict.REFUSED), None)
+    return next((rule.sentence(request) for rule in rules(request) if rule.verdict is Support.REFUSED), None)
 
 
 def notes(request: Request) -> list[str]:
@@ -327,7 +327,7 @@ def notes(request: Request) -> list[str]:
     >>> notes(Request(loss="logistic", engine="milp"))
     ["engine='milp' has no proofs for loss='logistic': it enumerates small budgets, and looks for attacks beyond"]
     """
-    return [rule.sentence(request) for rule in rules(request) if rule.verdict is Verdict.NOTED]
+    return [rule.sentence(request) for rule in rules(request) if rule.verdict is Support.NOTED]
 
 
 def require(request: Request) -> list[str]:
@@ -338,10 +338,10 @@ def require(request: Request) -> list[str]:
     return notes(request)
 
 
-def verdict(request: Request) -> Verdict:
+def verdict(request: Request) -> Support:
     """What becomes of a request."""
     found = [rule.verdict for rule in rules(request)]
-    return next((one for one in (Verdict.REFUSED, Verdict.NOTED) if one in found), Verdict.WORKS)
+    return next((one for one in (Support.REFUSED, Support.NOTED) if one in found), Support.WORKS)
 
 
 Change = tuple[str, Any]
@@ -375,10 +375,10 @@ def _asked(*changes: Change) -> Request:
     return request if request.predictor != MAP or "loss" in dict(changes) else replace(request, loss=None)
 
 
-def counts() -> dict[Verdict, int]:
+def counts() -> dict[Support, int]:
     """How many cells there are of each kind."""
     found = [verdict(request) for _, _, request in cells()]
-    return {kind: found.count(kind) for kind in Verdict}
+    return {kind: found.count(kind) for kind in Support}
 
 
 PRINTED = (
@@ -393,7 +393,7 @@ PRINTED = (
 def table() -> str:
     """All cells, and then all rules, as Markdown."""
     found = counts()
-    works, noted, refused = (found[kind] for kind in (Verdict.WORKS, Verdict.NOTED, Verdict.REFUSED))
+    works, noted, refused = (found[kind] for kind in (Support.WORKS, Support.NOTED, Support.REFUSED))
     lines = [f"Of {sum(found.values())} cells, {works} work, {noted} work with a remark, {refused} are refused.", ""]
     for down, across in PRINTED:
         columns = {name: change for axis in across for name, change in axes()[axis].items()}
@@ -413,10 +413,10 @@ def table() -> str:
 def _mark(request: Request) -> str:
     """✓, or the number of the rule that refuses it, or those of the rules that have something to say."""
     found = rules(request)
-    numbers = {kind: [str(RULES.index(rule) + 1) for rule in found if rule.verdict is kind] for kind in Verdict}
-    if numbers[Verdict.REFUSED]:
-        return f"✗ {numbers[Verdict.REFUSED][0]}"
-    return " ".join(["✓", *numbers[Verdict.NOTED]])
+    numbers = {kind: [str(RULES.index(rule) + 1) for rule in found if rule.verdict is kind] for kind in Support}
+    if numbers[Support.REFUSED]:
+        return f"✗ {numbers[Support.REFUSED][0]}"
+    return " ".join(["✓", *numbers[Support.NOTED]])
 
 
 if __name__ == "__main__":

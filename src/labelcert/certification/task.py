@@ -24,7 +24,7 @@ USUAL_FLIPS = 1000
 """Largest budget where none is asked for, and the model is a linear map."""
 
 
-class Model(Protocol):
+class Predicts(Protocol):
     """Who predicts, as the user gave it."""
 
     @property
@@ -98,7 +98,7 @@ class Task:
 
     Attributes
     ----------
-    model : Model
+    model : Predicts
         Who predicts.
     labels : (m,) array
     threat : Threat or None
@@ -121,7 +121,7 @@ class Task:
         Why the largest budget is what it is, where nobody gave it and not all are answered.
     """
 
-    model: Model | None = None
+    model: Predicts | None = None
     labels: npt.ArrayLike = ()
     threat: Threat | None = None
     max_flips: int | None = None

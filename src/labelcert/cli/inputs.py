@@ -34,7 +34,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class GraphRequest:
     """What a command is about: a graph, its labelled and tested nodes, and the adversary."""
 
     graph: Graph
@@ -43,7 +43,7 @@ class Request:
     threat: Threat
 
 
-def read_request(given: Mapping[str, Any]) -> Request:
+def read_request(given: Mapping[str, Any]) -> GraphRequest:
     """From the options that all commands on graphs have."""
     graph = read_graph(given)
     labeled_text, test_text, seed = given["labeled"], given["test"], given["seed"]
@@ -54,7 +54,7 @@ def read_request(given: Mapping[str, Any]) -> Request:
     if command_line.get() and "--seed" not in command_line.get():
         command_line.set(f"{command_line.get()} --seed {seed}")  # defaults may change
     threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in _THREAT.items()})
-    return Request(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
+    return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
 
 
 def parse_regularization(text: str | None) -> float | str | None:
@@ -68,7 +68,13 @@ def parse_regularization(text: str | None) -> float | str | None:
 
 
 def chosen_model(
-    given: Mapping[str, Any], request: Request, name: str, own: Mapping[str, Any], *, progress: bool, validate: bool
+    given: Mapping[str, Any],
+    request: GraphRequest,
+    name: str,
+    own: Mapping[str, Any],
+    *,
+    progress: bool,
+    validate: bool,
 ) -> Recipe:
     """A model with its C, from the options that all commands on models have."""
     with progress_report(f"{name}: choosing C", progress) as show:

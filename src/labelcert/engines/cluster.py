@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from labelcert.arrays import Signs
-from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
+from labelcert.engines.pools import PoolTask, Processors, read_only_arrays, walk_batch
 from labelcert.errors import ClusterLost
 from labelcert.workers import Attempts
 
@@ -22,7 +22,7 @@ class ClusterChunks(Processors):
         self.batch = batch
         self.ahead = max(4, 3 * sum(client.nthreads().values()))
 
-    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> _Batch:
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> _Batch:
         """Start to walk a batch. The task travels with it, so no worker depends on another."""
         return _Batch(self._client, (task, read_only_arrays(task), list(chunks)))
 

@@ -47,7 +47,7 @@ class DeviceLoad(NamedTuple):
     bytes_back: int
 
 
-class Task(Protocol):
+class PoolTask(Protocol):
     """Work that can be cut into chunks; one that may leave this process is a nested tuple of arrays and numbers."""
 
     def for_device(self) -> DeviceLoad | None:
@@ -104,19 +104,19 @@ class ChunkPool(Protocol):
     def device(self) -> str:
         """What trains."""
 
-    def accepts(self, task: Task) -> bool:
+    def accepts(self, task: PoolTask) -> bool:
         """Whether it can walk chunks of this task; if not, threads of this process do."""
 
-    def chunk_stops(self, task: Task, usual: int) -> int:
+    def chunk_stops(self, task: PoolTask, usual: int) -> int:
         """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
 
     def take_many(self, labellings: float) -> int:
         """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
 
-    def seconds_per_stop(self, task: Task, chunk: Any) -> float | None:
+    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> float | None:
         """Measured on one chunk, as if one worker did it; None: as on a thread."""
 
-    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Promise:
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Promise:
         """Start walking a batch; the flag may end it early."""
 
 
@@ -125,11 +125,11 @@ class Processors:
 
     device = "cpu"
 
-    def accepts(self, task: Task) -> bool:
+    def accepts(self, task: PoolTask) -> bool:
         """Whatever may leave this process."""
         return not isinstance(task, Local)
 
-    def chunk_stops(self, task: Task, usual: int) -> int:
+    def chunk_stops(self, task: PoolTask, usual: int) -> int:
         """As many as are usual."""
         return usual
 
@@ -137,7 +137,7 @@ class Processors:
         """One at a time, on all processors."""
         return 1
 
-    def seconds_per_stop(self, task: Task, chunk: Any) -> None:
+    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> None:
         """As on a thread."""
 
 
@@ -153,7 +153,7 @@ class Threads(Processors):
         for _ in range(workers):
             self._workers.put(None)
 
-    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
         """Start walking a batch."""
         return self._pool.submit(self._walk, task, chunks, flag)
 
@@ -161,7 +161,7 @@ class Threads(Processors):
         """Wait for what is under way."""
         self._pool.shutdown()
 
-    def _walk(self, task: Task, chunks: Sequence[Any], flag: Signs) -> list[Any]:
+    def _walk(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> list[Any]:
         worker = self._workers.get()
         if worker is None:
             worker = task.new_worker()
@@ -184,20 +184,20 @@ def chunks_walked_by(pool: ChunkPool) -> Iterator[None]:
         _POOL.reset(token)
 
 
-def pool_in_force(task: Task | None = None) -> ChunkPool | None:
+def pool_in_force(task: PoolTask | None = None) -> ChunkPool | None:
     """The pool that chunks of this task, or of any that it accepts, go to; None for threads of this process."""
     pool = _POOL.get()
     return pool if pool is not None and (task is None or pool.accepts(task)) else None
 
 
-def chunk_stops(task: Task, usual: int) -> int:
+def chunk_stops(task: PoolTask, usual: int) -> int:
     """Labellings that a chunk of this task should have."""
     pool = pool_in_force(task)
     return usual if pool is None else pool.chunk_stops(task, usual)
 
 
 @contextmanager
-def _pool_for(task: Task, control: Control) -> Iterator[ChunkPool]:
+def _pool_for(task: PoolTask, control: Control) -> Iterator[ChunkPool]:
     """The pool in force, or threads of this process."""
     pool = pool_in_force(task)
     if pool is not None:
@@ -210,7 +210,7 @@ def _pool_for(task: Task, control: Control) -> Iterator[ChunkPool]:
         threads.close()
 
 
-def in_order(task: Task, chunks: Iterator[Chunk], control: Control) -> Iterator[tuple[Chunk, Any]]:
+def in_order(task: PoolTask, chunks: Iterator[Chunk], control: Control) -> Iterator[tuple[Chunk, Any]]:
     """Each chunk with its result, in order; takes no more chunks once the run has to stop."""
     pending: deque[tuple[list[Chunk], Promise]] = deque()
     with _pool_for(task, control) as pool:
@@ -250,12 +250,12 @@ def side_by_side(work: Callable[[int], Result], count: int, together: int) -> It
                 promise.cancel()
 
 
-def walk_batch(task: Task, read_only: Sequence[bool], chunks: Sequence[Any]) -> list[Any]:
+def walk_batch(task: PoolTask, read_only: Sequence[bool], chunks: Sequence[Any]) -> list[Any]:
     """Walk a batch that came from another process.
 
     Parameters
     ----------
-    task : Task
+    task : PoolTask
     read_only : sequence of bool
         Which of its arrays were read-only where it comes from (`read_only_arrays`): compiled code depends on it.
     chunks : sequence
@@ -268,7 +268,7 @@ def walk_batch(task: Task, read_only: Sequence[bool], chunks: Sequence[Any]) -> 
     return [task.walk(chunk, worker, flag) for chunk in chunks]
 
 
-def read_only_arrays(task: Task) -> list[bool]:
+def read_only_arrays(task: PoolTask) -> list[bool]:
     """Which arrays of a task are read-only, in a fixed order."""
     return [not array.flags.writeable for array in _arrays(task)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labelcert.arrays import Signs
-from labelcert.engines.pools import Processors, Task, read_only_arrays, walk_batch
+from labelcert.engines.pools import PoolTask, Processors, read_only_arrays, walk_batch
 from labelcert.workers import WorkerJob, Workers
 
 
@@ -18,7 +18,7 @@ class ProcessChunks(Processors):
         self.ahead = 3 * count
         self.workers = Workers(count)
 
-    def submit(self, task: Task, chunks: Sequence[Any], flag: Signs) -> WorkerJob:
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> WorkerJob:
         """Start to walk a batch."""
         return self.workers.submit(walk_batch, task, read_only_arrays(task), list(chunks))
 

@@ -15,7 +15,7 @@ import numpy as np
 from labelcert.arrays import Bool, Float
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Work
 from labelcert.engines.control import Control
-from labelcert.engines.pools import Task, in_order
+from labelcert.engines.pools import PoolTask, in_order
 
 
 class Piece(Protocol):
@@ -53,7 +53,7 @@ class Collector:
 
 
 def collect_all(
-    task: Task,
+    task: PoolTask,
     chunks: Iterator[Any],
     collectors: Sequence[Collector],
     control: Control,
@@ -64,7 +64,7 @@ def collect_all(
 
     Parameters
     ----------
-    task : Task
+    task : PoolTask
         Its results are pairs of what was found and whether the chunk was finished.
     chunks : iterator of Piece
     collectors : sequence of Collector

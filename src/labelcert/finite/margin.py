@@ -34,8 +34,8 @@ class FiniteMargin:
     width, networks, flips, seed : int
         Of the networks that were trained.
     deviations : (networks, n) array
-        How far the score of each node strayed in each network: of two classes, the signed score; of more, the lead of
-        the predicted class.
+        How far the score of each node strayed in each network: with two classes, the signed score; with more, the lead
+        of the predicted class.
 
     Examples
     --------

@@ -7,17 +7,17 @@ from labelcert.losses.base import Exactly, Loss
 from labelcert.losses.cross_entropy import CrossEntropy
 from labelcert.losses.hinge import Hinge
 from labelcert.losses.logistic import Logistic
-from labelcert.losses.square import GivenRows, Square
+from labelcert.losses.square import NothingTrained, Square
 from labelcert.losses.squared_hinge import SquaredHinge
 
-KINDS: tuple[type[Loss], ...] = (Hinge, SquaredHinge, Logistic, CrossEntropy, Square, GivenRows)
+KINDS: tuple[type[Loss], ...] = (Hinge, SquaredHinge, Logistic, CrossEntropy, Square, NothingTrained)
 
 LOSSES: dict[str, Loss] = {
     loss.name: loss for kind in KINDS for loss in (kind(), *([kind(intercept=True)] if kind.may_have_intercept else []))
 }
 """By name; one with an intercept has a name of its own."""
 
-LINEAR = GivenRows.kind
+LINEAR = NothingTrained.kind
 """In place of a loss: nothing is trained, and scores are the given rows times the labels."""
 
 

@@ -36,7 +36,7 @@ RESIDUAL, STEP, ROOT, SLOPE, IMAGE, BEFORE, F_BEFORE, BORDER = 0, 1, 4, 5, 6, 7,
 with its margins, and ``(I + DQ)⁻¹D1`` with its sum κ behind it (for the intercept)."""
 
 MOST_STEPS = 200
-"""No training takes so many steps; what has not converged by then has a large error bound."""
+"""Most steps of one training; what has not converged by then has a large error bound."""
 
 GOOD = 1e-9
 """An error bound of this, relative to the solution, is not worth another step."""

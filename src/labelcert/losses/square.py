@@ -11,7 +11,7 @@ from labelcert.arrays import Float
 from labelcert.losses.base import Loss
 
 
-class GivenRows(Loss):
+class NothingTrained(Loss):
     """Rows that somebody gave are multiplied by the labels: nothing is trained, and there is no kernel."""
 
     kind = "linear"
@@ -32,7 +32,7 @@ class GivenRows(Loss):
         return 1.0
 
 
-class Square(GivenRows):
+class Square(NothingTrained):
     """``(1 − y f)²``."""
 
     kind = "square"

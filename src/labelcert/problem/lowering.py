@@ -58,8 +58,8 @@ def lowered(problem: Problem, predicted: Int, margin: npt.ArrayLike) -> Problem:
     predicted : (n,) array
         Clean prediction of each test node, as a position in ``classes``.
     margin : float or (n,) array
-        Least lead that counts: of two classes, the signed score; of more, the score of the predicted class minus the
-        highest other one.
+        Least lead that counts: with two classes, the signed score; with more, the score of the predicted class minus
+        the highest other one.
     """
     assert not problem.intercept, "the labels that stand for a margin would move an intercept"
     m, K = problem.m, problem.n_classes

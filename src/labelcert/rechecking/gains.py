@@ -88,7 +88,7 @@ class Leads:
         return np.asarray(self._largest(0) < self.margin - self.error)
 
     def savable(self, skipped: int) -> Bool:
-        """(P,) margins that may survive if so many of the largest gains are taken away."""
+        """(P,) margins that may survive once the ``skipped`` largest gains are taken away."""
         return np.asarray(self._largest(skipped) <= self.margin + self.error)
 
     def _largest(self, skipped: int) -> Float:

@@ -152,14 +152,14 @@ def new_scratch(m: int) -> Scratch:
 
 
 MOST_NOTED = 128
-"""So many pivots are noted at the most before a solve starts over with a tableau of its own."""
+"""Most pivots that are noted before a solve starts over with a tableau of its own."""
 
 AT_ONCE, SHARED, DELAYED = range(3)
 """Pivots change the tableau; or it is another's and must not change; or pivots are carried out many at a time, which
 moves less memory."""
 
 DELAYED_FROM = 100
-"""With so many labels, pivots are delayed."""
+"""From this many labels on, pivots are delayed."""
 
 REORDER = {"reassoc", "contract"}
 """Sums may be reordered and fused: every error bound here holds for any order, and fusing only helps."""

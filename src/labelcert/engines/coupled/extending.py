@@ -20,7 +20,7 @@ from labelcert.prediction.highest import GUARD
 from labelcert.problem import Adversary
 
 CHILDREN = 256
-"""So many children are trained at a time."""
+"""Children that are trained at a time."""
 
 
 class Parents(NamedTuple):

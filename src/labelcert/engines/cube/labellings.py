@@ -268,7 +268,7 @@ def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
 
 
 def _large_sample(task: CubeWork, size: int, cube: bool) -> LabellingChunk:
-    """So many labellings that a device is busy."""
+    """A chunk large enough to keep a device busy."""
     if cube:
         return next(cube_chunks(task, min(_LARGE_SAMPLE, 1 << cube_bits(task))))
     leaves = max(1, task.affordable.size // (size + 1))

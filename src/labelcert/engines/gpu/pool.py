@@ -16,7 +16,7 @@ from labelcert.arrays import Signs
 from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.device_tables import DeviceTables
 from labelcert.engines.gpu.device_walks import FEW_STOPS, DeviceWalks, Shape, launch_stops, start_of
-from labelcert.engines.pools import DeviceLoad, Task
+from labelcert.engines.pools import DeviceLoad, PoolTask
 
 MOST_LABELS = 512
 
@@ -85,7 +85,7 @@ class DeviceChunks:
         self.devices: Sequence[Device] = ()
         self.used = False
 
-    def accepts(self, task: Task) -> bool:
+    def accepts(self, task: PoolTask) -> bool:
         """Two classes, or tables of several; hinge loss or linear in the labels, of a size that devices can hold."""
         load = task.for_device()
         if load is None or not 0 < load.labels <= MOST_LABELS:
@@ -113,14 +113,14 @@ class DeviceChunks:
         self._large_only = False
         return TOGETHER
 
-    def chunk_stops(self, task: Task, usual: int) -> int:
+    def chunk_stops(self, task: PoolTask, usual: int) -> int:
         """Some launches; one where scores come back."""
         load = _load(task)
         if load.bytes_back:
             return max(1, min(launch_stops(load.labels), TABLE_BYTES // load.bytes_back))
         return self._launches * launch_stops(load.labels)
 
-    def seconds_per_stop(self, task: Task, chunk: Any) -> float:
+    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> float:
         """Measured once everything is compiled and in place."""
         load = _load(task)
         if not load.bytes_back and load.labellings <= launch_stops(load.labels):
@@ -186,7 +186,7 @@ class DeviceChunks:
             return parcels
 
 
-def _load(task: Task) -> DeviceLoad:
+def _load(task: PoolTask) -> DeviceLoad:
     load = task.for_device()
     assert load is not None  # it was accepted
     return load

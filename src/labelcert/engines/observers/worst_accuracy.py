@@ -17,7 +17,7 @@ EFFORT = 2000
 class WorstAccuracy:
     """How many predictions stay right, or become right, under the worst attack within each budget.
 
-    An attack can also mend predictions. Of two classes, a changed prediction becomes the other one. Of more, and where
+    An attack can also mend predictions. With two classes, a changed prediction becomes the other one. With more, or if
     scores are nearly tied, the predictor is asked for the new class, as long as the attack may be the worst one and not
     too many were looked up; otherwise the lower end counts the prediction as wrong, and the upper end as right. A
     shared highest score counts as wrong.

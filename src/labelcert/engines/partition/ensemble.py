@@ -31,7 +31,7 @@ class Ensemble(Predictor):
         what the margin of a node comes to.
 
     A margin is in units of ``decision``: of two classes, the signed mean score, or half the lead in shares of the
-    votes; of more, the lead of the predicted class. Clean predictions do not depend on it.
+    votes; with more, the lead of the predicted class. Clean predictions do not depend on it.
     """
 
     tie_note = "clean parts"
@@ -211,7 +211,7 @@ class MeanScores(Ensemble):
 
 
 def sum_error(magnitude: Float, terms: int) -> Float:
-    """Bound on the rounding error of a sum of so many terms, each rounded a few times before."""
+    """Bound on the rounding error of a sum of this many terms, each rounded a few times before."""
     return 1.01 * UNIT_ROUNDOFF * (terms + 8) * magnitude + 1e-290
 
 

@@ -17,7 +17,7 @@ from labelcert.problem import Problem
 def assign(names: Sequence[str], parts: int, seed: int) -> Int:
     """(m,) part of each label, by a hash of its name.
 
-    The labels are sorted by the hash and dealt out in turn, so that the sizes of parts differ by one at the most. The
+    The labels are sorted by the hash and dealt out in turn, so that the sizes of parts differ by at most one. The
     labels themselves, their order and the kernel have no influence.
 
     Examples
