@@ -100,7 +100,7 @@ def test_a_report_never_trains(plan: StudyPlan, tmp_path: Path, monkeypatch: pyt
         for place, name in (
             (labelcert, "certify"),
             (certification, "certify"),
-            (certification, "answer"),
+            (certification, "solve"),
             (recipe, "certify"),
             (execution, "run_job"),
             (published_code, "certify"),

@@ -199,10 +199,19 @@ def posed(task: Task) -> Task:
     return task
 
 
-def reduced(task: Task) -> tuple[Task, Callable[[Certificate], Certificate]]:
-    """A task that an engine can answer, and what turns its certificate into that of the given task."""
+def reduced(
+    task: Task, look: Callable[[Task], None] = lambda task: None
+) -> tuple[Task, Callable[[Certificate], Certificate]]:
+    """A task that an engine can answer, and what turns its certificate into that of the given task.
+
+    ``look`` may refuse the task, once its arrays are validated and before anything else is done.
+    """
     taken: list[tuple[Reduction, Any]] = []
+    looked = False
     for reduction in CHAIN:
+        if task.problem is not None and not looked:
+            look(task)
+            looked = True
         if reduction.accepts(task):
             task, undo = reduction.apply(task)
             taken.append((reduction, undo))

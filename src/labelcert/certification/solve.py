@@ -9,7 +9,7 @@ from dataclasses import replace
 from labelcert.certificate import Certificate, RunRecord, StageRecord
 from labelcert.certification import support
 from labelcert.certification.places import CPU, gpu_remark, walked_by
-from labelcert.certification.reductions import margins_of, posed, reduced
+from labelcert.certification.reductions import margins_of, reduced
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.base import Findings, Question
@@ -54,10 +54,12 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
     """
     started = time.perf_counter()
     control = _control(task, run) if control is None else control
-    task = posed(task)
-    asked = _request(task, run)
-    control.remarks = (*support.require(asked), *gpu_remark(asked, run.scheduler, run.device))
-    simple, restored = reduced(task)
+
+    def supported(task: Task) -> None:
+        asked = _request(task, run)
+        control.remarks = (*support.require(asked), *gpu_remark(asked, run.scheduler, run.device))
+
+    simple, restored = reduced(task, supported)
     with progress_report("certifying", run.progress) as show, walked_by(run.scheduler, control.workers, run.device):
         if run.progress:
             control.report, control.note = show.report, show.note
@@ -68,10 +70,10 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
             planned = plan(
                 run.engine, simple.posed, control, simple.predicted, observers=task.observers, options=run.options
             )
-            control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, control)]))
             # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
             control.reserve(planned.seconds_to_set_up)
             question, findings, stages = _staged(planned, control)
+            control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, stages, control)]))
             checked = check(question, findings)
         if control.trust_solver:
             checked = replace(checked, findings=checked.findings.trusting())
@@ -103,16 +105,17 @@ def _request(task: Task, run: Run) -> support.Request:
     )
 
 
-def _remarks(planned: Plan, control: Control) -> list[str]:
-    """What is different about engines that were chosen, and not asked for."""
+def _remarks(planned: Plan, ran: Sequence[StageRecord], control: Control) -> list[str]:
+    """What is different about engines that ran, and were not asked for."""
     problem = planned.question.problem
     if problem.kind != ONE_MODEL:
         return []
     request = support.Request(
         loss=problem.loss, classes=problem.n_classes, labels=problem.m, limited=control.time_limit is not None
     )
-    engines = [stage.engine for stage in planned.stages if stage.engine.capabilities.advertised]
-    return [note for engine in engines for note in support.notes(replace(request, engine=engine.name))]
+    engines = [stage.engine for stage, _ in zip(planned.stages, ran, strict=False)]
+    names = [engine.name for engine in engines if engine.capabilities.advertised]
+    return [note for name in names for note in support.notes(replace(request, engine=name))]
 
 
 def _control(task: Task, run: Run) -> Control:

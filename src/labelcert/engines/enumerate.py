@@ -6,6 +6,7 @@ their solution, so that a retraining costs microseconds, and one pass answers ev
 
 from __future__ import annotations
 
+from labelcert.engines.asking import AskingMethod
 from labelcert.engines.base import Capabilities, Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import CoupledMethod
@@ -14,10 +15,11 @@ from labelcert.engines.tables.table_method import TableMethod
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem
 
-WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod] = {
+WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
     "labellings": CubeMethod(),
     "toggled sets": TableMethod(),
     "relabellings": CoupledMethod(),
+    "answers": AskingMethod(),
 }
 """How models are enumerated, by what their predictors say about themselves: see :attr:`.Predictor.enumerated`."""
 

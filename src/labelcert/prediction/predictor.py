@@ -44,9 +44,9 @@ class Predictor(ABC):
     tie_note: ClassVar[str]
     """Who settled the radius of a node without a clean prediction, in a certificate's words."""
 
-    enumerated: ClassVar[str]
+    enumerated: ClassVar[str] = "answers"
     """What has to be enumerated: all ``"labellings"`` (one score), ``"toggled sets"`` (one model per class), or all
-    ``"relabellings"`` (one model of all classes)."""
+    ``"relabellings"`` (one model of all classes), or the ``"answers"`` of any predictor."""
 
     one_score: ClassVar[bool] = False
     """Whether the sign of one score decides."""

@@ -130,8 +130,8 @@ class DealtLabels:
         return COMBINATIONS[self.given.combine](problem, self.parts, self.margins)
 
     def votes(self, question: Question) -> Votes:
-        """The same parts, where votes decide, and no margin counts."""
-        if self.given.combine == "votes" and self.margins is None:
+        """The same parts where votes decide; a margin of mean scores is none of votes."""
+        if self.given.combine == "votes":
             return cast(Votes, question.predictor)
         return Votes(question.problem, self.parts)
 

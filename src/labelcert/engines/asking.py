@@ -1,0 +1,111 @@
+"""Every admissible relabelling of any predictor at all: it is asked about one after the other.
+
+No walk is written for such a predictor, so nothing is shared between neighbouring relabellings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from labelcert.arrays import Float
+from labelcert.engines.base import Findings, Question, Work
+from labelcert.engines.control import Control
+from labelcert.engines.coupled.coupled_method import RelabellingLedger
+from labelcert.engines.pools import Local
+from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
+from labelcert.engines.walks import collect_all, last_fitting, work_of
+from labelcert.problem import Relabelling
+
+BLOCK = 32
+"""Relabellings per chunk of work."""
+
+SAMPLE = 6
+"""Single changes that are timed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some relabellings of one size; none of them or of later ones costs less than ``min_cost``."""
+
+    changes: Sequence[Relabelling]
+    min_cost: int
+
+    @property
+    def stops(self) -> int:
+        """How many there are."""
+        return len(self.changes)
+
+
+class AskingMethod:
+    """One question to the predictor for each relabelling."""
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Count the relabellings, time a few of them, multiply."""
+        seconds = self._seconds(question)
+        advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what can be proved in that time"
+        return work_of(seconds, f"{_counts(question)[-1]:,.6g} relabellings, one by one", advice, control)
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into the given time."""
+        return last_fitting(self._seconds(question) <= seconds)
+
+    def run(self, question: Question, control: Control) -> Findings:
+        """Ask about all relabellings, by size."""
+        started = time.perf_counter()
+        moves = MoveNumbers(question.problem.adversary)
+        ledger = RelabellingLedger(question, moves)
+        telling = Telling(question, control, moves, lambda seen: seen)
+        if question.observers:
+            telling.collect(clean_labels(question), None)
+
+        def ask(block: Block) -> tuple[Seen, bool]:
+            return _asked(question, moves, block), True
+
+        collectors = [ledger, telling] if question.observers else [ledger]
+        collect_all(Local(ask), _blocks(question), collectors, control, float(_counts(question)[-1]), 1.0)
+        seconds = time.perf_counter() - started
+        return ledger.findings({"trainings": ledger.trainings, "undecided": ledger.doubts, "seconds": seconds})
+
+    def _seconds(self, question: Question) -> Float:
+        """(B + 1,) estimated time for each budget, from a few single changes."""
+        some = list(itertools.islice(question.problem.adversary.relabellings(1, question.budget), SAMPLE))
+        if not some:
+            return np.zeros(question.budget + 1)
+        question.changed(some[0])  # compiled first
+        started = time.perf_counter()
+        for change in some:
+            question.changed(change)
+        return _counts(question) * (time.perf_counter() - started) / len(some)
+
+
+def _counts(question: Question) -> Float:
+    """(B + 1,) number of relabellings within each budget."""
+    a = question.problem.adversary
+    return np.asarray(a.count_by_budget(question.budget, a.targets.sum(axis=1)))
+
+
+def _blocks(question: Question) -> Iterator[Block]:
+    a, budget = question.problem.adversary, question.budget
+    cheapest = np.concatenate([[0], np.cumsum(np.sort(a.costs))])
+    for size in range(1, a.most_flips(budget) + 1):
+        changes = a.relabellings(size, budget)
+        while some := list(itertools.islice(changes, BLOCK)):
+            yield Block(some, int(cheapest[size]))
+
+
+def _asked(question: Question, moves: MoveNumbers, block: Block) -> Seen:
+    """What each relabelling of a block does."""
+    a = question.problem.adversary
+    longest = max(1, a.most_flips(question.budget))
+    code = np.full((block.stops, longest), -1, dtype=np.int64)
+    effects = []
+    for s, change in enumerate(block.changes):
+        code[s, : len(change)] = moves.number[change.positions, change.targets]
+        effects.append(question.changed(change))
+    changed, unchanged = (np.array(side) for side in zip(*effects, strict=True))
+    return Seen(np.array([a.cost(change) for change in block.changes]), code, changed, unchanged)
