@@ -17,3 +17,9 @@ Words = npt.NDArray[np.uint64]
 Text = npt.NDArray[np.str_]
 Values = npt.NDArray[Any]
 """Labels and classes in the user's own type."""
+
+
+def frozen(array: Values) -> Values:
+    """The array, which cannot be written to any more."""
+    array.setflags(write=False)
+    return array

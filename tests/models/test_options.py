@@ -15,8 +15,8 @@ from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.models import APPNP, GCN, GIN, MLP, PPNP, RBF, SGC, GCNSkipAlpha, Linear, model_from_name, models
-from labelcert.models.base import Features, gram
 from labelcert.models.by_name import MODELS, ModelInfo
+from labelcert.models.features import Features, gram
 from labelcert.models.plain_kernels import PairwiseModel
 
 

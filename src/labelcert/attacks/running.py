@@ -123,7 +123,7 @@ class AttackEngine(PlainEngine):
         return f"{MARK}{self.using}"
 
     def configured(self, *, seed: int = 0, targeted: bool = False) -> AttackEngine:
-        """With its options."""
+        """The same attack with these options, for one run."""
         return replace(self, seed=seed, targeted=targeted)
 
     def predictor(self, problem: Problem) -> Predictor:

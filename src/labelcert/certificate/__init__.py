@@ -3,8 +3,8 @@
 from labelcert.certificate.certificate import TRUSTED_SOLVER, Certificate, RelabellingList, Verdict
 from labelcert.certificate.comparison import Comparison, compare
 from labelcert.certificate.listed_attacks import ListedAttacks
+from labelcert.certificate.loading import load
 from labelcert.certificate.run_record import RunRecord, StageRecord, Stop
-from labelcert.certificate.storage import load
 from labelcert.certificate.surroundings import Surroundings
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Bool, Float, Int, Text, Values
-from labelcert.certificate import display
+from labelcert.arrays import Bool, Float, Int, Text, Values, frozen
+from labelcert.certificate import display, storage
 from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
@@ -194,7 +194,7 @@ class Certificate:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
+        """Number of classes K, of the labels that were trained on."""
         return int(self.classes.size)
 
     @property
@@ -580,9 +580,15 @@ class Certificate:
         ...     labelcert.verify(labelcert.load(f"{folder}/pets.cert")).accepted
         True
         """
-        from labelcert.certificate.storage import write
-
-        write(self, os.fspath(path), problem=problem)
+        arrays = self._stored_arrays()
+        if problem:
+            if self.K_train is None or self.K_test is None:
+                raise InvalidInput(
+                    "the certificate was loaded from a file without its kernels, so it cannot store them"
+                )
+            arrays |= {"K_train": self.K_train, "K_test": self.K_test}
+        proofs = None if self.proofs is None else self.proofs.pack()
+        storage.write(os.fspath(path), {**self._stored_claims(), "checksum": self.checksum}, arrays, proofs)
 
     def report(self, path: str | os.PathLike[str], *, name: str = "model", **options: Any) -> None:
         """Write one HTML page to click through: curves, nodes, labels, the graph, classes and where it comes from.
@@ -612,9 +618,20 @@ class Certificate:
 
     def computed_checksum(self) -> str:
         """SHA-256 over all numbers and texts of the certificate: ``checksum`` as it should be."""
-        from labelcert.certificate.storage import checksum
+        return storage.checksum(self._stored_claims(), self._stored_arrays())
 
-        return checksum(self)
+    def _stored_claims(self) -> dict[str, Any]:
+        """What a file holds in words and numbers, but for the checksum."""
+        return {"max_flips": self.max_flips, "never": self.never, "run": self.run.plain()}
+
+    def _stored_arrays(self) -> dict[str, Values]:
+        """What a file holds in arrays, but for kernels and proofs."""
+        arrays = {name: getattr(self, name) for name in (*storage.ARRAYS, *storage.OPTIONAL_ARRAYS)}
+        for name in storage.ATTACKS:
+            arrays |= {f"{name}_{part}": getattr(getattr(self, name), part) for part in storage.ATTACK_PARTS}
+        if self.around is not None:
+            arrays |= {f"graph_{part}": getattr(self.around, part) for part in storage.AROUND}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     def summary(self) -> str:
         """A few lines of at most 80 columns: what survives a few budgets, and the weakest prediction.
@@ -768,9 +785,3 @@ class Certificate:
 
 def _in_order(lower: Int, between: Int, upper: Int) -> bool:
     return bool(np.all((lower <= between) & (between <= upper)))
-
-
-def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array, which cannot be written to any more."""
-    array.setflags(write=False)
-    return array

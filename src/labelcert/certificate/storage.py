@@ -1,22 +1,21 @@
-"""Certificates in files: a zip archive of ``.npy`` arrays and one JSON text, readable without labelcert."""
+"""The format of certificates in files: a zip archive of ``.npy`` arrays and one JSON text, readable without labelcert.
+
+Here they are words, numbers and arrays; :mod:`labelcert.certificate.loading` makes certificates of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from labelcert.arrays import Values
-from labelcert.certificate.certificate import Certificate, RelabellingList, frozen
-from labelcert.certificate.proofs import KINDS, Proofs
-from labelcert.certificate.run_record import RunRecord
-from labelcert.certificate.surroundings import Surroundings
-from labelcert.checking import whole_number
+from labelcert.arrays import Values, frozen
+from labelcert.certificate.proofs import KINDS
 from labelcert.errors import CertificateFileError, InvalidInput
 from labelcert.files import write_archive
 from labelcert.reading import Archive
@@ -36,26 +35,54 @@ ATTACK_PARTS = ("starts", "labels", "targets")
 AROUND = ("names", "edges", "labeled", "tested", "truth")
 
 
-def write(certificate: Certificate, target: str, *, problem: bool) -> None:
-    """Write a certificate; the file appears under its name only when it is complete."""
-    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **_claims(certificate)}
-    metadata["checksum"] = certificate.checksum
-    arrays = _arrays(certificate)
-    if problem:
-        if certificate.K_train is None:
-            raise InvalidInput("the certificate was loaded from a file without its kernels, so it cannot store them")
-        arrays.update({name: getattr(certificate, name) for name in PROBLEM_ARRAYS})
+Packed = tuple[bytes, dict[str, Values]]
+"""Proofs as :meth:`.Proofs.pack` returns them: a JSON text, and an array of each kind."""
+
+Made = TypeVar("Made")
+
+
+class Stored(NamedTuple):
+    """What a file holds.
+
+    Attributes
+    ----------
+    metadata : dict
+        What ``metadata.json`` says; only its schema and version are checked.
+    arrays : dict
+        All arrays but those of proofs, by name, read-only.
+    proofs : (bytes, dict) or None
+    """
+
+    metadata: dict[str, Any]
+    arrays: dict[str, Values]
+    proofs: Packed | None
+
+
+def write(target: str, claims: dict[str, Any], arrays: dict[str, Values], proofs: Packed | None) -> None:
+    """Write a certificate; the file appears under its name only when it is complete.
+
+    Parameters
+    ----------
+    target : str
+        Path of the file.
+    claims : dict
+        Plain JSON values, among them the checksum.
+    arrays : dict
+        By name; :data:`OPTIONAL_ARRAYS`, :data:`PROBLEM_ARRAYS` and the graph may be missing.
+    proofs : (bytes, dict) or None
+    """
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **claims}
     texts = {"metadata.json": json.dumps(metadata, indent=1, allow_nan=False).encode()}
-    if certificate.proofs is not None:
-        texts["proofs.json"], found = certificate.proofs.pack()
-        arrays.update({f"proofs_{kind}": array for kind, array in found.items()})
+    if proofs is not None:
+        texts["proofs.json"], found = proofs
+        arrays = {**arrays, **{f"proofs_{kind}": array for kind, array in found.items()}}
     write_archive(target, arrays, texts)
 
 
-def checksum(certificate: Certificate) -> str:
-    """SHA-256 over everything in a certificate but its kernels and proofs."""
-    h = hashlib.sha256(json.dumps(_claims(certificate), sort_keys=True, allow_nan=False).encode())
-    for name, array in sorted(_arrays(certificate).items()):
+def checksum(claims: dict[str, Any], arrays: dict[str, Values]) -> str:
+    """SHA-256 over what a certificate claims and its arrays."""
+    h = hashlib.sha256(json.dumps(claims, sort_keys=True, allow_nan=False).encode())
+    for name, array in sorted(arrays.items()):
         h.update(f"{name} {array.shape}".encode())
         text = array.dtype.kind in "US"
         h.update(json.dumps(array.astype(str).tolist()).encode() if text else _little(array).tobytes())
@@ -67,44 +94,27 @@ def _little(array: Values) -> Values:
     return np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8")
 
 
-def _claims(certificate: Certificate) -> dict[str, Any]:
-    return {"max_flips": certificate.max_flips, "never": certificate.never, "run": certificate.run.plain()}
+def read(name: str, make: Callable[[Stored], Made]) -> Made:
+    """Read a file that :func:`write` wrote, and make something of it.
 
-
-def _arrays(certificate: Certificate) -> dict[str, Values]:
-    arrays = {name: getattr(certificate, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
-    for name in ATTACKS:
-        arrays.update({f"{name}_{part}": getattr(getattr(certificate, name), part) for part in ATTACK_PARTS})
-    if certificate.around is not None:
-        arrays.update({f"graph_{part}": getattr(certificate.around, part) for part in AROUND})
-    return {name: array for name, array in arrays.items() if array is not None}
-
-
-def load(path: str | os.PathLike[str]) -> Certificate:
-    """Read a certificate that :meth:`Certificate.save` wrote.
+    Parameters
+    ----------
+    name : str
+        Path of the file.
+    make : callable
+        What it raises about contents that make no sense is reported as damage to the file.
 
     Raises
     ------
     CertificateFileError
         The file is not a certificate, is damaged, or was written by another version.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import labelcert
-    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     cert.save(f"{folder}/pets.cert")
-    ...     labelcert.load(f"{folder}/pets.cert")
-    Certificate(2 test nodes, 2 labels of 2 classes, budgets 0..2, exact, engine='enumerate')
     """
-    name = os.fspath(path)
     try:
         with Archive(name) as archive:
             damaged = archive.damaged()
             if damaged is not None:
                 raise CertificateFileError(f"{name} is damaged: its part {damaged} does not match its checksum")
-            return _Reader(name, archive).certificate()
+            return _Reader(name, archive).made(make)
     except CertificateFileError:
         raise
     except FileNotFoundError:
@@ -124,40 +134,26 @@ class _Reader:
         self._name = name
         self._archive = archive
 
-    def certificate(self) -> Certificate:
-        metadata = self._metadata()
-        arrays: dict[str, Any] = {name: self._array(name) for name in ARRAYS}
-        optional = [name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in self._archive]
-        arrays.update({name: self._array(name) for name in optional})
-        attacks: dict[str, Any] = {
-            name: RelabellingList(*(self._array(f"{name}_{part}") for part in ATTACK_PARTS)) for name in ATTACKS
-        }
+    def made(self, make: Callable[[Stored], Made]) -> Made:
+        stored = Stored(self._metadata(), self._arrays(), self._proofs())
         try:
-            return Certificate(
-                max_flips=whole_number("max_flips", metadata["max_flips"]),
-                never=whole_number("never", metadata["never"]),
-                run=RunRecord.from_plain(metadata["run"]),
-                checksum=str(metadata["checksum"]),
-                proofs=self._proofs(),
-                around=self._around(),
-                **arrays,
-                **attacks,
-            )
+            return make(stored)
         except InvalidInput as error:
             raise self._damaged(str(error)) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise self._damaged(f"metadata.json lacks or garbles {error}") from None
 
-    def _around(self) -> Surroundings | None:
-        if f"graph_{AROUND[0]}.npy" not in self._archive:
-            return None
-        return Surroundings(*(self._array(f"graph_{part}") for part in AROUND))
+    def _arrays(self) -> dict[str, Values]:
+        names = [*ARRAYS, *(name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in self._archive)]
+        names += [f"{name}_{part}" for name in ATTACKS for part in ATTACK_PARTS]
+        if f"graph_{AROUND[0]}.npy" in self._archive:
+            names += [f"graph_{part}" for part in AROUND]
+        return {name: self._array(name) for name in names}
 
-    def _proofs(self) -> Proofs | None:
+    def _proofs(self) -> Packed | None:
         if "proofs.json" not in self._archive:
             return None
-        arrays = {kind: self._array(f"proofs_{kind}") for kind in KINDS}
-        return Proofs.unpack(self._archive.read("proofs.json"), arrays)
+        return self._archive.read("proofs.json"), {kind: self._array(f"proofs_{kind}") for kind in KINDS}
 
     def _metadata(self) -> dict[str, Any]:
         if "metadata.json" not in self._archive:

@@ -25,7 +25,7 @@ class KernelModel(Protocol):
 
     @property
     def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
-        """Regularisation."""
+        """Regularisation of the machine."""
 
     def kernel_blocks(
         self, graph: Any, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False

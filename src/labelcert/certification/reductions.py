@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Float
+from labelcert.arrays import Float, frozen
 from labelcert.certificate import Certificate
-from labelcert.certificate.certificate import frozen
 from labelcert.certification.task import Task
 from labelcert.engines.partition.engine import DealtLabels
 from labelcert.engines.partition.parts import Part, cut

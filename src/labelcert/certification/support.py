@@ -88,7 +88,7 @@ class Request:
 
     @property
     def trained_with(self) -> Loss:
-        """The loss."""
+        """The loss that is asked about; linear maps where none is given."""
         name = LINEAR if self.loss is None else self.loss
         return LOSSES[name] if name in LOSSES else get_loss(name)
 

@@ -110,7 +110,7 @@ class OptionGroup:
 
     def __init__(self, heading: str, *options: Callable[[Any], Any]) -> None:
         def holder() -> None:
-            """Collects the options."""
+            """Stand in for a command, on which click collects options."""
 
         for option in reversed(options):
             option(holder)

@@ -426,7 +426,7 @@ class PlainEngine:
     """What many engines say: nothing is refused, the model is retrained, and a larger budget takes no longer."""
 
     def refuses(self, problem: Problem) -> str | None:
-        """Nothing."""
+        """Nothing: it applies to every problem."""
         return None
 
     def predictor(self, problem: Problem) -> Predictor:
@@ -438,5 +438,5 @@ class PlainEngine:
         return Work("no work that could be foreseen")
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """All budgets."""
+        """All budgets that are asked about."""
         return question.budget

@@ -51,7 +51,7 @@ class ClosedForm(PlainEngine):
         )
 
     def predictor(self, problem: Problem) -> Predictor:
-        """Linear maps."""
+        """Linear maps: what is not linear is refused."""
         return predictor_for(problem, linear=True)
 
     def estimate(self, question: Question, control: Control) -> Work:

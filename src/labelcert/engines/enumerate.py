@@ -25,7 +25,7 @@ WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
 
 
 class Enumerate:
-    """Every admissible labelling."""
+    """Looks at every admissible labelling."""
 
     name = "enumerate"
     capabilities = Capabilities(automatic=True, observes=True)
@@ -47,5 +47,5 @@ class Enumerate:
         return WALKS[question.predictor.enumerated].reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
-        """Walk and decide."""
+        """Walk in the way that fits the predictor: over labellings, tables of class pairs, or extensions."""
         return WALKS[question.predictor.enumerated].run(question, control)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Text
+from labelcert.arrays import Text, frozen
 from labelcert.certificate import Certificate, RelabellingList, RunRecord, Surroundings
-from labelcert.certificate.certificate import frozen
 from labelcert.engines.base import Question
 from labelcert.engines.final_check import Checked
 from labelcert.prediction import OPEN, TIED

@@ -50,6 +50,10 @@ class DeviceLoad(NamedTuple):
 class PoolTask(Protocol):
     """Work that can be cut into chunks; one that may leave this process is a nested tuple of arrays and numbers."""
 
+    @property
+    def may_leave(self) -> bool:
+        """Whether another process can do it."""
+
     def for_device(self) -> DeviceLoad | None:
         """What it means to a GPU; None where that cannot do it."""
 
@@ -63,6 +67,8 @@ class PoolTask(Protocol):
 class Local:
     """A function of a chunk as a task that stays on the threads of this process."""
 
+    may_leave = False
+
     def __init__(self, work: Callable[[Any], Any]) -> None:
         self._work = work
 
@@ -70,10 +76,10 @@ class Local:
         """No device knows the function."""
 
     def new_worker(self) -> None:
-        """Nothing is needed."""
+        """Nothing: a function allocates what it needs."""
 
     def walk(self, chunk: Any, worker: Any, flag: Signs) -> Any:
-        """Call the function."""
+        """What the function returns; the flag does not reach it."""
         return self._work(chunk)
 
 
@@ -102,7 +108,7 @@ class ChunkPool(Protocol):
 
     @property
     def device(self) -> str:
-        """What trains."""
+        """What trains, for the certificate's record."""
 
     def accepts(self, task: PoolTask) -> bool:
         """Whether it can walk chunks of this task; if not, threads of this process do."""
@@ -127,7 +133,7 @@ class Processors:
 
     def accepts(self, task: PoolTask) -> bool:
         """Whatever may leave this process."""
-        return not isinstance(task, Local)
+        return task.may_leave
 
     def chunk_stops(self, task: PoolTask, usual: int) -> int:
         """As many as are usual."""

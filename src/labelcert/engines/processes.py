@@ -23,5 +23,5 @@ class ProcessChunks(Processors):
         return self.workers.submit(walk_batch, task, read_only_arrays(task), list(chunks))
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, done or not."""
         self.workers.close()

@@ -61,7 +61,7 @@ class FlipBits:
         return self._adversary.flipped(positions_of(code))
 
     def flipped(self, codes: Words) -> Bool:
-        """The bits."""
+        """One column per label, from bits that words hold 64 at a time."""
         bits = np.unpackbits(codes.view(np.uint8), axis=1, bitorder="little")
         return bits[:, : self._adversary.labels.size].astype(bool)
 
@@ -83,7 +83,7 @@ class MoveNumbers:
         self.number[self.position, self.target] = np.arange(self.position.size)
 
     def change(self, code: Int) -> Relabelling:
-        """Its moves."""
+        """All moves that its numbers stand for."""
         used = code[code >= 0]
         return Relabelling(self.position[used], self.target[used])
 
@@ -136,6 +136,6 @@ class Telling(Collector):
             observer.observe(visited)
 
     def unvisited(self, cost: int) -> None:
-        """Pass it on."""
+        """Tell every observer what the walk left out."""
         for observer in self._question.observers:
             observer.unvisited(cost)

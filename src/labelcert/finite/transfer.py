@@ -91,7 +91,7 @@ class Transfer:
     recipes: dict[str, Counts]
 
     def plain(self) -> dict[str, Any]:
-        """In plain values."""
+        """Width, device and counts as JSON values."""
         return {
             "width": self.margin.width,
             "device": self.device,

@@ -45,7 +45,7 @@ class Twins:
 
     @cached_property
     def kernels(self) -> tuple[Float, Float]:
-        """K_train and K_test."""
+        """``(K_train, K_test)`` of the infinitely wide network."""
         return self.model.kernel_blocks(self.graph, self.labeled, self.test, inductive=self.inductive)
 
     @cached_property
@@ -58,7 +58,7 @@ class Twins:
 
     @cached_property
     def classes(self) -> Int:
-        """(K,) class codes."""
+        """(K,) the distinct class codes of the labels."""
         return np.unique(self.labels)
 
     @cached_property

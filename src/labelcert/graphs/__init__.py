@@ -5,7 +5,7 @@ from labelcert.graphs.checks import UNLABELED
 from labelcert.graphs.csv_and_parquet import graph_from_files
 from labelcert.graphs.datasets import DatasetInfo, dataset_info, load_dataset, published_split
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.other_libraries import from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
+from labelcert.graphs.other_libraries import to_networkx, to_pyg, to_scipy
 from labelcert.graphs.random_models import cba, csbm
 from labelcert.graphs.splits import (
     Split,
@@ -15,6 +15,8 @@ from labelcert.graphs.splits import (
     multi_class_targets,
     own_split,
 )
+
+from_networkx, from_pyg, from_scipy = Graph.from_networkx, Graph.from_pyg, Graph.from_scipy
 
 __all__ = [
     "UNLABELED",

@@ -35,6 +35,12 @@ from labelcert.graphs.checks import (
     read_npz,
     scalar_of,
 )
+from labelcert.graphs.other_libraries import (
+    fields_from_features,
+    fields_from_networkx,
+    fields_from_pyg,
+    fields_from_scipy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -286,18 +292,23 @@ class Graph:
         write_archive(path, arrays)
         return Path(path)
 
-    @staticmethod
-    def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
-        """From a PyTorch Geometric ``Data``: see :func:`labelcert.graphs.from_pyg`.
+    @classmethod
+    def from_pyg(cls, data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
+        """Convert a PyTorch Geometric `Data` with `edge_index` and, optionally, `x`, `y` and `edge_weight`.
 
-        Its masks say which nodes are labelled and tested: ``model.certify(graph, data.train_mask, data.test_mask)``.
+        The graph is undirected if every edge comes in both directions with the same weight, and directed otherwise.
+        Repeated edges count once; if edges are weighted, their weights add up. Its masks say which nodes are labelled
+        and tested: ``model.certify(graph, data.train_mask, data.test_mask)``.
+
+        Examples
+        --------
+        >>> Graph.from_pyg(data)  # doctest: +SKIP
+        Graph('graph', 2708 nodes, 5278 edges, 1433 features, 7 classes)
         """
-        from labelcert.graphs.other_libraries import from_pyg
+        return cls(**fields_from_pyg(data, class_names=class_names, name=name))
 
-        return from_pyg(data, class_names=class_names, name=name)
-
-    @staticmethod
-    def from_features(X_train: ArrayLike, y_train: ArrayLike, X_test: ArrayLike, *, name: str = "table") -> Graph:
+    @classmethod
+    def from_features(cls, X_train: ArrayLike, y_train: ArrayLike, X_test: ArrayLike, *, name: str = "table") -> Graph:
         """From rows without edges, as for scikit-learn: the first ones are labelled, the others have no label.
 
         Models that ignore edges take it: ``MLP``, ``RBF`` and ``Linear``.
@@ -308,16 +319,78 @@ class Graph:
         >>> Graph.from_features([[0.0], [1.0]], ["no", "yes"], [[0.4], [0.9]])
         Graph('table', 4 nodes, 0 edges, 1 features, 2 classes, 2 unlabelled)
         """
-        from labelcert.graphs.other_libraries import from_features
+        return cls(**fields_from_features(X_train, y_train, X_test, name=name))
 
-        return from_features(X_train, y_train, X_test, name=name)
+    @classmethod
+    def from_networkx(
+        cls,
+        source: Any,
+        *,
+        features: str | Sequence[str] | None = None,
+        label: str | None = "label",
+        weight: str | None = None,
+        name: str | None = None,
+    ) -> Graph:
+        """Convert a networkx graph; nodes keep their order and are named after their keys.
 
-    @staticmethod
-    def from_networkx(source: Any, **options: Any) -> Graph:
-        """From a networkx graph: see :func:`labelcert.graphs.from_networkx`."""
-        from labelcert.graphs.other_libraries import from_networkx
+        Parameters
+        ----------
+        source : networkx.Graph or networkx.DiGraph
+            The graph, which must not be a multigraph.
+        features : str or sequence of str, optional
+            A node attribute that holds a vector, or several that each hold a number. Defaults to the identity matrix.
+        label : str, optional
+            Node attribute with the class (any text or number); nodes without it are unlabelled.
+        weight : str, optional
+            Edge attribute with the weight; an edge without it has weight 1. By default, all weights are 1.
+        name : str, optional
+            Name of the graph. Defaults to the name of the networkx graph.
 
-        return from_networkx(source, **options)
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from labelcert import Graph
+        >>> source = nx.Graph([("ann", "bob"), ("bob", "cleo")])
+        >>> source.nodes["ann"]["label"] = "cat"
+        >>> Graph.from_networkx(source, name="friends")
+        Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
+        """
+        return cls(**fields_from_networkx(source, features=features, label=label, weight=weight, name=name))
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: Any,
+        features: Any = None,
+        labels: Any = None,
+        *,
+        class_names: Sequence[str] = (),
+        node_names: Sequence[str] | None = None,
+        name: str = "graph",
+        directed: bool = False,
+    ) -> Graph:
+        """Build a graph from matrices; features default to the identity matrix and nodes to unlabelled.
+
+        Parameters
+        ----------
+        adjacency : sparse or dense matrix, shape (n, n)
+            Edge weights.
+        features : sparse or dense matrix, shape (n, d), optional
+            Node features.
+        labels : array of int, shape (n,), optional
+            Classes 0..K-1, and -1 for unlabelled nodes.
+        class_names, node_names, name, directed
+            As for `Graph`.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp
+        >>> from labelcert import Graph
+        >>> Graph.from_scipy(sp.eye_array(4).tocsr()[[1, 0, 3, 2]])
+        Graph('graph', 4 nodes, 2 edges, 4 features, 0 classes, 4 unlabelled)
+        """
+        options: dict[str, Any] = {"node_names": node_names, "name": name, "directed": directed}
+        return cls(**fields_from_scipy(adjacency, features, labels, class_names=class_names, **options))
 
     @classmethod
     def from_npz(cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None) -> Graph:

@@ -1,4 +1,7 @@
-"""Conversion from and to the graphs of networkx, SciPy and PyTorch Geometric."""
+"""Conversion from and to the graphs of networkx, SciPy and PyTorch Geometric.
+
+What comes from there is returned as the arguments of :class:`.Graph`, which makes itself of them.
+"""
 
 from __future__ import annotations
 
@@ -11,46 +14,24 @@ from scipy.sparse import csr_array
 from labelcert.errors import InvalidInput, MissingExtra
 from labelcert.graphs.checks import UNLABELED, first_asymmetry, reason
 from labelcert.graphs.class_coding import encode_classes
-from labelcert.graphs.graph import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from labelcert.arrays import Float, Int
     from labelcert.graphs.checks import SparseMatrix
+    from labelcert.graphs.graph import Graph
 
 
-def from_networkx(
+def fields_from_networkx(
     source: Any,
     *,
     features: str | Sequence[str] | None = None,
     label: str | None = "label",
     weight: str | None = None,
     name: str | None = None,
-) -> Graph:
-    """Convert a networkx graph; nodes keep their order and are named after their keys.
-
-    Parameters
-    ----------
-    source : networkx.Graph or networkx.DiGraph
-        The graph, which must not be a multigraph.
-    features : str or sequence of str, optional
-        A node attribute that holds a vector, or several that each hold a number. Defaults to the identity matrix.
-    label : str, optional
-        Node attribute with the class (any text or number); nodes without it are unlabelled.
-    weight : str, optional
-        Edge attribute with the weight; an edge without it has weight 1. By default, all weights are 1.
-    name : str, optional
-        Name of the graph. Defaults to the name of the networkx graph.
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> source = nx.Graph([("ann", "bob"), ("bob", "cleo")])
-    >>> source.nodes["ann"]["label"] = "cat"
-    >>> from_networkx(source, name="friends")
-    Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
-    """
+) -> dict[str, Any]:
+    """What makes up the graph: see :meth:`.Graph.from_networkx`."""
     import networkx as nx
 
     if not isinstance(source, nx.Graph) or source.is_multigraph():
@@ -66,15 +47,15 @@ def from_networkx(
         place=lambda i: f"the attribute {label!r} of node {nodes[i]!r}",
     )
     _check_weights(source, weight)
-    return Graph(
-        adjacency=nx.to_scipy_sparse_array(source, nodelist=nodes, weight=weight, dtype=np.float64),
-        features=_node_features(source, nodes, features),
-        labels=labels,
-        class_names=class_names,
-        node_names=tuple(str(v) for v in nodes),
-        name=name or source.name or "graph",
-        directed=source.is_directed(),
-    )
+    return {
+        "adjacency": nx.to_scipy_sparse_array(source, nodelist=nodes, weight=weight, dtype=np.float64),
+        "features": _node_features(source, nodes, features),
+        "labels": labels,
+        "class_names": class_names,
+        "node_names": tuple(str(v) for v in nodes),
+        "name": name or source.name or "graph",
+        "directed": source.is_directed(),
+    }
 
 
 def to_networkx(graph: Graph) -> Any:
@@ -101,7 +82,7 @@ def to_networkx(graph: Graph) -> Any:
     return result
 
 
-def from_scipy(
+def fields_from_scipy(
     adjacency: Any,
     features: Any = None,
     labels: Any = None,
@@ -110,35 +91,18 @@ def from_scipy(
     node_names: Sequence[str] | None = None,
     name: str = "graph",
     directed: bool = False,
-) -> Graph:
-    """Build a graph from matrices; features default to the identity matrix and nodes to unlabelled.
-
-    Parameters
-    ----------
-    adjacency : sparse or dense matrix, shape (n, n)
-        Edge weights.
-    features : sparse or dense matrix, shape (n, d), optional
-        Node features.
-    labels : array of int, shape (n,), optional
-        Classes 0..K-1, and -1 for unlabelled nodes.
-    class_names, node_names, name, directed
-        As for `Graph`.
-
-    Examples
-    --------
-    >>> from_scipy(sp.eye_array(4).tocsr()[[1, 0, 3, 2]])
-    Graph('graph', 4 nodes, 2 edges, 4 features, 0 classes, 4 unlabelled)
-    """
+) -> dict[str, Any]:
+    """What makes up the graph: see :meth:`.Graph.from_scipy`."""
     n = int(np.shape(adjacency)[0]) if np.ndim(adjacency) or sp.issparse(adjacency) else 0
-    return Graph(
-        adjacency=adjacency,
-        features=sp.eye_array(n, format="csr") if features is None else features,
-        labels=np.full(n, UNLABELED) if labels is None else labels,
-        class_names=tuple(class_names),
-        node_names=None if node_names is None else tuple(node_names),
-        name=name,
-        directed=directed,
-    )
+    return {
+        "adjacency": adjacency,
+        "features": sp.eye_array(n, format="csr") if features is None else features,
+        "labels": np.full(n, UNLABELED) if labels is None else labels,
+        "class_names": tuple(class_names),
+        "node_names": None if node_names is None else tuple(node_names),
+        "name": name,
+        "directed": directed,
+    }
 
 
 def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
@@ -154,17 +118,8 @@ def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
     return graph.adjacency.copy(), graph.features.copy(), graph.labels.copy()
 
 
-def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> Graph:
-    """Convert a PyTorch Geometric `Data` with `edge_index` and, optionally, `x`, `y` and `edge_weight`.
-
-    The graph is undirected if every edge comes in both directions with the same weight, and directed otherwise.
-    Repeated edges count once; if edges are weighted, their weights add up.
-
-    Examples
-    --------
-    >>> from_pyg(data)  # doctest: +SKIP
-    Graph('graph', 2708 nodes, 5278 edges, 1433 features, 7 classes)
-    """
+def fields_from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> dict[str, Any]:
+    """What makes up the graph: see :meth:`.Graph.from_pyg`."""
     edges = getattr(data, "edge_index", None)
     if edges is None or getattr(data, "num_nodes", None) is None:
         raise InvalidInput(
@@ -189,7 +144,7 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
     if weights is None:
         adjacency.data[:] = 1.0
     x, y = getattr(data, "x", None), getattr(data, "y", None)
-    return from_scipy(
+    return fields_from_scipy(
         adjacency,
         None if x is None else _numpy(x),
         None if y is None else _one_column(_numpy(y)),
@@ -199,8 +154,8 @@ def from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph")
     )
 
 
-def from_features(X_train: Any, y_train: Any, X_test: Any, *, name: str = "table") -> Graph:
-    """Put labelled rows and test rows into one graph without edges, in this order."""
+def fields_from_features(X_train: Any, y_train: Any, X_test: Any, *, name: str = "table") -> dict[str, Any]:
+    """What makes up the graph: see :meth:`.Graph.from_features`."""
     train, test = np.asarray(X_train, dtype=np.float64), np.asarray(X_test, dtype=np.float64)
     if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
         raise InvalidInput(
@@ -212,13 +167,13 @@ def from_features(X_train: Any, y_train: Any, X_test: Any, *, name: str = "table
         raise InvalidInput(f"y_train must hold one label per row of X_train ({len(train)}), got shape {values.shape}")
     classes, codes = np.unique(values, return_inverse=True)
     n = len(train) + len(test)
-    return Graph(
-        adjacency=csr_array((n, n)),
-        features=np.concatenate([train, test]),
-        labels=np.concatenate([codes, np.full(len(test), UNLABELED)]),
-        class_names=tuple(str(name) for name in classes),
-        name=name,
-    )
+    return {
+        "adjacency": csr_array((n, n)),
+        "features": np.concatenate([train, test]),
+        "labels": np.concatenate([codes, np.full(len(test), UNLABELED)]),
+        "class_names": tuple(str(name) for name in classes),
+        "name": name,
+    }
 
 
 def to_pyg(graph: Graph) -> Any:

@@ -114,7 +114,7 @@ class Contest:
     def prepare(
         cls, graph: Graph, labeled: npt.ArrayLike, test: npt.ArrayLike, search: ModelSearch, *, progress: bool = False
     ) -> Contest:
-        """Cross-validate all recipes."""
+        """Cross-validate all recipes, to leave those that are accurate enough."""
         if not isinstance(graph, Graph):
             raise InvalidInput(
                 f"expected a labelcert.Graph, got {type(graph).__name__}; make one with Graph.from_pyg(data) or "
@@ -183,7 +183,7 @@ class Contest:
         )
 
     def certificate(self, recipe: Recipe) -> Certificate:
-        """Of one recipe."""
+        """The full certificate of one recipe, under the settings of the search."""
         search = self.search
         found: Certificate = recipe.certify(
             recipe.certifier(self.graph, self.labeled, [self.test], inductive=search.inductive),

@@ -234,7 +234,7 @@ def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
 
 @compiled(error_model="numpy")
 def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
-    """Flip several labels."""
+    """Flip several labels; the solution at hand is where the next training starts."""
     for i in flips:
         y[i] = -y[i]
 

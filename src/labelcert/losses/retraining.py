@@ -128,7 +128,7 @@ def bound(r: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
 
 @compiled()
 def relabel_all(r: Any, s: Any, y: Float, flips: Int) -> None:
-    """Flip several labels."""
+    """Flip several labels at once, with the machine's own function."""
     call(r.relabel_all, (r.machine, s, y, flips))
 
 

@@ -21,22 +21,19 @@ from labelcert.arrays import Float, Int
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import as_indices
+from labelcert.models.features import Features, as_features
+from labelcert.models.networks.architecture import Architecture
+from labelcert.models.networks.network import Network
 from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
-    from labelcert.models.networks.architecture import Architecture
-    from labelcert.models.networks.network import Network
     from labelcert.rechecking import Recheck
 
-Features = Float | sp.csr_array
 Activation = Literal["relu", "linear"]
 Variant = Literal["exact", "published"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 VARIANTS: tuple[str, ...] = get_args(Variant)
-
-SPARSE_BELOW = 0.1
-"""Features with a smaller share of nonzero entries are multiplied as sparse matrices."""
 
 
 class GraphLike(Protocol):
@@ -217,8 +214,6 @@ class Model(ABC):
         Network
             Its method ``train`` takes the arguments of `kernel_blocks`, and labels.
         """
-        from labelcert.models.networks.network import Network
-
         return Network(self, width, seed, recipe, device)
 
     def certify(
@@ -343,33 +338,3 @@ def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> Int:
     index = as_indices(nodes, n_nodes=n, what=name)
     require(index.size > 0, f"{name}: expected at least one node, got none")
     return index
-
-
-def as_features(features: Features, n: int) -> Features:
-    """Return features as float64, dense or CSR, whichever multiplies faster."""
-    require(
-        len(features.shape) == 2 and features.shape[0] == n,
-        f"features must have one row per node, shape ({n}, d), got {tuple(features.shape)}",
-    )
-    if not isinstance(features, np.ndarray):
-        compressed = sp.csr_array(features).astype(np.float64)
-        entries = compressed.shape[0] * compressed.shape[1]
-        return compressed if compressed.nnz < SPARSE_BELOW * entries else compressed.toarray()
-    dense = np.ascontiguousarray(features, dtype=np.float64)
-    if np.count_nonzero(dense) < SPARSE_BELOW * dense.size and dense.size > 1 << 16:
-        return sp.csr_array(dense)
-    return dense
-
-
-def gram(left: Features, right: Features) -> Float:
-    r"""Return the inner products :math:`X X'^\top`, dense, shape (rows of left, rows of right)."""
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-        return np.ascontiguousarray(left @ right.T)
-    return np.ascontiguousarray((sp.csr_array(left) @ sp.csr_array(right).T).toarray())
-
-
-def squared_norms(features: Features) -> Float:
-    """Return the squared Euclidean norms of the rows, shape (n,)."""
-    if isinstance(features, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", features, features))
-    return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()

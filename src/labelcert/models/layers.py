@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.models import chunks
-from labelcert.models.base import Features, gram, squared_norms
+from labelcert.models.features import Features, gram, squared_norms
 
 
 @dataclass(frozen=True, eq=False)

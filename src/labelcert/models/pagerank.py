@@ -14,7 +14,8 @@ from labelcert.arrays import Float
 from labelcert.checking import whole_number
 from labelcert.memory import require_memory
 from labelcert.models import chunks
-from labelcert.models.base import Activation, Features, Model, Variant, View, require, require_between, squared_norms
+from labelcert.models.base import Activation, Model, Variant, View, require, require_between
+from labelcert.models.features import Features, squared_norms
 from labelcert.models.networks.architecture import Architecture
 from labelcert.models.plain_kernels import MLP
 from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate

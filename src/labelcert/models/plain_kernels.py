@@ -10,17 +10,8 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float
 from labelcert.memory import require_memory
-from labelcert.models.base import (
-    Activation,
-    Features,
-    Model,
-    Variant,
-    View,
-    gram,
-    require,
-    require_positive,
-    squared_norms,
-)
+from labelcert.models.base import Activation, Model, Variant, View, require, require_positive
+from labelcert.models.features import Features, gram, squared_norms
 from labelcert.models.layers import Layer
 from labelcert.models.networks.architecture import Architecture
 from labelcert.models.relu import activate, clip_at_smaller_variance

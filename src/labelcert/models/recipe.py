@@ -64,7 +64,7 @@ class Recipe:
 
     @property
     def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
-        """Regularisation."""
+        """Regularisation of the model's SVM."""
         return self.model.C
 
     @property

@@ -37,7 +37,7 @@ import scipy.sparse as sp
 from labelcert.arrays import Float, Int
 from labelcert.memory import require_memory
 from labelcert.models import chunks
-from labelcert.models.base import gram
+from labelcert.models.features import gram
 from labelcert.models.layers import Side
 from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expectations
 

@@ -44,7 +44,7 @@ class Targets:
 
     @property
     def title(self) -> str:
-        """For headings."""
+        """What headings call these nodes, with their number."""
         count = len(self.nodes)
         if self.name == ALL:
             return f"all {count} unlabelled nodes"

@@ -61,7 +61,7 @@ class Sign(Predictor):
         return sure, sure | ~decided
 
     def predicts(self, codes: Int, node: int) -> int:
-        """By the sign."""
+        """The class that the sign of the score stands for; ``TIED`` at exactly 0."""
         sign = int(self.scorer.signs(self.scorer.train(signs_of(codes, 1)), np.array([node]))[0])
         return {-1: 0, 0: TIED, 1: 1}.get(sign, OPEN)
 

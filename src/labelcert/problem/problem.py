@@ -265,7 +265,7 @@ class Problem:
 
     @property
     def trained_with(self) -> Loss:
-        """The loss."""
+        """The loss itself, of which the problem holds the name."""
         return LOSSES[self.loss]
 
     @property
@@ -290,7 +290,7 @@ class Problem:
 
     @property
     def m(self) -> int:
-        """Number of labels."""
+        """Number m of labels."""
         return int(self.codes.size)
 
     @property

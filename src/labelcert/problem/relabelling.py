@@ -40,7 +40,7 @@ class Relabelling:
 
     @property
     def moves(self) -> dict[int, int]:
-        """``{position: new class}``."""
+        """What changes, as ``{position: new class}``."""
         return dict(zip(self.positions.tolist(), self.targets.tolist(), strict=True))
 
     def plus(self, position: int, target: int) -> Relabelling:

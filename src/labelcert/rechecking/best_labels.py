@@ -146,7 +146,7 @@ class LabelSearch:
 
     @property
     def everything(self) -> Int:
-        """(ν,) all labels."""
+        """(ν,) all labels that can be confirmed."""
         return np.arange(self._costs.size)
 
     def price(self, chosen: list[int]) -> int:

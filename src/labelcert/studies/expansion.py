@@ -139,7 +139,7 @@ class Graphs:
         return found
 
     def fingerprint(self, graph: Graph) -> str:
-        """The graph's checksum."""
+        """The graph's fingerprint, computed once for each graph."""
         if id(graph) not in self._fingerprints:
             self._fingerprints[id(graph)] = graph.fingerprint()
         return self._fingerprints[id(graph)]

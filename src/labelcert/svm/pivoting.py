@@ -110,7 +110,7 @@ class Scratch(NamedTuple):
 
     @property
     def z(self) -> Float:
-        """The solution."""
+        """The solution z of the machine, where the last training ended."""
         return self.v[Z]
 
     def chill(self) -> None:

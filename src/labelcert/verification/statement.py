@@ -130,7 +130,7 @@ class Statement:
 
     @property
     def m(self) -> int:
-        """Number of labels."""
+        """Number m of training labels."""
         return int(self.codes.size)
 
     @property
@@ -140,7 +140,7 @@ class Statement:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
+        """Number K of classes of the training labels."""
         return int(self.classes.size)
 
     @property

@@ -75,11 +75,16 @@ class Extend(NamedTuple):
     budget: int
     longest: int
 
+    @property
+    def may_leave(self) -> bool:
+        """Always: a task is arrays and numbers."""
+        return True
+
     def for_device(self) -> None:
         """There are no programs for it."""
 
     def new_worker(self) -> None:
-        """Nothing is needed."""
+        """Nothing: each chunk allocates what it needs."""
 
     def walk(self, chunk: Parents, worker: None, flag: Signs) -> tuple[Seen, bool]:
         """What the children of some parents do, and whether all of them were looked at."""

@@ -96,6 +96,11 @@ class CubeTask(NamedTuple):
 
     walk_over: CubeWork
 
+    @property
+    def may_leave(self) -> bool:
+        """Always: a task is arrays and numbers."""
+        return True
+
     def for_device(self) -> DeviceLoad | None:
         """A summary comes back, so nothing that is observed; devices count with 32 bits."""
         work = self.walk_over

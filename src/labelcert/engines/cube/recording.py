@@ -137,7 +137,7 @@ class CubeSummary(NamedTuple):
     seen_unchanged: Bool
 
     def seen(self) -> Seen:
-        """All labellings."""
+        """All labellings that were walked, with what each does."""
         return Seen(self.seen_cost, self.seen_set, self.seen_changed, self.seen_unchanged)
 
     def used(self) -> CubeSummary:
@@ -360,7 +360,7 @@ def _aligned(size: int) -> Float32:
 
 
 def new_batch(task: CubeWork) -> Batch:
-    """An empty batch."""
+    """Room for as many labellings as are decided at a time; none is in it yet."""
     m, n = task.scores.shape
     return Batch(
         z=np.zeros((BATCH, m)),

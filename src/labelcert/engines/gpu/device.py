@@ -47,7 +47,7 @@ class Program(NamedTuple):
 
     @property
     def definitions(self) -> dict[str, str]:
-        """Macros."""
+        """The values of the macros in the device's source."""
         return {
             "M": str(self.labels),
             "LINEAR": str(self.linear).lower(),

@@ -84,7 +84,7 @@ class LowestValues(Collector):
         self.low, self.frontier = self.new(), question.budget + 1
 
     def new(self) -> Low:
-        """Nothing visited yet."""
+        """Room for one worker's lowest values; nothing was visited yet."""
         return new_low(*self._shape)
 
     def collect(self, found: Low, chunk: FirstOptions) -> None:

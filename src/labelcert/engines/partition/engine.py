@@ -126,7 +126,7 @@ class DealtLabels:
     kind: str = ENSEMBLE
 
     def predictor(self, problem: Problem) -> Predictor:
-        """The ensemble."""
+        """The ensemble that combines the parts' models by votes or by mean scores."""
         return COMBINATIONS[self.given.combine](problem, self.parts, self.margins)
 
     def votes(self, question: Question) -> Votes:

@@ -59,5 +59,5 @@ def duals(highs: highspy.Highs, seconds: float) -> tuple[Float | None, bool]:
 
 
 def version() -> str:
-    """As HiGHS says."""
+    """The version of HiGHS that is installed."""
     return str(highspy.Highs().version())

@@ -132,7 +132,7 @@ class Builder:
         self._cost.append((np.ravel(columns), np.ravel(np.asarray(coefficients, dtype=float))))
 
     def build(self) -> MixedInteger:
-        """The finished program."""
+        """The program of all variables, rows and terms that were added."""
         cost = np.zeros(self._n)
         for columns, coefficients in self._cost:
             np.add.at(cost, columns, coefficients)

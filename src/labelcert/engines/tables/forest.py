@@ -67,8 +67,13 @@ class FillTask(NamedTuple):
     tree: ToggledTree
     levels: int
 
+    @property
+    def may_leave(self) -> bool:
+        """Always: a task is arrays and numbers."""
+        return True
+
     def for_device(self) -> DeviceLoad | None:
-        """Scores come back."""
+        """What fills tables on a device; every score of every set comes back."""
         if not (self.fill.linear or self.fill.retraining.on_device):
             return None
         return DeviceLoad("tables", self.fill.ys.shape[1], float(self.tree.last.size), 4 * self.fill.scores.shape[1])

@@ -57,7 +57,7 @@ def pair_options(question: Question, place: Int, c: int, r: int) -> Options:
 
 
 def all_options(question: Question, place: Int) -> Options:
-    """Options of :func:`.relabelling_walk.walk_all`."""
+    """Every admissible move, as :func:`.relabelling_walk.walk_all` takes it."""
     problem = question.problem
     a = problem.adversary
     source = problem.codes[a.labels].tolist()

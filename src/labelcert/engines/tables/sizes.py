@@ -32,7 +32,7 @@ SAMPLE_SETS = 1e6
 
 
 def memory_for_tables() -> float:
-    """Bytes."""
+    """Bytes that all tables together may take."""
     free = available_bytes()
     return MEMORY_SHARE * (UNKNOWN_MEMORY if free is None else free)
 

@@ -75,7 +75,7 @@ class TableMethod:
         return _joined(question, found)
 
     def _run(self, question: Question, control: Control) -> Findings:
-        """Level by level."""
+        """Fill and read the tables level by level, for some nodes at a time."""
         started = time.perf_counter()
         forest = new_forest(question, memory_slots(question.nodes.size), useful_depth(question, control))
         sweep = Sweep(question, forest, seconds_per_training(question))

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Int
-from labelcert.models.base import Features
+from labelcert.models.features import Features
 from labelcert.models.layers import Side
 from labelcert.models.networks.architecture import Architecture
 from labelcert.models.networks.torch_extra import torch

@@ -33,11 +33,11 @@ class Gurobi:
             raise SolverUnavailable(f"Gurobi is installed but cannot start ({error}); {_ALTERNATIVE}") from None
 
     def version(self) -> str:
-        """As Gurobi says."""
+        """The version of Gurobi that is installed."""
         return ".".join(str(part) for part in self._gp.gurobi.version())
 
     def open(self, model: MixedInteger, threads: int) -> GurobiSession:
-        """Load a program."""
+        """Load a program into an environment of its own."""
         return GurobiSession(self._gp, self._env(), model, threads)
 
     def _env(self) -> Any:

@@ -26,12 +26,12 @@ _STATUS = {
 
 
 class Highs:
-    """The solver."""
+    """HiGHS, which comes with labelcert."""
 
     name = "highs"
 
     def version(self) -> str:
-        """As HiGHS says."""
+        """The version of HiGHS that is installed."""
         return version()
 
     def open(self, model: MixedInteger, threads: int) -> HighsSession:

@@ -24,7 +24,7 @@ _STATUS = {
 
 
 class Scip:
-    """The solver."""
+    """SCIP, where PySCIPOpt is installed."""
 
     name = "scip"
 
@@ -36,7 +36,7 @@ class Scip:
         self._scip: Any = pyscipopt
 
     def version(self) -> str:
-        """As SCIP says."""
+        """The version of SCIP that PySCIPOpt brings along."""
         m = self._scip.Model()
         return f"{m.getMajorVersion()}.{m.getMinorVersion()}.{m.getTechVersion()}"
 
@@ -93,7 +93,7 @@ class ScipSession:
         return answer
 
     def close(self) -> None:
-        """Release the model."""
+        """Release the model, whose memory Python does not manage."""
         self._m.freeProb()
 
     def _answer(self, seconds: float) -> Answer:

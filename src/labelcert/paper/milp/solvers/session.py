@@ -110,4 +110,4 @@ class Solver(Protocol):
         """Of the solver itself."""
 
     def open(self, model: MixedInteger, threads: int) -> Session:
-        """Load a program."""
+        """Load a program, to be solved on this many threads."""

@@ -1,0 +1,61 @@
+"""Certificates from files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from labelcert.certificate.certificate import Certificate, RelabellingList
+from labelcert.certificate.proofs import Proofs
+from labelcert.certificate.run_record import RunRecord
+from labelcert.certificate.storage import (
+    AROUND,
+    ARRAYS,
+    ATTACK_PARTS,
+    ATTACKS,
+    OPTIONAL_ARRAYS,
+    PROBLEM_ARRAYS,
+    Stored,
+    read,
+)
+from labelcert.certificate.surroundings import Surroundings
+from labelcert.checking import whole_number
+
+
+def load(path: str | os.PathLike[str]) -> Certificate:
+    """Read a certificate that :meth:`Certificate.save` wrote.
+
+    Raises
+    ------
+    CertificateFileError
+        The file is not a certificate, is damaged, or was written by another version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cert.save(f"{folder}/pets.cert")
+    ...     labelcert.load(f"{folder}/pets.cert")
+    Certificate(2 test nodes, 2 labels of 2 classes, budgets 0..2, exact, engine='enumerate')
+    """
+    return read(os.fspath(path), _certificate)
+
+
+def _certificate(stored: Stored) -> Certificate:
+    metadata, arrays = stored.metadata, stored.arrays
+    own = (name for name in (*ARRAYS, *OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if name in arrays)
+    fields: dict[str, Any] = {name: arrays[name] for name in own}
+    for name in ATTACKS:
+        fields[name] = RelabellingList(*(arrays[f"{name}_{part}"] for part in ATTACK_PARTS))
+    if f"graph_{AROUND[0]}" in arrays:
+        fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in AROUND))
+    return Certificate(
+        max_flips=whole_number("max_flips", metadata["max_flips"]),
+        never=whole_number("never", metadata["never"]),
+        run=RunRecord.from_plain(metadata["run"]),
+        checksum=str(metadata["checksum"]),
+        proofs=None if stored.proofs is None else Proofs.unpack(*stored.proofs),
+        **fields,
+    )
