@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from labelcert.problem import Threat
     from labelcert.rechecking import Recheck, recheck
     from labelcert.studies.harden import harden
-    from labelcert.verification.verify import Verification, verify
+    from labelcert.verification.verdict import Verification
+    from labelcert.verification.verify import verify
 
 _HOMES = {
     "attacks": ("attack",),

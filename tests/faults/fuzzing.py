@@ -24,7 +24,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -201,6 +201,7 @@ def certificates() -> list[dict[str, bytes]]:
         labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0, max_flips=2, engine="milp"),
         labelcert.certify(K[:9, :9], list("aabbccabc"), K[9:, :9], C=0.5, threat=labelcert.Threat(costs=[1, 2, 1] * 3)),
         labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
+        labelcert.certify_partition(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, parts=3),
     ]
     with tempfile.TemporaryDirectory() as folder:
         for k, cert in enumerate(found):
@@ -210,7 +211,7 @@ def certificates() -> list[dict[str, bytes]]:
 
 @reader
 def certificate(choices: Choices, folder: Path) -> None:
-    """A certificate, and all that is shown of it."""
+    """A certificate, all that is shown of it, and what the verifier says."""
     path = folder / "some.cert"
     path.write_bytes(archive(choices, choices.pick(certificates())))
     cert = labelcert.load(path)
@@ -223,6 +224,9 @@ def certificate(choices: Choices, folder: Path) -> None:
     tables.budget_table(cert, budgets=[0, cert.last_flips])
     if cert.run.finds_attacks:
         tables.takeover_table(cert)
+    resealed = replace(cert, checksum=cert.computed_checksum()) if choices.number(2) else cert
+    resealed.report(folder / "report.html", verify=bool(choices.number(2)))
+    labelcert.verify(resealed, time_limit=SLOW / 4)
     cert.save(folder / "again.cert")
     assert labelcert.load(folder / "again.cert").computed_checksum() == cert.computed_checksum()
 

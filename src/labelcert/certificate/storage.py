@@ -133,7 +133,7 @@ class _Reader:
             name: RelabellingList(*(self._array(f"{name}_{part}") for part in ATTACK_PARTS)) for name in ATTACKS
         }
         try:
-            return Certificate(
+            found = Certificate(
                 max_flips=whole_number("max_flips", metadata["max_flips"]),
                 never=whole_number("never", metadata["never"]),
                 run=RunRecord.from_plain(metadata["run"]),
@@ -143,6 +143,8 @@ class _Reader:
                 **arrays,
                 **attacks,
             )
+            found.check_record()
+            return found
         except InvalidInput as error:
             raise self._damaged(str(error)) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:

@@ -5,6 +5,7 @@ Read it in this order: ``statement`` (what is certified), ``arithmetic`` (whole 
 nothing changes), ``verify`` (what is checked).
 """
 
-from labelcert.verification.verify import Check, Status, Verification, verify
+from labelcert.verification.verdict import Check, Status, Verification
+from labelcert.verification.verify import verify
 
 __all__ = ["Check", "Status", "Verification", "verify"]

@@ -6,6 +6,7 @@ Python integers) and one exponent; sums and products of these are exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isqrt
 from typing import Any
 
@@ -72,7 +73,7 @@ class Elimination:
     solution: Whole
     scale: int
 
-    def __init__(self, matrix: Whole, right: Whole) -> None:
+    def __init__(self, matrix: Whole, right: Whole, pace: Callable[[], None] = lambda: None) -> None:
         m = matrix.shape[0]
         table: Whole = np.concatenate([matrix, right], axis=1)
         left = list(range(m))
@@ -80,6 +81,7 @@ class Elimination:
         scale = 1
         self.semidefinite = True
         while left:
+            pace()
             pivot = max(left, key=lambda i: table[i, i])
             p = table[pivot, pivot]
             if p <= 0:

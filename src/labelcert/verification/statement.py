@@ -14,6 +14,7 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
+from labelcert.verification.shift import candidates
 
 LARGEST_GROUP_BUDGET = 100_000
 """Group budgets beyond this are no limits; the hash of a problem has this number in their place."""
@@ -40,6 +41,10 @@ class Statement:
         Position of each label's group in ``caps``; -1 without one.
     caps : (G,) array
         Most that may be spent inside each group.
+    shift : float
+        What is added to the diagonal of the given kernel, or is said to have been added to that of the file.
+    from_file : bool
+        Whether the kernels are those that the certificate was saved with.
     """
 
     K_train: Float
@@ -53,6 +58,8 @@ class Statement:
     costs: Int
     groups: Int
     caps: Int
+    shift: float = 0.0
+    from_file: bool = True
 
     @classmethod
     def of(
@@ -63,6 +70,7 @@ class Statement:
         K_test: npt.ArrayLike | None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
+        cert.check_record()
         given = (K_train, labels, K_test)
         if all(array is None for array in given):
             if cert.K_train is None or cert.K_test is None:
@@ -81,11 +89,14 @@ class Statement:
                 f"{m} labels need K_train of shape ({m}, {m}) and K_test with {m} columns, "
                 f"got {kernel.shape} and {rows.shape}"
             )
-        if K_train is not None:
-            kernel = (kernel + kernel.T) / 2 + cert.run.kernel_shift * np.eye(m)
+        from_file = K_train is None
+        if not from_file:
+            kernel = (kernel + kernel.T) / 2
+        if not all(np.isfinite(array).all() for array in (kernel, rows)):
+            raise InvalidInput("K_train and K_test must be finite")
         classes, codes = np.unique(values, return_inverse=True)
         allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
-        return cls(
+        statement = cls(
             K_train=np.ascontiguousarray(kernel),
             K_test=np.ascontiguousarray(rows),
             classes=classes,
@@ -97,7 +108,30 @@ class Statement:
             costs=costs,
             groups=groups,
             caps=caps,
+            shift=cert.run.kernel_shift,
+            from_file=from_file,
         )
+        return statement if from_file else statement.shifted_as(cert)
+
+    def shifted_as(self, cert: Certificate) -> Statement:
+        """With as much on the diagonal of the given kernel as the hash of the certificate says.
+
+        That is what the certificate records, or what would have to be added: whoever certifies a kernel that was
+        settled before records that nothing was added to it.
+        """
+        eye = np.eye(self.m)
+        recorded = replace(self, K_train=self.K_train + self.shift * eye)
+        if recorded.digest() == cert.run.problem_sha256:
+            return recorded
+        for shift in candidates(self.K_train):
+            other = replace(self, K_train=self.K_train + shift * eye, shift=shift)
+            if other.digest() == cert.run.problem_sha256:
+                return other
+        return recorded
+
+    def only(self, nodes: Int) -> Statement:
+        """The problem of some test nodes alone."""
+        return replace(self, K_test=self.K_test[nodes])
 
     def lowered(self, predicted: Int, margin: Float) -> Statement:
         """The problem in which a prediction changes where its lead falls to its margin here.
@@ -113,11 +147,10 @@ class Statement:
         """
         m, K = self.m, self.n_classes
         own = 2.0 ** math.floor(math.log2(min(0.5 / self.C, float(np.diag(self.K_train).mean()) or 1.0)))
-        dual = self.C if self.loss == "hinge" else 1.0 / (own + 1.0 / (2.0 * self.C))
         kernel, rows = np.zeros((m + K, m + K)), np.zeros((self.n, m + K))
         kernel[:m, :m], rows[:, :m] = self.K_train, self.K_test
         np.fill_diagonal(kernel[m:, m:], own)
-        rows[np.arange(self.n), m + predicted] = -margin / (dual if K == 2 else 2.0 * dual)
+        rows[np.arange(self.n), m + predicted] = -margin / lead_of_one(self.loss, own, self.C, K)
         return replace(
             self,
             K_train=kernel,
@@ -165,6 +198,13 @@ class Statement:
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
         return h.hexdigest()
 
+    @property
+    def spendable(self) -> int:
+        """The most that the adversary can spend: no larger budget changes anything."""
+        costs = np.where(self.allowed.any(axis=1), self.costs, 0)
+        inside = np.array([costs[self.groups == g].sum() for g in range(self.caps.size)], dtype=np.int64)
+        return int(costs[self.groups < 0].sum() + np.minimum(inside, self.caps).sum())
+
     def cost(self, labels: Int) -> int:
         """What it costs to change some labels."""
         return int(self.costs[labels].sum())
@@ -187,6 +227,37 @@ class Statement:
         codes = self.codes.copy()
         codes[labels] = targets
         return codes
+
+
+def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
+    """How much a label that sees no other adds to the lead of its class, for each unit in the row of a node.
+
+    Parameters
+    ----------
+    loss : str
+    own : float
+        Its entry of the kernel.
+    C : float
+    K : int
+        Number of classes.
+    """
+    if loss in ("square", "squared_hinge", "hinge"):
+        dual = C if loss == "hinge" else 1.0 / (own + 1.0 / (2.0 * C))
+        return dual if K == 2 else 2.0 * dual
+    # z = C·(share of the other classes), where its own class leads by own·lead: the lead is found by halving.
+    rivals = K - 1 if loss == "cross_entropy" else 1
+    both = 2.0 if (loss == "cross_entropy" or K > 2) else 1.0
+    scale = C * (1.0 + 1.0 / rivals) if loss == "cross_entropy" else C * both
+    gain = own if loss == "cross_entropy" else own / both
+    low, high = 0.0, scale
+    while True:
+        lead = (low + high) / 2
+        if lead in (low, high):
+            return lead
+        if lead < scale * rivals / (rivals + math.exp(gain * lead)):
+            low = lead
+        else:
+            high = lead
 
 
 def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:

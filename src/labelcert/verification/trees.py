@@ -16,7 +16,7 @@ from labelcert.arrays import Bool, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.certificate.proofs import KEEPS, Excluded, PairStep, Proofs, Step, Tree
 from labelcert.verification.arithmetic import Whole, shifted, whole
-from labelcert.verification.machines import Hinge, Machine
+from labelcert.verification.machines import Linear, Machine
 from labelcert.verification.ranges import FLIPPED, KEPT, Model, Region, separable_bound
 from labelcert.verification.statement import Statement
 from labelcert.verification.walking import TIED, Claims, States, Walk
@@ -39,7 +39,7 @@ class Trees:
     ) -> None:
         self._cert, self._statement, self._machine, self._predicted = cert, statement, machine, predicted
         self._report = report
-        self._proofs = cert.proofs if cert.proofs is not None and isinstance(machine, Hinge) else Proofs()
+        self._proofs = cert.proofs if cert.proofs is not None and not isinstance(machine, Linear) else Proofs()
         self._models: dict[int, Model] = {}
         self._regions: dict[tuple[int, int], Region] = {}
         self._excluded_to = np.full((statement.n, statement.n_classes), -1, dtype=np.int64)
@@ -212,7 +212,9 @@ class Trees:
         start = States(
             statement.relabelled(labels, targets)[None, :], np.array([cost]), np.array([-1]), np.array([budget])
         )
-        found = Walk(replace(statement, allowed=may), self._machine).prove(claims, start, over=lambda visited: False)
+        found = Walk(replace(statement, allowed=may), self._machine).prove(
+            claims, start, over=lambda visited: bool(self._report("a leaf"))
+        )
         return not found.contradictions and not found.undecided
 
     # -- how many nodes ----------------------------------------------------------------------------------------------
