@@ -206,6 +206,7 @@ def certificates() -> list[dict[str, bytes]]:
     with tempfile.TemporaryDirectory() as folder:
         for k, cert in enumerate(found):
             cert.save(Path(folder) / f"{k}", problem=k != 1)
+            cert.report(Path(folder) / "report.html", verify=k != 1)  # what is compiled is loaded from a cache here
         return [members_of(Path(folder) / f"{k}") for k in range(len(found))]
 
 

@@ -121,7 +121,7 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     """
     m = y.size
     signs = y.astype(np.int64).astype(object)
-    solved = _as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess)
+    solved = solved_as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess)
     if solved is not None:
         return solved
     table = np.zeros((2 * m, 2 * m + 1), dtype=object)
@@ -143,11 +143,13 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     return alpha, state.scale
 
 
-def _as_guessed(H: Whole, C: int, one: int, guess: Float) -> tuple[Whole, int] | None:
+def solved_as_guessed(
+    H: Whole, C: int, one: int, guess: Float, pace: Callable[[], None] = lambda: None
+) -> tuple[Whole, int] | None:
     """The solution with the labels between 0 and their cap that a guess has, if it is optimal."""
     free, cap = np.flatnonzero((guess > 0.0) & (guess < 1.0)), guess >= 1.0
     right = one - C * H[:, cap].sum(axis=1)
-    found = Elimination(H[np.ix_(free, free)], right[free, None])
+    found = Elimination(H[np.ix_(free, free)], right[free, None], pace)
     if not found.solvable.all():
         return None
     alpha = choose(cap, C * found.scale, 0)

@@ -12,8 +12,8 @@ from labelcert.certificate import Certificate
 from labelcert.verification.closed_form import always_at_cap, proved_radii
 from labelcert.verification.machines import Linear, Machine, Trained
 from labelcert.verification.pacing import OutOfTime, Pace
-from labelcert.verification.statement import Statement
-from labelcert.verification.training import machine_of
+from labelcert.verification.statement import LINEAR, Statement
+from labelcert.verification.training import LOSSES, machine_of
 from labelcert.verification.trees import Trees
 from labelcert.verification.verdict import Status, Verification
 from labelcert.verification.walking import (
@@ -77,7 +77,11 @@ class Checker:
     def kernel(self) -> None:
         """Whether there is a model at all; prepares its training."""
         self._pace.begin("kernel")
-        linear = self._statement.loss == "square" or (
+        if self._statement.loss not in LOSSES:
+            self._out.add("kernel", Status.NOT_CHECKED, "the verifier has no error bound for intercepts")
+            self.stuck = True
+            return
+        linear = self._statement.loss in ("square", LINEAR) or (
             self._statement.loss == "hinge" and always_at_cap(self._statement, self._pace)
         )
         machine = self._machine = machine_of(self._statement, linear, self._pace)
@@ -111,7 +115,9 @@ class Checker:
         if wrong.any():
             self._wrong("predictions", f"the clean prediction of node {int(wrong.argmax())} is another one, or tied")
             return
-        self._predicted = np.where(tie & (cert.radius_upper == 0), TIED, self._predicted)
+        # A tie that is claimed, and that arithmetic cannot decide.
+        self._doubtful = (standing == UNDECIDED) & (cert.radius_upper == 0) & (cert.new_classes == -1)
+        self._predicted = np.where((tie & (cert.radius_upper == 0)) | self._doubtful, TIED, self._predicted)
         text = f"{statement.n - int(open_.sum())} clean predictions, by training from scratch"
         if self._uncertain.any():
             text += f"; {int(self._uncertain.sum())} are not certain, as the certificate says"
@@ -136,14 +142,13 @@ class Checker:
     def _shown_rightly(self, t: int, models: list[Trained]) -> bool:
         """Whether the clean scores of one node are close to those that the certificate shows."""
         cert, statement, machine = self._cert, self._given, self._shown
-        shown = (
-            cert.decision_values[t]
-            if cert.decision_values.ndim == 2
-            else [-cert.decision_values[t], cert.decision_values[t]]
-        )
+        one = cert.decision_values[t]
+        shown = one if cert.decision_values.ndim == 2 else np.array([-one, one])
+        if statement.loss == LINEAR and cert.decision_values.ndim == 2:
+            shown = 2.0 * shown - statement.K_test[t].sum()  # models are trained on ±1, and scores count ones
         close = SCORE_TOLERANCE * machine.largest_dual * float(np.abs(statement.K_test[t]).sum()) + 1e-290
-        for c, one in enumerate(models):
-            score, error = machine.shown(np.array([one.value[0, t], one.error[0, t]], dtype=object))
+        for c, model in enumerate(models):
+            score, error = machine.shown(np.array([model.value[0, t], model.error[0, t]], dtype=object))
             if error > close:
                 solved = machine.exact(np.where(statement.codes == c, 1.0, -1.0))
                 if solved is None:
@@ -176,10 +181,10 @@ class Checker:
                     self._wrong("witnesses", f"the witness of node {t} does not change it")
                 elif cert.new_classes[t] >= 0 and not self._takes_over(walk, codes[k], models, k, t):
                     self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
-            open_ += int((~yes & ~decided).sum())
+            open_ += int(((~yes & ~decided) | self._doubtful[nodes]).sum())
             if not self._out.accepted:
                 return
-            self._pace(done=int(yes.sum()))
+            self._pace(done=int((yes & ~self._doubtful[nodes]).sum()))
         if claimed.size:
             how = f"{claimed.size - open_} attacks on single nodes, by training from scratch"
             self._out.add("witnesses", Status.NOT_CHECKED if open_ else Status.PROVED, how)
@@ -217,7 +222,7 @@ class Checker:
             named, sure = cert.curve_changed[k], decided & ~self._uncertain
             if np.any((named != yes) & sure):
                 self._wrong("collective attacks", f"attack {k} of the curve changes other nodes than those named")
-            open_ += int(np.sum(named & ~yes))
+            open_ += int(np.sum(named & (~yes | self._doubtful)))
             self._pace(done=1)
         if self._out.accepted:
             how = f"{len(codes)} attacks, by training from scratch"

@@ -18,7 +18,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.verification.arithmetic import Elimination, Whole, optimal_dual, root, shifted, shifted_up, whole
-from labelcert.verification.statement import Statement
+from labelcert.verification.statement import LINEAR, Statement
 
 LARGEST_EXACT = 256
 """Most labels for which linear systems are solved exactly."""
@@ -30,6 +30,9 @@ SHARE_BITS = 60
 
 GOOD_GAP = 1e-13
 """A duality gap, as a share of the cap, that needs no more work."""
+
+SAFE = 1.0 + 1e-9
+"""Covers the rounding of a few products and roots of numbers that are bounds already."""
 
 UNIT = 2.0**-53
 """Half the distance from 1 to the next float64."""
@@ -82,6 +85,8 @@ class Machine(ABC):
         How large a dual variable is, about.
     """
 
+    batch = 2_000_000
+    """Entries of the matrices that are trained on side by side."""
     unit: int
     problems: list[str]
     unchecked: list[str]
@@ -149,7 +154,7 @@ class Hinge(Machine):
     about = "positive semidefinite, and test rows in its range, by exact elimination"
 
     def __init__(self, statement: Statement, pace: Callable[[], None] = lambda: None) -> None:
-        self._floats = statement.K_train, statement.C
+        self._floats, self._pace = (statement.K_train, statement.C), pace
         self.largest_dual = 2.0 * statement.C
         self._Q, self._e_Q = whole(statement.K_train)
         self._R, self._e_R = whole(statement.K_test)
@@ -191,7 +196,7 @@ class Hinge(Machine):
     def train(self, Y: Float) -> Trained:
         """Approximate shares of the cap, then everything about them in whole numbers."""
         K, C = self._floats
-        shares = np.rint(approximate_shares(C * K, Y) * 2.0**SHARE_BITS).astype(np.int64)
+        shares = np.rint(approximate_shares(C * K, Y, pace=self._pace) * 2.0**SHARE_BITS).astype(np.int64)
         y, full = Y.astype(np.int64), 1 << SHARE_BITS
         Z = (y * shares).astype(object)
         margin_by = self._e_C + self._e_Q + SHARE_BITS
@@ -229,9 +234,12 @@ class Linear(Machine):
         cap, e_C = whole(statement.C)
         self._doubt: Whole | int = 0
         self._exact: tuple[Whole, int] | None = None
-        check_kernel(self, statement.K_train, pace)
+        if statement.loss == LINEAR:
+            self.about = "none: scores are a given map of the labels"
+        else:
+            check_kernel(self, statement.K_train, pace)
         self.ridge = statement.loss == "square"
-        if not self.ridge:
+        if not self.ridge:  # the C of a linear map is 1
             self._W = R * int(cap)
             self._scale = Fraction(1, 1 << (e_R + e_C))
         else:
@@ -330,7 +338,7 @@ def check_kernel(machine: Machine, K: Float, pace: Callable[[], None]) -> None:
         machine.problems.append("K_train is not positive semidefinite")
 
 
-def approximate_shares(K: Float, Y: Float) -> Float:
+def approximate_shares(K: Float, Y: Float, good: float = GOOD_GAP, pace: Callable[[], None] = lambda: None) -> Float:
     """(N, m) dual variables as shares of the cap, roughly: sweeps over single labels, then guesses of who is free.
 
     Parameters
@@ -338,24 +346,27 @@ def approximate_shares(K: Float, Y: Float) -> Float:
     K : (m, m) array
         The kernel times the cap.
     Y : (N, m) array
+    good : float
+        A duality gap, as a share of the cap, that needs no more work.
     """
     best = np.zeros(Y.shape)
     left = np.arange(Y.shape[0])
     for sweeps in (10, 30, 100, 300):
-        a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps))
+        a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps, pace), good, pace)
         better = _gaps(K, Y[left], a) < _gaps(K, Y[left], best[left])
         best[left[better]] = a[better]
-        left = left[_gaps(K, Y[left], best[left]) > GOOD_GAP]
+        left = left[_gaps(K, Y[left], best[left]) > good]
         if not left.size:
             break
     return best
 
 
-def _swept(K: Float, Y: Float, a: Float, sweeps: int) -> Float:
+def _swept(K: Float, Y: Float, a: Float, sweeps: int, pace: Callable[[], None]) -> Float:
     """Each label in turn gets its best share, the others given."""
     diagonal = np.maximum(np.diag(K), 1e-300)
     a, f = a.copy(), (Y * a) @ K
     for _ in range(sweeps):
+        pace()
         for i in range(K.shape[0]):
             step = np.clip(a[:, i] + (1.0 - Y[:, i] * f[:, i]) / diagonal[i], 0.0, 1.0) - a[:, i]
             a[:, i] += step
@@ -363,16 +374,17 @@ def _swept(K: Float, Y: Float, a: Float, sweeps: int) -> Float:
     return a
 
 
-def _guessed(K: Float, Y: Float, a: Float) -> Float:
+def _guessed(K: Float, Y: Float, a: Float, good: float, pace: Callable[[], None]) -> Float:
     """Guess which labels are free, solve for them, look again; the best of all guesses."""
     m = K.shape[0]
     diagonal = np.maximum(np.diag(K), 1e-300)
     a, best, least = a.copy(), a.copy(), _gaps(K, Y, a)
     safe = 1e-14 * np.trace(K) * np.eye(m)
-    left = np.flatnonzero(least > GOOD_GAP)
+    left = np.flatnonzero(least > good)
     for _ in range(20):
         if not left.size:
             break
+        pace()
         y, now = Y[left], a[left]
         wish = now - (y * ((y * now) @ K) - 1.0) / diagonal
         cap, free = wish >= 1.0, (wish > 0.0) & (wish < 1.0)
@@ -389,7 +401,7 @@ def _guessed(K: Float, Y: Float, a: Float) -> Float:
         gaps = _gaps(K, y, a[left])
         better = gaps < least[left]
         best[left[better]], least[left[better]] = a[left[better]], gaps[better]
-        left = left[gaps > GOOD_GAP]
+        left = left[gaps > good]
     return best
 
 

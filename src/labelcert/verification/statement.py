@@ -16,6 +16,9 @@ from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.verification.shift import candidates
 
+LINEAR = "linear"
+"""In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
+
 LARGEST_GROUP_BUDGET = 100_000
 """Group budgets beyond this are no limits; the hash of a problem has this number in their place."""
 
@@ -68,9 +71,12 @@ class Statement:
         K_train: npt.ArrayLike | None,
         labels: npt.ArrayLike | None,
         K_test: npt.ArrayLike | None,
+        H: npt.ArrayLike | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
+        if cert.run.loss == LINEAR:
+            return cls._of_map(cert, labels, H)
         given = (K_train, labels, K_test)
         if all(array is None for array in given):
             if cert.K_train is None or cert.K_test is None:
@@ -112,6 +118,35 @@ class Statement:
             from_file=from_file,
         )
         return statement if from_file else statement.shifted_as(cert)
+
+    @classmethod
+    def _of_map(cls, cert: Certificate, labels: npt.ArrayLike | None, H: Any) -> Statement:
+        """Of a model whose scores are ``H @ one-hot(labels)``."""
+        if H is None:
+            raise InvalidInput(
+                "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
+            )
+        rows = np.asarray(H.toarray() if hasattr(H, "toarray") else H, dtype=np.float64)
+        values = cert.labels if labels is None else np.asarray(labels)
+        if rows.ndim != 2 or rows.shape[1] != values.size or not np.isfinite(rows).all():
+            raise InvalidInput(
+                f"{values.size} labels need a finite H with {values.size} columns, got shape {rows.shape}"
+            )
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=np.ascontiguousarray(rows),
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=LINEAR,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+        )
 
     def shifted_as(self, cert: Certificate) -> Statement:
         """With as much on the diagonal of the given kernel as the hash of the certificate says.
@@ -188,10 +223,14 @@ class Statement:
 
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
-        h = hashlib.sha256()
-        for array in (self.K_train, self.K_test):
+        h = hashlib.sha256(b"linear" if self.loss == LINEAR else b"")
+        for array in (self.K_train, self.K_test) if self.loss != LINEAR else ():
             h.update(repr(array.shape).encode())
             h.update(array.astype("<f8").tobytes())
+        for row in self.K_test if self.loss == LINEAR else ():
+            at = np.flatnonzero(row)
+            h.update(b"full" if at.size == row.size else b"part" + at.astype("<i8").tobytes())
+            h.update(row[at].astype("<f8").tobytes() + b"|")
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")

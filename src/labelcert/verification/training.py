@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from labelcert.verification.machines import Hinge, Linear, Machine
-from labelcert.verification.statement import Statement
+from labelcert.verification.large import hinge_of
+from labelcert.verification.machines import Linear, Machine
+from labelcert.verification.smooth import Logistic, Softmax, SquaredHinge
+from labelcert.verification.statement import LINEAR, Statement
 
-LOSSES = ("hinge", "square")
-"""Losses whose models are checked here."""
+LOSSES = ("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR)
+"""Losses whose models are trained here."""
+
+INTERCEPTS = ("logistic_intercept", "cross_entropy_intercept")
+"""Losses whose models have an intercept that is not regularised: all but their models is checked."""
 
 
 def machine_of(statement: Statement, linear: bool, pace: Callable[[], None]) -> Machine:
     """What trains the models of a problem; ``linear`` where all scores are linear in the labels."""
-    return Linear(statement, pace) if linear else Hinge(statement, pace)
+    if linear:
+        return Linear(statement, pace)
+    if statement.loss == "cross_entropy" and statement.n_classes > 2:
+        return Softmax(statement, pace)
+    if statement.loss == "hinge":
+        return hinge_of(statement, pace)
+    return SquaredHinge(statement, pace) if statement.loss == "squared_hinge" else Logistic(statement, pace)

@@ -13,7 +13,7 @@ from labelcert.verification import record, shift
 from labelcert.verification.checks import Checker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import Statement
-from labelcert.verification.training import LOSSES
+from labelcert.verification.training import INTERCEPTS, LOSSES
 from labelcert.verification.verdict import Status, Verification
 
 
@@ -23,6 +23,7 @@ def verify(
     labels: npt.ArrayLike | None = None,
     K_test: npt.ArrayLike | None = None,
     *,
+    H: npt.ArrayLike | None = None,
     share: float | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -41,6 +42,8 @@ def verify(
     cert : Certificate
     K_train, labels, K_test : arrays, optional
         As they were given to :func:`labelcert.certify`; a certificate that was saved with ``problem=True`` has them.
+    H : (n, m) array or sparse matrix, optional
+        Of a certificate of :func:`labelcert.certify_linear`, as it was given there.
     share : float, optional
         Look only at this share of the relabellings, drawn at random, instead of walking through all: no proof.
     seed : int
@@ -68,9 +71,7 @@ def verify(
         raise InvalidInput(f"share must be above 0 and at most 1, got {share!r}")
     if time_limit is not None and not 0 < time_limit < float("inf"):
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
-    if cert.run.loss == "linear":
-        raise InvalidInput("verify checks certificates of kernel machines; this one is of certify_linear")
-    if cert.run.loss not in LOSSES:
+    if cert.run.loss not in (*LOSSES, *INTERCEPTS):
         raise InvalidInput(
             f"verify knows the losses {', '.join(LOSSES)}; this certificate is about loss={cert.run.loss!r}. "
             "`labelcert selfcheck` compares the engines behind it with brute force"
@@ -84,7 +85,7 @@ def verify(
         raise InvalidInput(
             "the certificate is that of a baseline, which verify does not know; it checks those of labelcert.certify"
         )
-    statement = Statement.of(cert, K_train, labels, K_test)
+    statement = Statement.of(cert, K_train, labels, K_test, H)
     out = Verification(stated=record.stated(cert))
     pace = Pace(report, time_limit)
     _about(cert, statement, out)
@@ -113,7 +114,7 @@ def _about(cert: Certificate, statement: Statement, out: Verification) -> None:
     )
     if not out.accepted:
         return
-    given = statement.K_train - statement.shift * np.eye(statement.m)
+    given = statement.K_train - statement.shift * np.eye(len(statement.K_train))
     for wrong in (
         shift.wrong(given, statement.K_test, statement.shift, rounded=statement.from_file),
         *record.contradictions(cert, statement),
@@ -126,14 +127,18 @@ def _carry_out(checker: Checker, out: Verification, pace: Pace) -> None:
     """All steps, until something is wrong or time is over."""
     steps = checker.steps
     for k, (_, step) in enumerate(steps):
+        why = "it rests on what is not checked above"
         try:
             step()
         except OutOfTime:
+            why = f"{pace.counted} within the time limit; the rest is not checked"
+            checker.stuck = True
+        if not out.accepted:
+            return
+        if checker.stuck:
             known = {check.what for check in out.checks}
             for what in [name for names, _ in steps[k:] for name in names if name not in known]:
-                out.add(what, Status.NOT_CHECKED, f"{pace.counted} within the time limit; the rest is not checked")
-            return
-        if not out.accepted or checker.stuck:
+                out.add(what, Status.NOT_CHECKED, why)
             return
 
 

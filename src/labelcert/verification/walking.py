@@ -16,10 +16,6 @@ from labelcert.verification.arithmetic import Whole
 from labelcert.verification.machines import Machine, Trained
 from labelcert.verification.statement import Statement
 
-WORK_IN_ONE_BATCH = 2_000_000
-"""Entries of the matrices that are trained on side by side."""
-
-
 TIED = -1
 """Prediction of a node whose highest clean score is shared: it counts as changed, whatever the labels."""
 
@@ -113,7 +109,7 @@ class Walk:
 
     def __init__(self, statement: Statement, machine: Machine) -> None:
         self._statement, self._machine = statement, machine
-        self._batch = max(1, WORK_IN_ONE_BATCH // (statement.n_classes * statement.m * max(statement.m, statement.n)))
+        self._batch = max(1, machine.batch // (statement.n_classes * statement.m * max(statement.m, statement.n)))
         self._exact: dict[bytes, tuple[Whole, int] | None] = {}
 
     # -- single relabellings -----------------------------------------------------------------------------------------
@@ -181,6 +177,8 @@ class Walk:
 
     def compare(self, codes: Int, t: int, own: int, rival: int) -> int | None:
         """Sign of one class's score minus that of another, solved exactly; None where that is out of reach."""
+        if not self._statement.K_test[t].any():
+            return 0
         mine, other = self._solved(codes, own), self._solved(codes, rival)
         if mine is None or other is None:
             return None
