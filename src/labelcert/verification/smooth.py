@@ -151,7 +151,7 @@ class SquaredHinge(Smooth):
     def _dual(self, f: Float, y: Float) -> tuple[Float, Float, Float]:
         room = np.maximum(0.0, 1.0 - y * f)
         h = 2.0 * self._C * y * room
-        return h, 2.0 * self._C * (room > 0), 4 * UNIT * np.abs(h) + 4 * UNIT * self._C
+        return h, np.where(room > 0, 2.0 * self._C, 0.0), 4 * UNIT * np.abs(h) + 4 * UNIT * self._C
 
     def _weights(self, f: Float, error: Float, y: Float) -> Float:
         return np.asarray(2.0 * self._C * np.maximum(2.0, 1.0 + np.abs(f) + error))
