@@ -61,6 +61,8 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     ),
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
     "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
+    "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
+    "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
@@ -201,6 +203,7 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "run.margin": lambda cert: [100.0, float("nan"), (1.0,)],
     "run.time_limit": lambda cert: [7.0, -1.0],
     "run.node_time_limit": lambda cert: [7.0, -1.0],
+    "run.engine_asked": lambda cert: ["another", "partition"] if cert.run.engine_asked != "partition" else ["auto"],
     "run.versions": lambda cert: [{"labelcert": "99.0"}],
     "run.stopped": lambda cert: [one for one in type(cert.run.stopped) if one != cert.run.stopped],
     "around.truth": lambda cert: [cert.around.truth[::-1].copy(), np.full(cert.n_test, "no class")],  # type: ignore[union-attr]

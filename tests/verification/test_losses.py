@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from tests.helpers.problems import blobs, gaussian
 
-from labelcert import Certificate, InvalidInput, Threat, certify, certify_linear, recheck, verify
+from labelcert import Certificate, InvalidInput, Threat, certify, certify_linear, certify_partition, recheck, verify
 from labelcert.losses import loss_names
 from labelcert.verification import Status, smooth
 from labelcert.verification.statement import Statement
@@ -146,3 +146,17 @@ def test_time_limits_and_progress() -> None:
     assert "within the time limit; the rest is not checked" in str(found)
     with pytest.raises(InvalidInput, match="time_limit"):
         verify(cert, K, y, rows, time_limit=-1.0)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "square"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("threat", THREATS[:3], ids=repr)
+def test_ensembles_of_mean_scores(loss: str, classes: int, threat: Threat) -> None:
+    K, y, rows = problem(classes)
+    cert = certify_partition(K, y, rows, 1.0, parts=3, loss=loss, threat=threat, max_flips=3)
+    assert verify(cert).complete, verify(cert)
+    assert verify(cert, K, y, rows).complete or cert.run.kernel_shift
+    lie = larger_radius(cert)
+    assert lie is None or not verify(lie).accepted
+    with pytest.raises(InvalidInput, match="count votes"):
+        verify(certify_partition(K, y, rows, 1.0, parts=3, combine="votes"))

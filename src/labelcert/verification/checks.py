@@ -56,6 +56,7 @@ class Checker:
         rng: np.random.Generator,
     ) -> None:
         self._cert, self._out, self._pace, self._share, self._rng = cert, out, pace, share, rng
+        statement = statement.in_blocks()
         self._given = self._statement = statement
         self._predicted = np.searchsorted(statement.classes, cert.predictions)
         if cert.run.margin:
@@ -144,6 +145,8 @@ class Checker:
         cert, statement, machine = self._cert, self._given, self._shown
         one = cert.decision_values[t]
         shown = one if cert.decision_values.ndim == 2 else np.array([-one, one])
+        if statement.part_of is not None:
+            shown = len(statement.blocks) * shown  # means, of sums
         if statement.loss == LINEAR and cert.decision_values.ndim == 2:
             shown = 2.0 * shown - statement.K_test[t].sum()  # models are trained on ±1, and scores count ones
         close = SCORE_TOLERANCE * machine.largest_dual * float(np.abs(statement.K_test[t]).sum()) + 1e-290
@@ -174,14 +177,17 @@ class Checker:
             walk = self._walk.only(nodes)
             codes = np.array([statement.relabelled(*attacks[t]) for t in nodes])
             models = walk.trained(codes)
-            own = np.eye(nodes.size, dtype=bool)
+            own, unnamed = np.eye(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
             yes, decided = (np.diagonal(a) for a in walk.changed(codes, self._predicted[nodes], models, at=own))
             for k, t in enumerate(nodes.tolist()):
                 if not yes[k] and decided[k]:
                     self._wrong("witnesses", f"the witness of node {t} does not change it")
-                elif cert.new_classes[t] >= 0 and not self._takes_over(walk, codes[k], models, k, t):
+                    continue
+                named = cert.new_classes[t] < 0 or self._takes_over(walk, codes[k], models, k, t)
+                if named is False:
                     self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
-            open_ += int(((~yes & ~decided) | self._doubtful[nodes]).sum())
+                unnamed[k] = named is None
+            open_ += int(((~yes & ~decided) | self._doubtful[nodes] | unnamed).sum())
             if not self._out.accepted:
                 return
             self._pace(done=int((yes & ~self._doubtful[nodes]).sum()))
@@ -317,19 +323,19 @@ class Checker:
     def _curve_text(self, tree_text: str) -> str:
         return f"upper ends, from the radii{tree_text}"
 
-    def _takes_over(self, walk: Walk, codes: Int, models: list[Trained], k: int, t: int) -> bool:
+    def _takes_over(self, walk: Walk, codes: Int, models: list[Trained], k: int, t: int) -> bool | None:
         """Whether no class but the predicted one has a higher score than the one that a witness is said to lead to."""
         own, new = int(self._predicted[t]), int(self._cert.new_classes[t])
         if new == own:
             return False
-        for c in range(self._statement.n_classes):
-            ahead, doubt = (
-                models[new].value[k, k] - models[c].value[k, k],
-                models[new].error[k, k] + models[c].error[k, k],
-            )
-            if c not in (new, own) and ahead <= doubt and (walk.compare(codes, k, new, c) or 0) < 0:
-                return False
-        return True
+        signs: list[int | None] = []
+        for c in set(range(self._statement.n_classes)) - {new, own}:
+            ahead = models[new].value[k, k] - models[c].value[k, k]
+            doubt = models[new].error[k, k] + models[c].error[k, k]
+            signs.append(int(np.sign(ahead)) if abs(ahead) > doubt else walk.compare(codes, k, new, c))
+        if any(sign is not None and sign < 0 for sign in signs):
+            return False
+        return None if None in signs else True
 
     def _wrong(self, what: str, why: str) -> None:
         self._out.add(what, Status.WRONG, why)

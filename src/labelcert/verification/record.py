@@ -45,6 +45,7 @@ def stated(cert: Certificate) -> list[str]:
     """What the certificate says beside its claims, in words: nothing of it was checked."""
     words = [word for word, fields in STATED.items() if any(_said(cert, name) for name in fields)]
     words += ["size of the shift"] * bool(cert.run.kernel_shift)
+    words += ["radii of votes"] * (cert.black_box_radius is not None)
     words += ["claims of a solver"] * _claims_more(cert)
     return words
 

@@ -48,6 +48,8 @@ class Statement:
         What is added to the diagonal of the given kernel, or is said to have been added to that of the file.
     from_file : bool
         Whether the kernels are those that the certificate was saved with.
+    part_of : (m,) array or None
+        Which part each label is in, of an ensemble whose mean scores decide.
     """
 
     K_train: Float
@@ -63,6 +65,7 @@ class Statement:
     caps: Int
     shift: float = 0.0
     from_file: bool = True
+    part_of: Int | None = None
 
     @classmethod
     def of(
@@ -116,6 +119,7 @@ class Statement:
             caps=caps,
             shift=cert.run.kernel_shift,
             from_file=from_file,
+            part_of=_parts(cert, m),
         )
         return statement if from_file else statement.shifted_as(cert)
 
@@ -221,8 +225,33 @@ class Statement:
         """The radius that means that no change is known."""
         return int(self.costs.sum()) + 1
 
+    def in_blocks(self) -> Statement:
+        """The problem with the kernel of all parts side by side: its scores are the sums of theirs.
+
+        Losses and norms are sums over labels and parts, so that each part is trained as if it were alone.
+        """
+        if self.part_of is None:
+            return self
+        together = self.part_of[:, None] == self.part_of[None, :]
+        return replace(self, K_train=np.where(together, self.K_train, 0.0))
+
+    @property
+    def blocks(self) -> list[Int]:
+        """The labels of each part; of a single model, all of them."""
+        if self.part_of is None:
+            return [np.arange(len(self.K_train))]
+        return [np.flatnonzero(self.part_of == part) for part in np.unique(self.part_of)]
+
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
+        if self.part_of is None:
+            return self._digest_of_one()
+        h = hashlib.sha256(self._digest_of_one().encode())
+        h.update(self.part_of.astype("<i8").tobytes() + b"mean")
+        return h.hexdigest()
+
+    def _digest_of_one(self) -> str:
+        """The same without parts."""
         h = hashlib.sha256(b"linear" if self.loss == LINEAR else b"")
         for array in (self.K_train, self.K_test) if self.loss != LINEAR else ():
             h.update(repr(array.shape).encode())
@@ -266,6 +295,16 @@ class Statement:
         codes = self.codes.copy()
         codes[labels] = targets
         return codes
+
+
+def _parts(cert: Certificate, m: int) -> Int | None:
+    """(m,) part of each label, of an ensemble."""
+    if cert.run.engine_asked != "partition":
+        return None
+    about = cert.run.stages[0].statistics if cert.run.stages else {}
+    if about.get("combine") != "mean" or len(about.get("part_of", [])) != m:
+        raise InvalidInput("verify knows ensembles whose mean scores decide, not those that count votes")
+    return np.array(about["part_of"], dtype=np.int64)
 
 
 def lead_of_one(loss: str, own: float, C: float, K: int) -> float:

@@ -76,11 +76,6 @@ def verify(
             f"verify knows the losses {', '.join(LOSSES)}; this certificate is about loss={cert.run.loss!r}. "
             "`labelcert selfcheck` compares the engines behind it with brute force"
         )
-    if cert.run.engine_asked == "partition":
-        raise InvalidInput(
-            "the certificate is about an ensemble on parts of the labels, which verify does not know; "
-            "it checks certificates of single models"
-        )
     if cert.run.engine_asked.startswith("baseline:"):
         raise InvalidInput(
             "the certificate is that of a baseline, which verify does not know; it checks those of labelcert.certify"
@@ -114,13 +109,21 @@ def _about(cert: Certificate, statement: Statement, out: Verification) -> None:
     )
     if not out.accepted:
         return
-    given = statement.K_train - statement.shift * np.eye(len(statement.K_train))
-    for wrong in (
-        shift.wrong(given, statement.K_test, statement.shift, rounded=statement.from_file),
-        *record.contradictions(cert, statement),
-    ):
+    for wrong in (_shift_wrong(statement), *record.contradictions(cert, statement)):
         if wrong:
             out.add("record", Status.WRONG, wrong)
+
+
+def _shift_wrong(statement: Statement) -> str:
+    """What is wrong with what was added to the diagonal; of an ensemble, to that of some part."""
+    if statement.shift == 0.0:
+        return ""
+    found = []
+    for part in statement.blocks:
+        given = statement.K_train[np.ix_(part, part)] - statement.shift * np.eye(part.size)
+        rows = statement.K_test[:, part]
+        found.append(shift.wrong(given, rows, statement.shift, rounded=statement.from_file))
+    return "" if "" in found else found[0]
 
 
 def _carry_out(checker: Checker, out: Verification, pace: Pace) -> None:
