@@ -10,7 +10,18 @@ import pytest
 import scipy.sparse
 from tests.helpers.problems import blobs, gaussian
 
-from labelcert import Certificate, InvalidInput, Threat, certify, certify_linear, certify_partition, recheck, verify
+from labelcert import (
+    Certificate,
+    InvalidInput,
+    Threat,
+    attack,
+    certify,
+    certify_linear,
+    certify_partition,
+    recheck,
+    verify,
+)
+from labelcert.attacks import attack_names
 from labelcert.losses import loss_names
 from labelcert.verification import Status, smooth
 from labelcert.verification.statement import Statement
@@ -132,6 +143,35 @@ def test_advice_is_accepted(loss: str) -> None:
     G, y = X @ X.T, [0, 1, 1, 0, 1, 0]
     advice = recheck(G[:6, :6], y, G[6:, :6], C=1.0, flips=2, verify=1, loss=loss)
     assert verify(advice.certificate, G[:6, :6], y, G[6:, :6]).complete
+
+
+def test_kernels_that_are_not_symmetric_are_rejected() -> None:
+    K, y, rows = problem(2)
+    cert = certify(K, y, rows, 1.0, max_flips=1)
+    odd = np.array(cert.K_train)
+    odd[0, 1] += 0.5
+    other = replace(cert, K_train=odd)
+    sealed = replace(other.run, problem_sha256=Statement.of(other, None, None, None).digest())
+    other = replace(other, run=sealed)
+    assert verify(replace(other, checksum=other.computed_checksum())).wrong[0].what == "kernel"
+
+
+@pytest.mark.parametrize("limit", [None, 60.0])
+def test_curves_at_no_budget_are_walked_too(limit: float | None) -> None:
+    """A node without a clean prediction counts as changed at every budget; a curve that leaves it out is wrong."""
+    K, y, rows = np.eye(2), ["a", "b"], [[1.0, 1.0], [1.0, 0.2]]
+    cert = certify(K, y, rows, C=1.0, max_flips=0)
+    names = ("collective_lower", "collective_upper", "collective_claimed")
+    assert cert.collective_upper.tolist() == [1]
+    lie = replace(cert, **{name: getattr(cert, name) - 1 for name in names})
+    assert not verify(replace(lie, checksum=lie.computed_checksum()), K, y, rows, time_limit=limit).accepted
+
+
+def test_attacks_are_accepted() -> None:
+    K, y, rows = problem(2)
+    for method in attack_names():
+        found = attack(K, y, rows, 1.0, using=method, max_flips=2)
+        assert verify(found, K, y, rows).accepted, method
 
 
 def test_time_limits_and_progress() -> None:

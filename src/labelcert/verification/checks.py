@@ -82,6 +82,9 @@ class Checker:
             self._out.add("kernel", Status.NOT_CHECKED, "the verifier has no error bound for intercepts")
             self.stuck = True
             return
+        if not np.array_equal(self._statement.K_train, self._statement.K_train.T):
+            self._wrong("kernel", "K_train is not symmetric")
+            return
         linear = self._statement.loss in ("square", LINEAR) or (
             self._statement.loss == "hinge" and always_at_cap(self._statement, self._pace)
         )

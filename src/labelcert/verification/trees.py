@@ -111,6 +111,19 @@ class Trees:
         pair = Pair.of(self, own, rival, budget)
         return pair is not None and self._moves(tree, pair, t)
 
+    @staticmethod
+    def _screened(step: Step, region: Region, row: tuple[Whole, int]) -> bool:
+        """Take out the sides of labels with which a node cannot change; whether nothing is left at all."""
+        cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
+        label, side = region.given(step.block)
+        multiplied = region.multiplied(step.block.beta, cost, row[1])
+        values, nothing = region.evaluate(replace(multiplied, label=label, side=side))
+        for k in np.flatnonzero((values > 0).astype(bool) | nothing).tolist():
+            if label[k] < 0:
+                return True
+            region.gone[label[k], side[k]] = True
+        return False
+
     def _flips(self, tree: Tree, region: Region, t: int, row: tuple[Whole, int]) -> bool:
         """Two classes: whether no attack in a region changes a node."""
         for step in tree.steps:
@@ -118,15 +131,8 @@ class Trees:
                 return False
             if step.kind == "tighten":
                 region.tighten(step.block, row)
-            else:
-                cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
-                label, side = region.given(step.block)
-                multiplied = region.multiplied(step.block.beta, cost, row[1])
-                values, nothing = region.evaluate(replace(multiplied, label=label, side=side))
-                for k in np.flatnonzero((values > 0).astype(bool) | nothing).tolist():
-                    if label[k] < 0:
-                        return True
-                    region.gone[label[k], side[k]] = True
+            elif self._screened(step, region, row):
+                return True
             if region.empty:
                 return True
         possible = region.possible

@@ -34,6 +34,8 @@ class Verification:
     checks : list of Check
     stated : list of str
         What the certificate says beside its claims, such as names and times: nobody checked it.
+    counted : str
+        How many claims are checked, in words.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Verification:
 
     checks: list[Check] = field(default_factory=list)
     stated: list[str] = field(default_factory=list)
+    counted: str = ""
 
     @property
     def wrong(self) -> list[Check]:
@@ -79,7 +82,8 @@ class Verification:
         if self.complete:
             return "accepted: everything that the certificate claims is proved"
         open_ = dict.fromkeys(check.what for check in self._open)
-        return f"nothing is wrong, but not everything is proved: {', '.join(open_)}"
+        counted = f" ({self.counted})" if self.counted else ""
+        return f"nothing is wrong, but not everything is proved: {', '.join(open_)}{counted}"
 
     def add(self, what: str, status: Status, how: str) -> None:
         """One line more."""

@@ -87,6 +87,7 @@ def verify(
     if out.accepted:
         checker = Checker(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
+        out.counted = pace.counted
     if out.stated:
         out.add("record", Status.STATED, f"not checked: {', '.join(out.stated)}")
     return out

@@ -52,7 +52,7 @@ class Claims:
 
     def by_budget(self) -> Iterator[Claims]:
         """The same in parts: what is claimed within each budget, the smallest one first."""
-        for budget in range(1, self.budget + 1):
+        for budget in range(self.budget + 1):
             most = np.where(np.arange(self.most.size) <= budget, self.most, self.predicted.size)
             yield replace(self, reach=np.minimum(self.reach, budget), most=most)
 
