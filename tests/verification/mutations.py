@@ -229,7 +229,8 @@ def outcome(lie: Callable[[], Certificate], path: str) -> tuple[str, Verificatio
     if not found.accepted:
         return REJECTED, found
     if path.startswith("run.threat.") and found.accepted:
-        return SAME, found  # the hash is over what the adversary can do, and that is the same
+        # The hash is over what the adversary can do, and that is the same.
+        return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
     words = [word for word, names in STATED.items() if path in names]
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 

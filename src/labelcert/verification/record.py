@@ -28,6 +28,7 @@ STATED: dict[str, tuple[str, ...]] = {
         *("run.engine_asked", "run.stages", "run.solver", "run.trust_solver"),
         *("radius_proved_by", "collective_proved_by"),
     ),
+    "wording of the threat": ("run.threat",),
     "what was asked for": ("run.collective", "run.finds_attacks"),
     "why the run ended": ("run.stopped",),
     "why budgets end": ("run.budget_note",),
