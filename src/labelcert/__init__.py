@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from labelcert.problem import Threat
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
-    from labelcert.verification.verify import Verification as Verification
+    from labelcert.verification.verdict import Verification as Verification
     from labelcert.verification.verify import verify
 
 _HOMES = {

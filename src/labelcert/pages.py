@@ -99,7 +99,8 @@ def _verification(cert: Certificate) -> dict[str, Any]:
         found = verified(cert)
     except InvalidInput as error:
         return {"verification": f"labelcert verify cannot check this certificate: {error}"}
-    return {"verification": f"labelcert verify: {found.summary}.", "rejected": not found.accepted}
+    stated = f" Only stated, and not checked: {', '.join(found.stated)}." if found.stated else ""
+    return {"verification": f"labelcert verify: {found.summary}.{stated}", "rejected": not found.accepted}
 
 
 PAGE_WRITERS.append(write_report)

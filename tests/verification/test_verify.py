@@ -13,13 +13,13 @@ from tests.helpers.problems import blobs, gaussian
 import labelcert
 from labelcert import Certificate, InvalidInput, Threat, certify, verify
 from labelcert.certificate.proofs import RivalProof, Step, Tree
-from labelcert.engines.search import branching
+from labelcert.engines.search import branching, rival_branching
 from labelcert.graphs import karate
 from labelcert.models import GCN
 from labelcert.selfcheck.cases import nasty_case
 from labelcert.selfcheck.comparing import engines_for
 from labelcert.verification import CheckStatus
-from labelcert.verification.machines import SVMTrainer
+from labelcert.verification.machines import Hinge
 from labelcert.verification.statement import Statement
 from labelcert.verification.trees import Trees
 
@@ -53,7 +53,7 @@ def test_stored_trees_prove_what_the_search_proved(
     threat: Threat, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(branching, "LEAF_SETS", 3)
-    monkeypatch.setattr(branching, "LEAF_RELABELLINGS", 3)
+    monkeypatch.setattr(rival_branching, "LEAF_RELABELLINGS", 3)
     K, y, rows = gaussian(7, 8, seed=3) if classes == 2 else blobs(7, 8, classes=3, seed=3)
     if classes == 3 and threat.allowed_flips is not None:
         threat = Threat(allowed_flips={0: [1, 2], 1: [2]})
@@ -61,9 +61,7 @@ def test_stored_trees_prove_what_the_search_proved(
     assert cert.proofs is not None
     assert cert.proofs.nodes or cert.proofs.curve
     statement = Statement.of(cert, None, None, None)
-    trees = Trees(
-        cert, statement, SVMTrainer(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None
-    )
+    trees = Trees(cert, statement, Hinge(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None)
     radii = trees.proved_radii()
     for t, rivals in cert.proofs.nodes.items():
         if len(rivals) == classes - 1:
@@ -100,12 +98,16 @@ def test_a_kernel_that_is_none_is_rejected() -> None:
         assert found.wrong[0].what == "kernel"
 
 
-def test_many_labels_are_not_checked() -> None:
+def test_many_labels() -> None:
+    """A factorisation with proved rounding shows that large kernels are definite; of singular ones, nothing does."""
     K, y, rows = gaussian(300, 2)
-    found = verify(certify(K, y, rows, 1e-4, max_flips=1), K, y, rows)
-    assert found.accepted
-    assert not found.complete
-    assert "more than 256 labels" in str(found)
+    assert verify(certify(K, y, rows, 1e-4, max_flips=1), K, y, rows).complete
+    K, y, rows = np.ones((300, 300)), np.arange(300) % 2, np.ones((2, 300))
+    cert = certify(K, y, rows, 1e-6, max_flips=1)
+    found = verify(replace(cert, run=replace(cert.run, kernel_shift=0.0)), K, y, rows)
+    assert cert.run.kernel_shift > 0
+    assert found.wrong[0].what == "contents"
+    assert verify(cert, K, y, rows).accepted
 
 
 def test_a_share_is_reported_as_such() -> None:
@@ -203,7 +205,7 @@ def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.Monke
     assert cert.proofs is not None
     t, rivals = next((t, rivals) for t, rivals in cert.proofs.nodes.items() if _ends_by_tightening(rivals))
     (rival, proof), *_ = rivals.items()
-    before = Trees(cert, statement, SVMTrainer(statement), predicted, lambda text: None).proved_radii()[t]
+    before = Trees(cert, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t]
     assert before > 1
     for change in (
         lambda block: {"label": block.label + 100},
@@ -219,7 +221,7 @@ def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.Monke
         )
         nodes = {t: {rival: RivalProof(proof.budget, tree)}}
         broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, nodes=nodes))
-        assert Trees(broken, statement, SVMTrainer(statement), predicted, lambda text: None).proved_radii()[t] == 0
+        assert Trees(broken, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t] == 0
 
 
 def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +237,7 @@ def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch
         for part in tree.parts:
             fewer = msgspec.structs.replace(tree, parts={k: v for k, v in tree.parts.items() if k != part})
             broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, curve={b: fewer}))
-            trees = Trees(broken, statement, SVMTrainer(statement), predicted, lambda text: None)
+            trees = Trees(broken, statement, Hinge(statement), predicted, lambda text: None)
             trees.proved_radii()
             assert trees.proved_curve()[b] == statement.n
 

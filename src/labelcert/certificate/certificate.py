@@ -718,6 +718,12 @@ class Certificate:
             )
         return flips
 
+    def check_record(self) -> None:
+        """Refuse a record of a run that cannot be one of a run about these labels: from a file, it can be anything."""
+        names = [str(name) for name in self.classes.tolist()]
+        if wrong := self.run.contradiction(names, int(self.labels.size), self.never):
+            raise InvalidInput(f"the record of a certificate contradicts itself or its labels: {wrong}")
+
     def _contradiction(self) -> str:
         """What does not fit, in words; empty where shapes, types and values of all fields fit each other."""
         n, m, K, budgets = self.radius_lower.shape, self.labels.shape, self.n_classes, (self.max_flips + 1,)
@@ -750,6 +756,7 @@ class Certificate:
                 and all(a is None or a.dtype.kind == "f" for a in (self.decision_values, self.K_train, self.K_test))
                 and self.curve_changed.dtype == np.bool_
             ),
+            "the numbers": lambda: all(_finite(a) for a in (self.decision_values, self.K_train, self.K_test)),
             "the predictions": lambda: np.isin(self.predictions, self.classes).all(),
             "the margins": lambda: (
                 np.shape(self.run.margin) in ((), n)
@@ -781,6 +788,11 @@ class Certificate:
             if not holds():
                 return what
         return ""
+
+
+def _finite(array: Float | None) -> bool:
+    """Whether all numbers are finite, without a copy of the array."""
+    return array is None or array.size == 0 or bool(np.isfinite([array.min(), array.max()]).all())
 
 
 def _in_order(lower: Int, between: Int, upper: Int) -> bool:

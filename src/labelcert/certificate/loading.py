@@ -51,7 +51,7 @@ def _certificate(stored: Stored) -> Certificate:
         fields[name] = RelabellingList(*(arrays[f"{name}_{part}"] for part in ATTACK_PARTS))
     if f"graph_{AROUND[0]}" in arrays:
         fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in AROUND))
-    return Certificate(
+    found = Certificate(
         max_flips=whole_number("max_flips", metadata["max_flips"]),
         never=whole_number("never", metadata["never"]),
         run=RunRecord.from_plain(metadata["run"]),
@@ -59,3 +59,5 @@ def _certificate(stored: Stored) -> Certificate:
         proofs=None if stored.proofs is None else Proofs.unpack(*stored.proofs),
         **fields,
     )
+    found.check_record()
+    return found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,6 +22,44 @@ class Stop(StrEnum):
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
     MEMORY = "memory limit"
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Cost = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class _Threat(msgspec.Struct, forbid_unknown_fields=True):
+    """What the record of a threat looks like."""
+
+    trusted: list[Count] | None
+    costs: list[Cost] | None
+    allowed_flips: list[tuple[str, list[str]]] | None
+    allowed_targets: list[list[str] | None] | None
+    groups: list[str | None] | None
+    group_budgets: dict[str, Count] | Count | None
+
+    def fits(self, classes: Sequence[str], m: int, never: int) -> bool:
+        """Whether it speaks of m labels of some classes, whose total cost is one less than ``never``."""
+        named = [name for source, targets in self.allowed_flips or [] for name in (source, *targets)]
+        named += [name for targets in self.allowed_targets or [] for name in targets or []]
+        lists = (self.costs, self.allowed_targets, self.groups)
+        return (
+            all(one is None or len(one) == m for one in lists)
+            and all(i < m for i in self.trusted or [])
+            and set(named) <= set(classes)
+            and never == 1 + (m if self.costs is None else sum(self.costs))
+        )
+
+
+class _Statistics(msgspec.Struct):
+    """The statistics that are shown; all others are plain values."""
+
+    trainings: Count = 0
+    solves: list[Any] = []
+    proved_by_relaxation: Count = 0
+    black_box_radius: list[Count] = []
+    part_of: list[Count] = []
+    combine: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +78,12 @@ class StageRecord:
     engine: str
     max_flips: int
     statistics: dict[str, Any]
+
+    def plausible(self, m: int) -> bool:
+        """Whether the statistics can be those of a run about m labels."""
+        shown = msgspec.convert(self.statistics, _Statistics)
+        complete = "solves" not in self.statistics or "proved_by_relaxation" in self.statistics
+        return complete and self.max_flips >= 0 and len(shown.part_of) in (0, m)
 
 
 @dataclass(frozen=True)
@@ -135,6 +181,35 @@ class RunRecord:
         """A budget in words."""
         return f"{budget} {self.unit.removesuffix('s') if budget == 1 else self.unit}"
 
+    def contradiction(self, classes: Sequence[str], m: int, never: int) -> str:
+        """What cannot be, in words; empty where the record may be one of m labels of these classes.
+
+        Parameters
+        ----------
+        classes : sequence of str
+        m : int
+        never : int
+            The radius that means that no change is known: the total cost of all labels, plus 1.
+        """
+        checks: dict[str, Callable[[], bool]] = {
+            "the numbers of the run": lambda: (
+                _finite(msgspec.to_builtins(self))
+                and self.C > 0
+                and min(self.seconds, self.kernel_shift, self.spendable or 0) >= 0
+                and all(limit is None or limit > 0 for limit in (self.time_limit, self.node_time_limit))
+                and self.workers >= 1
+            ),
+            "the threat": lambda: msgspec.convert(self.threat, _Threat).fits(classes, m, never),
+            "the statistics": lambda: all(stage.plausible(m) for stage in self.stages),
+        }
+        for what, holds in checks.items():
+            try:
+                if not holds():
+                    return what
+            except msgspec.ValidationError as error:
+                return f"{what} ({error})"
+        return ""
+
     def plain(self) -> dict[str, Any]:
         """In plain JSON values; empty values that older versions did not know are left out, as their files do."""
         plain = {"engine": self.engine, **msgspec.to_builtins(self)}
@@ -147,3 +222,12 @@ class RunRecord:
             return msgspec.convert({"command": "", **{k: v for k, v in values.items() if k != "engine"}}, cls)
         except msgspec.MsgspecError as error:
             raise ValueError(str(error)) from None
+
+
+def _finite(value: Any) -> bool:
+    """Whether a plain value holds no float that is infinite or no number."""
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)

@@ -23,7 +23,7 @@ from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.reporting import report_files
 from labelcert.cli.study_commands import study_group
-from labelcert.cli.without_graph import demo, selfcheck, show_file, verify_file
+from labelcert.cli.without_graph import demo, selfcheck, show_file, sign_file, verify_file
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
 from labelcert.extensions import COMMANDS, load_extensions
 from labelcert.signals import ending_in_order
@@ -82,7 +82,7 @@ def cli(ctx: click.Context) -> None:
 
 for command in (
     *(certify_command, recheck_command, harden_command, study_group),
-    *(datasets_command, models_command, demo, show_file, report_files, verify_file, selfcheck),
+    *(datasets_command, models_command, demo, show_file, report_files, verify_file, sign_file, selfcheck),
 ):
     cli.add_command(command)
 

@@ -18,7 +18,9 @@ from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
+from labelcert.signing import sign, signature_of, signed
 from labelcert.verification import verify
+from labelcert.verification.statement import LINEAR
 
 
 @click.command()
@@ -49,36 +51,65 @@ def show_file(file: Path, limit: int) -> None:
     "--problem",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE.npz",
-    help="The arrays K_train, labels and K_test, for a certificate that does not hold its kernels.",
+    help="The arrays K_train, labels and K_test (of certify_linear: H and labels), for a certificate without them.",
 )
 @click.option("--share", type=float, help="Look at this share of the relabellings only, drawn at random: no proof.")
 @click.option("--seed", default=0, show_default=True, help="Seed for --share.")
-@click.option("--time-limit", type=float, help="Seconds for the walk through relabellings.")
-def verify_file(file: Path, problem: Path | None, share: float | None, seed: int, time_limit: float | None) -> None:
+@click.option("--time-limit", type=float, help="Seconds; what is not checked by then is said.")
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="PUBLIC.pem",
+    help="Check the signature FILE.sig, too: an Ed25519 public key.",
+)
+def verify_file(
+    file: Path, problem: Path | None, share: float | None, seed: int, time_limit: float | None, key: Path | None
+) -> None:
     """Check a saved certificate without the code that made it, in exact arithmetic.
 
     It prints what was checked, how, and what was not. The exit code is 1 if something is wrong.
     """
+    if key is not None and not signed(file, key):
+        say(f"rejected: {signature_of(file)} is not the signature of this file by the holder of {key}")
+        sys.exit(EXIT_FAILED)
     cert = load(file)
-    arrays: dict[str, Any] = {}
-    if problem is not None:
-        try:
-            with Archive(problem) as given:
-                missing = [name for name in ("K_train", "labels", "K_test") if f"{name}.npy" not in given]
-                if missing:
-                    raise InvalidInput(
-                        f"{problem} must hold the arrays K_train, labels and K_test; {missing[0]} is missing"
-                    )
-                arrays = {name: given.array(name) for name in ("K_train", "labels", "K_test")}
-        except InvalidInput:
-            raise
-        except UNREADABLE as error:
-            raise InvalidInput(f"{problem} cannot be read as an archive of arrays ({error})") from None
+    names = ("H", "labels") if cert.run.loss == LINEAR else ("K_train", "labels", "K_test")
+    arrays = {} if problem is None else _arrays(problem, names)
     with progress_report("verifying", sys.stderr.isatty()) as show_progress:
         found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=show_progress.note)
+    if key is not None:
+        say(f"signed by the holder of {key}")
     say(str(found))
     if not found.accepted:
         sys.exit(EXIT_FAILED)
+
+
+def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """The problem of a certificate, from an archive."""
+    try:
+        with Archive(path) as given:
+            missing = [name for name in names if f"{name}.npy" not in given]
+            if missing:
+                wanted = f"{', '.join(names[:-1])} and {names[-1]}"
+                raise InvalidInput(f"{path} must hold the arrays {wanted}; {missing[0]} is missing")
+            return {name: given.array(name) for name in names}
+    except InvalidInput:
+        raise
+    except UNREADABLE as error:
+        raise InvalidInput(f"{path} cannot be read as an archive of arrays ({error})") from None
+
+
+@click.command("sign")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), metavar="KEY.pem", required=True, help="Ed25519 private key.")
+def sign_file(file: Path, key: Path) -> None:
+    """Sign a saved certificate: writes FILE.sig, which `labelcert verify FILE --key PUBLIC.pem` checks.
+
+    Make a key with `openssl genpkey -algorithm ed25519 -out KEY.pem`, and what others need with `openssl pkey -in
+    KEY.pem -pubout -out PUBLIC.pem`.
+    """
+    load(file)  # what is no certificate is not signed by mistake
+    say(f"wrote {sign(file, key)}")
 
 
 @click.command()

@@ -5,6 +5,7 @@ Read it in this order: ``statement`` (what is certified), ``arithmetic`` (whole 
 nothing changes), ``verify`` (what is checked).
 """
 
-from labelcert.verification.verify import Check, CheckStatus, Verification, verify
+from labelcert.verification.verdict import Check, CheckStatus, Verification
+from labelcert.verification.verify import verify
 
 __all__ = ["Check", "CheckStatus", "Verification", "verify"]

@@ -6,6 +6,7 @@ Python integers) and one exponent; sums and products of these are exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isqrt
 from typing import Any
 
@@ -72,7 +73,7 @@ class Elimination:
     solution: Whole
     scale: int
 
-    def __init__(self, matrix: Whole, right: Whole) -> None:
+    def __init__(self, matrix: Whole, right: Whole, pace: Callable[[], None] = lambda: None) -> None:
         m = matrix.shape[0]
         table: Whole = np.concatenate([matrix, right], axis=1)
         left = list(range(m))
@@ -80,6 +81,7 @@ class Elimination:
         scale = 1
         self.semidefinite = True
         while left:
+            pace()
             pivot = max(left, key=lambda i: table[i, i])
             p = table[pivot, pivot]
             if p <= 0:
@@ -119,7 +121,7 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     """
     m = y.size
     signs = y.astype(np.int64).astype(object)
-    solved = _as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess)
+    solved = solved_as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess)
     if solved is not None:
         return solved
     table = np.zeros((2 * m, 2 * m + 1), dtype=object)
@@ -141,11 +143,13 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     return alpha, state.scale
 
 
-def _as_guessed(H: Whole, C: int, one: int, guess: Float) -> tuple[Whole, int] | None:
+def solved_as_guessed(
+    H: Whole, C: int, one: int, guess: Float, pace: Callable[[], None] = lambda: None
+) -> tuple[Whole, int] | None:
     """The solution with the labels between 0 and their cap that a guess has, if it is optimal."""
     free, cap = np.flatnonzero((guess > 0.0) & (guess < 1.0)), guess >= 1.0
     right = one - C * H[:, cap].sum(axis=1)
-    found = Elimination(H[np.ix_(free, free)], right[free, None])
+    found = Elimination(H[np.ix_(free, free)], right[free, None], pace)
     if not found.solvable.all():
         return None
     alpha = choose(cap, C * found.scale, 0)

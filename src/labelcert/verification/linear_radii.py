@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from labelcert.arrays import Int
@@ -10,7 +12,7 @@ from labelcert.verification.machines import LinearTrainer
 from labelcert.verification.statement import Statement
 
 
-def always_at_cap(statement: Statement) -> bool:
+def always_at_cap(statement: Statement, pace: Callable[[], None] = lambda: None) -> bool:
     """Whether every label of every model stays at its cap, whatever the adversary does (hinge loss).
 
     All labels at their caps are optimal where ``C·y_i (Q y)_i ≤ 1`` for all i. The largest left side is a sum of the
@@ -26,6 +28,7 @@ def always_at_cap(statement: Statement) -> bool:
         y = np.where(member, 1, -1).astype(object)
         signed = Q * y[:, None] * y[None, :] * int(cap)
         for i in range(statement.m):
+            pace()
             others = np.flatnonzero(togglable & (np.arange(statement.m) != i))
             for sign, flips in ((1, affordable), (-1, affordable - 1)) if togglable[i] else ((1, affordable),):
                 if flips < 0:
@@ -38,7 +41,9 @@ def always_at_cap(statement: Statement) -> bool:
     return True
 
 
-def proved_radii(statement: Statement, machine: LinearTrainer, predicted: Int) -> Int:
+def proved_radii(
+    statement: Statement, machine: LinearTrainer, predicted: Int, pace: Callable[[], None] = lambda: None
+) -> Int:
     """(n,) lower ends of radii up to the budget plus 1, each the truth unless a margin is within its doubt of zero."""
     budget = statement.budget
     radius = np.where(predicted < 0, 0, budget + 1).astype(np.int64)
@@ -50,6 +55,7 @@ def proved_radii(statement: Statement, machine: LinearTrainer, predicted: Int) -
         own = predicted[nodes]
         gains = np.zeros((statement.m, nodes.size), dtype=object)
         for i in statement.movable.tolist():
+            pace()
             source, w = int(statement.codes[i]), 2 * W[nodes, i]
             lost = np.where(own == source, w, 0) - (w if source == rival else 0)
             for target in np.flatnonzero(statement.allowed[i]).tolist():

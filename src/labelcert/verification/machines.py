@@ -8,6 +8,8 @@ decide, the model is solved exactly.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.verification.arithmetic import Elimination, Whole, optimal_dual, root, shifted, shifted_up, whole
-from labelcert.verification.statement import Statement
+from labelcert.verification.statement import LINEAR, Statement
 
 LARGEST_EXACT = 256
 """Most labels for which linear systems are solved exactly."""
@@ -29,11 +31,17 @@ SHARE_BITS = 60
 GOOD_GAP = 1e-13
 """A duality gap, as a share of the cap, that needs no more work."""
 
+SAFE = 1.0 + 1e-9
+"""Covers the rounding of a few products and roots of numbers that are bounds already."""
+
+UNIT = 2.0**-53
+"""Half the distance from 1 to the next float64."""
+
 NORM_BITS = 192
-"""Bits that norms have beyond those of the test rows."""
+"""Norms have so many more bits than the test rows."""
 
 COARSE_BITS = 26
-"""Bits of the factors that bounds over many attacks are made of, rounded up, so that their sums fit 64 bits."""
+"""Bounds over many attacks at once are made of factors of so many bits, rounded up, so that their sums fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +79,19 @@ class Trainer(ABC):
         What is wrong with the kernel.
     unchecked : list of str
         What was not checked about it.
+    about : str
+        How the kernel was checked.
+    largest_dual : float
+        How large a dual variable is, about.
     """
 
+    batch = 2_000_000
+    """Entries of the matrices that are trained on side by side."""
     unit: int
     problems: list[str]
     unchecked: list[str]
+    about: str
+    largest_dual: float
     _scale: Fraction
     """A score is a whole number times this."""
     _reach: Int
@@ -84,6 +100,22 @@ class Trainer(ABC):
     @abstractmethod
     def train(self, Y: Float) -> Trained:
         """Train on (N, m) labels, ±1."""
+
+    @abstractmethod
+    def only(self, nodes: Int) -> Trainer:
+        """The same machine for some test nodes alone."""
+
+    def classes(self, codes: Int, K: int) -> list[Trained]:
+        """Train the models of all K classes on (N, m) labellings: each class against the rest."""
+        Y = np.stack([np.where(codes == c, 1.0, -1.0) for c in range(K)])
+        sign = Y[..., 0]  # a model and its negative are trained once
+        distinct, where = np.unique((Y * sign[..., None]).reshape(-1, codes.shape[1]), axis=0, return_inverse=True)
+        found = self.train(distinct)
+        out = []
+        for c, rows in enumerate(where.reshape(sign.shape)):
+            one, s = found[rows], sign[c].astype(np.int64)[:, None]
+            out.append(Trained(s * one.value, one.error, one.weight, s * one.y))
+        return out
 
     @abstractmethod
     def exact(self, y: Float) -> tuple[Whole, int] | None:
@@ -101,6 +133,10 @@ class Trainer(ABC):
         """Scores, in units of :attr:`Trained.value`, as floats to be looked at."""
         return np.array([float(v * self._scale) for v in numbers.ravel()]).reshape(numbers.shape)
 
+    def shown_exactly(self, score: Fraction) -> float:
+        """A score of :meth:`exact`, over its scale, as a float to be looked at."""
+        return float(score * self._scale)
+
     def coarse(self, numbers: Whole) -> Int:
         """Scores in coarse units, rounded down, within 62 bits."""
         limit = 1 << 62
@@ -115,8 +151,11 @@ class SVMTrainer(Trainer):
     ``c_i = z_i + C y_i [y_i f_i > −1]``: the solution is a proximal map of the loss, hence firmly non-expansive.
     """
 
-    def __init__(self, statement: Statement) -> None:
-        self._floats = statement.K_train, statement.C
+    about = "positive semidefinite, and test rows in its range, by exact elimination"
+
+    def __init__(self, statement: Statement, pace: Callable[[], None] = lambda: None) -> None:
+        self._floats, self._pace = (statement.K_train, statement.C), pace
+        self.largest_dual = 2.0 * statement.C
         self._Q, self._e_Q = whole(statement.K_train)
         self._R, self._e_R = whole(statement.K_test)
         cap, self._e_C = whole(statement.C)
@@ -126,7 +165,7 @@ class SVMTrainer(Trainer):
         if statement.m > LARGEST_EXACT:
             self.unchecked.append(TOO_MANY_LABELS)
             return
-        elimination = Elimination(self._Q, self._R.T)
+        elimination = Elimination(self._Q, self._R.T, pace)
         if not elimination.semidefinite:
             self.problems.append("K_train is not positive semidefinite")
         if not elimination.solvable.all():
@@ -148,10 +187,16 @@ class SVMTrainer(Trainer):
         self._reach = shifted_up(brackets, -by).astype(np.int64)
         self.unit = self._C << (by + SHARE_BITS - COARSE_BITS - 1)
 
+    def only(self, nodes: Int) -> SVMTrainer:
+        """Rows, norms and reach of these nodes."""
+        part = copy(self)
+        part._R, part._norms, part._reach = self._R[nodes], self._norms[nodes], self._reach[:, nodes]
+        return part
+
     def train(self, Y: Float) -> Trained:
         """Approximate shares of the cap, then everything about them in whole numbers."""
         K, C = self._floats
-        shares = np.rint(approximate_shares(C * K, Y) * 2.0**SHARE_BITS).astype(np.int64)
+        shares = np.rint(approximate_shares(C * K, Y, pace=self._pace) * 2.0**SHARE_BITS).astype(np.int64)
         y, full = Y.astype(np.int64), 1 << SHARE_BITS
         Z = (y * shares).astype(object)
         margin_by = self._e_C + self._e_Q + SHARE_BITS
@@ -180,27 +225,42 @@ class SVMTrainer(Trainer):
 class LinearTrainer(Trainer):
     """Scores that are linear in the labels: kernel ridge regression, or an SVM whose labels are all at their caps."""
 
-    def __init__(self, statement: Statement) -> None:
+    about = "positive semidefinite, by exact elimination"
+
+    def __init__(self, statement: Statement, pace: Callable[[], None] = lambda: None) -> None:
         self.problems, self.unchecked = [], []
+        self.largest_dual = 2.0 * statement.C
         R, e_R = whole(statement.K_test)
         cap, e_C = whole(statement.C)
         self._doubt: Whole | int = 0
         self._exact: tuple[Whole, int] | None = None
-        if statement.m > LARGEST_EXACT:
-            self.unchecked.append(TOO_MANY_LABELS)
-        elif not Elimination(whole(statement.K_train)[0], np.zeros((statement.m, 0), dtype=object)).semidefinite:
-            self.problems.append("K_train is not positive semidefinite")
-        if statement.loss == "hinge":
+        if statement.loss == LINEAR:
+            self.about = "none: scores are a given map of the labels"
+        else:
+            check_kernel(self, statement.K_train, pace)
+        self.ridge = statement.loss == "square"
+        if not self.ridge:  # the C of a linear map is 1
             self._W = R * int(cap)
             self._scale = Fraction(1, 1 << (e_R + e_C))
         else:
-            self._prepare_ridge(statement, R, e_R, int(cap), e_C)
+            self._prepare_ridge(statement, R, e_R, int(cap), e_C, pace)
         largest = max(1, int(np.abs(self._W).max(initial=0)) * 2)
         by = max(0, largest.bit_length() - COARSE_BITS)
-        # A flip of a label with sign y adds -2·y·W: the most that it adds, and takes off.
+        # A flip of a label with sign y adds -2·y·W: what it adds, and takes off, at the most.
         gains = np.stack([np.maximum(0, -2 * self._W), np.maximum(0, 2 * self._W)])
         self._reach = shifted_up(gains, -by).astype(np.int64)
         self.unit = 1 << by
+
+    def only(self, nodes: Int) -> LinearTrainer:
+        """Coefficients and doubts of these nodes."""
+        part = copy(self)
+        part._W, part._reach = self._W[nodes], self._reach[:, nodes]
+        if self.ridge:
+            part._doubt = np.asarray(self._doubt)[nodes]
+            matrix, right, by = self._system
+            part._system = matrix, right[:, nodes], by
+            part._exact = None
+        return part
 
     @property
     def coefficients(self) -> Whole:
@@ -208,7 +268,7 @@ class LinearTrainer(Trainer):
         return np.asarray(self._W)
 
     def train(self, Y: Float) -> Trained:
-        """Multiply the labels by the linear map."""
+        """One product."""
         y = Y.astype(np.int64)
         value = y.astype(object) @ self._W.T
         error = np.zeros_like(value) + self._doubt
@@ -224,7 +284,9 @@ class LinearTrainer(Trainer):
             self._exact = shifted(found.solution.T, max(0, by)), shifted(found.scale, max(0, -by))
         return None if self._exact is None else (self._exact[0] @ y.astype(np.int64), self._exact[1])
 
-    def _prepare_ridge(self, statement: Statement, R: Whole, e_R: int, cap: int, e_C: int) -> None:
+    def _prepare_ridge(
+        self, statement: Statement, R: Whole, e_R: int, cap: int, e_C: int, pace: Callable[[], None]
+    ) -> None:
         """Coefficients ``k (Q + λI)⁻¹``, λ = 1/(2C): approximate, and off by at most their residual over λ."""
         Q, e_Q = whole(statement.K_train)
         # Up to the factor 2C, the coefficients solve (2C·Q + I) w = k.
@@ -236,15 +298,47 @@ class LinearTrainer(Trainer):
         numbers, e_W = whole(np.where(np.isfinite(W), W, 0.0))
         # A⁻¹ has norm at most 1 where Q is positive semidefinite, so the residual bounds the error.
         by = max(e_W + e_Q + e_C, e_R)
-        residual = shifted(R, by - e_R) - shifted(numbers @ A, by - e_W - e_Q - e_C)
-        norms = [root(int(s)) for s in (residual * residual).sum(axis=1)]
+        norms = []
+        for one, row in zip(numbers, R, strict=True):
+            pace()
+            residual = shifted(row, by - e_R) - shifted(one @ A, by - e_W - e_Q - e_C)
+            norms.append(root(int((residual * residual).sum())))
         self._W = shifted(numbers, by - e_W)
         self._system = A, R.T, by + e_Q + e_C - e_R  # the last one: from the solution's units to those of scores
         self._doubt = np.array([root(statement.m) * v for v in norms], dtype=object)
         self._scale = 2 * Fraction(statement.C) / (1 << by)
 
 
-def approximate_shares(K: Float, Y: Float) -> Float:
+def definite(K: Float) -> bool:
+    """Whether a symmetric matrix is positive definite, proved by a factorisation in floats.
+
+    Rump (2006): if the factorisation of ``K − c·I`` runs through, for a c above ``γ·tr(K)/(1 − γ)``, γ the unit of
+    rounding times m + 2, then all rounding errors together do not make up for c.
+    """
+    m, diagonal = K.shape[0], np.diag(K)
+    if not m or diagonal.min() <= 0 or diagonal.max() > 1e100:
+        return False
+    c = 2.0 * (m + 3) * UNIT * float(diagonal.sum()) * 1.01
+    lowered = K.copy()
+    lowered[np.diag_indices(m)] -= c  # itself off by half a unit of each entry, which the factor of 2 covers
+    try:
+        np.linalg.cholesky(lowered)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def check_kernel(machine: Trainer, K: Float, pace: Callable[[], None]) -> None:
+    """Whether a kernel is positive semidefinite: by a factorisation with proved rounding, or exactly."""
+    if definite(K):
+        machine.about = "positive definite, by a factorisation with proved rounding"
+    elif K.shape[0] > LARGEST_EXACT:
+        machine.unchecked.append(TOO_MANY_LABELS)
+    elif not Elimination(whole(K)[0], np.zeros((K.shape[0], 0), dtype=object), pace).semidefinite:
+        machine.problems.append("K_train is not positive semidefinite")
+
+
+def approximate_shares(K: Float, Y: Float, good: float = GOOD_GAP, pace: Callable[[], None] = lambda: None) -> Float:
     """(N, m) dual variables as shares of the cap, roughly: sweeps over single labels, then guesses of who is free.
 
     Parameters
@@ -252,24 +346,27 @@ def approximate_shares(K: Float, Y: Float) -> Float:
     K : (m, m) array
         The kernel times the cap.
     Y : (N, m) array
+    good : float
+        A duality gap, as a share of the cap, that needs no more work.
     """
     best = np.zeros(Y.shape)
     left = np.arange(Y.shape[0])
     for sweeps in (10, 30, 100, 300):
-        a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps))
+        a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps, pace), good, pace)
         better = _gaps(K, Y[left], a) < _gaps(K, Y[left], best[left])
         best[left[better]] = a[better]
-        left = left[_gaps(K, Y[left], best[left]) > GOOD_GAP]
+        left = left[_gaps(K, Y[left], best[left]) > good]
         if not left.size:
             break
     return best
 
 
-def _swept(K: Float, Y: Float, a: Float, sweeps: int) -> Float:
+def _swept(K: Float, Y: Float, a: Float, sweeps: int, pace: Callable[[], None]) -> Float:
     """Each label in turn gets its best share, the others given."""
     diagonal = np.maximum(np.diag(K), 1e-300)
     a, f = a.copy(), (Y * a) @ K
     for _ in range(sweeps):
+        pace()
         for i in range(K.shape[0]):
             step = np.clip(a[:, i] + (1.0 - Y[:, i] * f[:, i]) / diagonal[i], 0.0, 1.0) - a[:, i]
             a[:, i] += step
@@ -277,16 +374,17 @@ def _swept(K: Float, Y: Float, a: Float, sweeps: int) -> Float:
     return a
 
 
-def _guessed(K: Float, Y: Float, a: Float) -> Float:
+def _guessed(K: Float, Y: Float, a: Float, good: float, pace: Callable[[], None]) -> Float:
     """Guess which labels are free, solve for them, look again; the best of all guesses."""
     m = K.shape[0]
     diagonal = np.maximum(np.diag(K), 1e-300)
     a, best, least = a.copy(), a.copy(), _gaps(K, Y, a)
     safe = 1e-14 * np.trace(K) * np.eye(m)
-    left = np.flatnonzero(least > GOOD_GAP)
+    left = np.flatnonzero(least > good)
     for _ in range(20):
         if not left.size:
             break
+        pace()
         y, now = Y[left], a[left]
         wish = now - (y * ((y * now) @ K) - 1.0) / diagonal
         cap, free = wish >= 1.0, (wish > 0.0) & (wish < 1.0)
@@ -303,7 +401,7 @@ def _guessed(K: Float, Y: Float, a: Float) -> Float:
         gaps = _gaps(K, y, a[left])
         better = gaps < least[left]
         best[left[better]], least[left[better]] = a[left[better]], gaps[better]
-        left = left[gaps > GOOD_GAP]
+        left = left[gaps > good]
     return best
 
 

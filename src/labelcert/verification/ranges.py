@@ -97,7 +97,7 @@ class Region:
 
     @classmethod
     def _around(cls, statement: Statement, model: ExactModel, budget: int, shares: Values) -> Region:
-        """Flipping labels moves the model into a ball: see :class:`~labelcert.verification.machines.SVMTrainer`."""
+        """Flipping labels moves the model into a ball: see :class:`~labelcert.verification.machines.Hinge`."""
         m, kernel, y = statement.m, model.kernel, model.signs[:, KEPT]
         limit = np.append(statement.caps, budget)[statement.groups]  # group -1 is the last entry
         gone = np.zeros((m, 2), dtype=bool)
@@ -279,5 +279,5 @@ def _most_gain(gains: Whole, costs: Int, budget: int) -> int:
 
 
 def _largest(values: Whole, count: int) -> Whole:
-    """Sum of the largest positive entries of each row, as many as are asked for."""
+    """Sum of the so many largest positive entries of each row."""
     return np.asarray((-np.sort(-np.maximum(values, 0), axis=1))[:, :count].sum(axis=1) + 0 * values[:, 0])

@@ -7,7 +7,7 @@ back. Or only a random share of all relabellings is looked at, which is no proof
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,12 +16,11 @@ from labelcert.verification.arithmetic import Whole
 from labelcert.verification.machines import Trained, Trainer
 from labelcert.verification.statement import Statement
 
-WORK_IN_ONE_BATCH = 2_000_000
-"""Entries of the matrices that are trained on side by side."""
-
-
 TIED = -1
 """Prediction of a node whose highest clean score is shared: it counts as changed, whatever the labels."""
+
+ABOVE, EQUAL, BELOW, UNDECIDED = 1, 0, -1, 2
+"""Where a class stands: above all others, with one of them, below one; or arithmetic cannot tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +49,12 @@ class Claims:
         """The largest budget about which something is claimed."""
         bounded = np.flatnonzero(self.most < self.predicted.size)
         return int(max(self.reach.max(initial=-1), bounded.max(initial=-1)))
+
+    def by_budget(self) -> Iterator[Claims]:
+        """The same in parts: what is claimed within each budget, the smallest one first."""
+        for budget in range(self.budget + 1):
+            most = np.where(np.arange(self.most.size) <= budget, self.most, self.predicted.size)
+            yield replace(self, reach=np.minimum(self.reach, budget), most=most)
 
 
 @dataclass
@@ -104,28 +109,31 @@ class Walk:
 
     def __init__(self, statement: Statement, machine: Trainer) -> None:
         self._statement, self._machine = statement, machine
-        self._batch = max(1, WORK_IN_ONE_BATCH // (statement.n_classes * statement.m * max(statement.m, statement.n)))
+        self._batch = max(1, machine.batch // (statement.n_classes * statement.m * max(statement.m, statement.n)))
         self._exact: dict[bytes, tuple[Whole, int] | None] = {}
 
     # -- single relabellings -----------------------------------------------------------------------------------------
 
+    def only(self, nodes: Int) -> Walk:
+        """About some test nodes alone."""
+        return Walk(self._statement.only(nodes), self._machine.only(nodes))
+
     def trained(self, codes: Int) -> list[Trained]:
         """The models of all classes, for (N, m) labellings."""
-        K = self._statement.n_classes
-        Y = np.stack([np.where(codes == c, 1.0, -1.0) for c in range(K)])
-        sign = Y[..., 0]  # a model and its negative are trained once
-        distinct, where = np.unique((Y * sign[..., None]).reshape(-1, codes.shape[1]), axis=0, return_inverse=True)
-        found = self._machine.train(distinct)
-        out = []
-        for c, rows in enumerate(where.reshape(sign.shape)):
-            one, s = found[rows], sign[c].astype(np.int64)[:, None]
-            out.append(Trained(s * one.value, one.error, one.weight, s * one.y))
-        return out
+        return self._machine.classes(codes, self._statement.n_classes)
 
     def changed(
-        self, codes: Int, predicted: Int, models: list[Trained] | None = None, rivals: Bool | None = None
+        self,
+        codes: Int,
+        predicted: Int,
+        models: list[Trained] | None = None,
+        rivals: Bool | None = None,
+        at: Bool | None = None,
     ) -> tuple[Bool, Bool]:
-        """(N, n) whether another class (or one of some) reaches the predicted one's score; whether that is decided."""
+        """(N, n) whether another class (or one of some) reaches the predicted one's score; whether that is decided.
+
+        With ``at``, an (N, n) mask, what is in doubt is decided there alone.
+        """
         models = self.trained(codes) if models is None else models
         columns = np.arange(predicted.size)
         value = np.stack([one.value for one in models])
@@ -141,8 +149,9 @@ class Walk:
             distance, doubt = own - value[c], own_error + error[c]
             yes |= rival & (distance < -doubt).astype(bool)
             doubtful[c] = rival & ~(distance > doubt).astype(bool)
-        decided = np.ones(own.shape, dtype=bool)
-        for k, t in np.argwhere(doubtful.any(axis=0) & ~yes):
+        open_ = doubtful.any(axis=0) & ~yes
+        decided = ~open_
+        for k, t in np.argwhere(open_ if at is None else open_ & at):
             ahead = [
                 self.compare(codes[k], int(t), int(predicted[t]), int(c)) for c in np.flatnonzero(doubtful[:, k, t])
             ]
@@ -150,8 +159,26 @@ class Walk:
             decided[k, t] = yes[k, t] or None not in ahead
         return yes, decided
 
+    def standing(self, codes: Int, shown: Int, models: list[Trained]) -> Int:
+        """(n,) where the class that is shown for each node stands under one labelling."""
+        out = np.full(shown.size, ABOVE, dtype=np.int64)
+        for t, own in enumerate(shown.tolist()):
+            for c in range(self._statement.n_classes):
+                if c == own or out[t] == BELOW:
+                    continue
+                ahead = models[own].value[0, t] - models[c].value[0, t]
+                doubt = models[own].error[0, t] + models[c].error[0, t]
+                sign = int(np.sign(ahead)) if abs(ahead) > doubt else self.compare(codes, t, own, c)
+                if sign is None:
+                    out[t] = UNDECIDED
+                elif sign < 0 or (sign == 0 and out[t] == ABOVE):
+                    out[t] = sign
+        return out
+
     def compare(self, codes: Int, t: int, own: int, rival: int) -> int | None:
         """Sign of one class's score minus that of another, solved exactly; None where that is out of reach."""
+        if not self._statement.K_test[t].any():
+            return 0
         mine, other = self._solved(codes, own), self._solved(codes, rival)
         if mine is None or other is None:
             return None
@@ -315,7 +342,7 @@ def count_relabellings(statement: Statement, budget: int) -> list[list[int]]:
 
 
 def random_relabellings(statement: Statement, budget: int, count: int, rng: np.random.Generator) -> Iterator[Int]:
-    """Draw ``count`` admissible relabellings, each as likely as any other."""
+    """So many admissible relabellings, each as likely as any other."""
     ways = count_relabellings(statement, budget)
     while count > 0:
         codes, left = statement.codes.copy(), budget

@@ -14,6 +14,10 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
+from labelcert.verification.shift import candidates
+
+LINEAR = "linear"
+"""In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
 
 LARGEST_GROUP_BUDGET = 100_000
 """Group budgets beyond this are no limits; the hash of a problem has this number in their place."""
@@ -40,6 +44,12 @@ class Statement:
         Position of each label's group in ``caps``; -1 without one.
     caps : (G,) array
         Most that may be spent inside each group.
+    shift : float
+        What is added to the diagonal of the given kernel, or is said to have been added to that of the file.
+    from_file : bool
+        Whether the kernels are those that the certificate was saved with.
+    part_of : (m,) array or None
+        Which part each label is in, of an ensemble whose mean scores decide.
     """
 
     K_train: Float
@@ -53,6 +63,9 @@ class Statement:
     costs: Int
     groups: Int
     caps: Int
+    shift: float = 0.0
+    from_file: bool = True
+    part_of: Int | None = None
 
     @classmethod
     def of(
@@ -61,8 +74,12 @@ class Statement:
         K_train: npt.ArrayLike | None,
         labels: npt.ArrayLike | None,
         K_test: npt.ArrayLike | None,
+        H: npt.ArrayLike | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
+        cert.check_record()
+        if cert.run.loss == LINEAR:
+            return cls._of_map(cert, labels, H)
         given = (K_train, labels, K_test)
         if all(array is None for array in given):
             if cert.K_train is None or cert.K_test is None:
@@ -81,11 +98,14 @@ class Statement:
                 f"{m} labels need K_train of shape ({m}, {m}) and K_test with {m} columns, "
                 f"got {kernel.shape} and {rows.shape}"
             )
-        if K_train is not None:
-            kernel = (kernel + kernel.T) / 2 + cert.run.kernel_shift * np.eye(m)
+        from_file = K_train is None
+        if not from_file:
+            kernel = (kernel + kernel.T) / 2
+        if not all(np.isfinite(array).all() for array in (kernel, rows)):
+            raise InvalidInput("K_train and K_test must be finite")
         classes, codes = np.unique(values, return_inverse=True)
         allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
-        return cls(
+        statement = cls(
             K_train=np.ascontiguousarray(kernel),
             K_test=np.ascontiguousarray(rows),
             classes=classes,
@@ -97,7 +117,60 @@ class Statement:
             costs=costs,
             groups=groups,
             caps=caps,
+            shift=cert.run.kernel_shift,
+            from_file=from_file,
+            part_of=_parts(cert, m),
         )
+        return statement if from_file else statement.shifted_as(cert)
+
+    @classmethod
+    def _of_map(cls, cert: Certificate, labels: npt.ArrayLike | None, H: Any) -> Statement:
+        """Of a model whose scores are ``H @ one-hot(labels)``."""
+        if H is None:
+            raise InvalidInput(
+                "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
+            )
+        rows = np.asarray(H.toarray() if hasattr(H, "toarray") else H, dtype=np.float64)
+        values = cert.labels if labels is None else np.asarray(labels)
+        if rows.ndim != 2 or rows.shape[1] != values.size or not np.isfinite(rows).all():
+            raise InvalidInput(
+                f"{values.size} labels need a finite H with {values.size} columns, got shape {rows.shape}"
+            )
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=np.ascontiguousarray(rows),
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=LINEAR,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+        )
+
+    def shifted_as(self, cert: Certificate) -> Statement:
+        """With as much on the diagonal of the given kernel as the hash of the certificate says.
+
+        That is what the certificate records, or what would have to be added: whoever certifies a kernel that was
+        settled before records that nothing was added to it.
+        """
+        eye = np.eye(self.m)
+        recorded = replace(self, K_train=self.K_train + self.shift * eye)
+        if recorded.digest() == cert.run.problem_sha256:
+            return recorded
+        for shift in candidates(self.K_train):
+            other = replace(self, K_train=self.K_train + shift * eye, shift=shift)
+            if other.digest() == cert.run.problem_sha256:
+                return other
+        return recorded
+
+    def only(self, nodes: Int) -> Statement:
+        """The problem of some test nodes alone."""
+        return replace(self, K_test=self.K_test[nodes])
 
     def lowered(self, predicted: Int, margin: Float) -> Statement:
         """The problem in which a prediction changes where its lead falls to its margin here.
@@ -113,11 +186,10 @@ class Statement:
         """
         m, K = self.m, self.n_classes
         own = 2.0 ** math.floor(math.log2(min(0.5 / self.C, float(np.diag(self.K_train).mean()) or 1.0)))
-        dual = self.C if self.loss == "hinge" else 1.0 / (own + 1.0 / (2.0 * self.C))
         kernel, rows = np.zeros((m + K, m + K)), np.zeros((self.n, m + K))
         kernel[:m, :m], rows[:, :m] = self.K_train, self.K_test
         np.fill_diagonal(kernel[m:, m:], own)
-        rows[np.arange(self.n), m + predicted] = -margin / (dual if K == 2 else 2.0 * dual)
+        rows[np.arange(self.n), m + predicted] = -margin / lead_of_one(self.loss, own, self.C, K)
         return replace(
             self,
             K_train=kernel,
@@ -130,7 +202,7 @@ class Statement:
 
     @property
     def m(self) -> int:
-        """Number m of training labels."""
+        """Number of labels."""
         return int(self.codes.size)
 
     @property
@@ -140,7 +212,7 @@ class Statement:
 
     @property
     def n_classes(self) -> int:
-        """Number K of classes of the training labels."""
+        """Number of classes."""
         return int(self.classes.size)
 
     @property
@@ -153,17 +225,53 @@ class Statement:
         """The radius that means that no change is known."""
         return int(self.costs.sum()) + 1
 
+    def in_blocks(self) -> Statement:
+        """The problem with the kernel of all parts side by side: its scores are the sums of theirs.
+
+        Losses and norms are sums over labels and parts, so that each part is trained as if it were alone.
+        """
+        if self.part_of is None:
+            return self
+        together = self.part_of[:, None] == self.part_of[None, :]
+        return replace(self, K_train=np.where(together, self.K_train, 0.0))
+
+    @property
+    def blocks(self) -> list[Int]:
+        """The labels of each part; of a single model, all of them."""
+        if self.part_of is None:
+            return [np.arange(len(self.K_train))]
+        return [np.flatnonzero(self.part_of == part) for part in np.unique(self.part_of)]
+
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
-        h = hashlib.sha256()
-        for array in (self.K_train, self.K_test):
+        if self.part_of is None:
+            return self._digest_of_one()
+        h = hashlib.sha256(self._digest_of_one().encode())
+        h.update(self.part_of.astype("<i8").tobytes() + b"mean")
+        return h.hexdigest()
+
+    def _digest_of_one(self) -> str:
+        """The same without parts."""
+        h = hashlib.sha256(b"linear" if self.loss == LINEAR else b"")
+        for array in (self.K_train, self.K_test) if self.loss != LINEAR else ():
             h.update(repr(array.shape).encode())
             h.update(array.astype("<f8").tobytes())
+        for row in self.K_test if self.loss == LINEAR else ():
+            at = np.flatnonzero(row)
+            h.update(b"full" if at.size == row.size else b"part" + at.astype("<i8").tobytes())
+            h.update(row[at].astype("<f8").tobytes() + b"|")
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
         return h.hexdigest()
+
+    @property
+    def spendable(self) -> int:
+        """The most that the adversary can spend: no larger budget changes anything."""
+        costs = np.where(self.allowed.any(axis=1), self.costs, 0)
+        inside = np.array([costs[self.groups == g].sum() for g in range(self.caps.size)], dtype=np.int64)
+        return int(costs[self.groups < 0].sum() + np.minimum(inside, self.caps).sum())
 
     def cost(self, labels: Int) -> int:
         """What it costs to change some labels."""
@@ -187,6 +295,47 @@ class Statement:
         codes = self.codes.copy()
         codes[labels] = targets
         return codes
+
+
+def _parts(cert: Certificate, m: int) -> Int | None:
+    """(m,) part of each label, of an ensemble."""
+    if cert.run.engine_asked != "partition":
+        return None
+    about = cert.run.stages[0].statistics if cert.run.stages else {}
+    if about.get("combine") != "mean" or len(about.get("part_of", [])) != m:
+        raise InvalidInput("verify knows ensembles whose mean scores decide, not those that count votes")
+    return np.array(about["part_of"], dtype=np.int64)
+
+
+def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
+    """How much a label that sees no other adds to the lead of its class, for each unit in the row of a node.
+
+    Parameters
+    ----------
+    loss : str
+    own : float
+        Its entry of the kernel.
+    C : float
+    K : int
+        Number of classes.
+    """
+    if loss in ("square", "squared_hinge", "hinge"):
+        dual = C if loss == "hinge" else 1.0 / (own + 1.0 / (2.0 * C))
+        return dual if K == 2 else 2.0 * dual
+    # z = C·(share of the other classes), where its own class leads by own·lead: the lead is found by halving.
+    rivals = K - 1 if loss == "cross_entropy" else 1
+    both = 2.0 if (loss == "cross_entropy" or K > 2) else 1.0
+    scale = C * (1.0 + 1.0 / rivals) if loss == "cross_entropy" else C * both
+    gain = own if loss == "cross_entropy" else own / both
+    low, high = 0.0, scale
+    while True:
+        lead = (low + high) / 2
+        if lead in (low, high):
+            return lead
+        if lead < scale * rivals / (rivals + math.exp(gain * lead)):
+            low = lead
+        else:
+            high = lead
 
 
 def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:

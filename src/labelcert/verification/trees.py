@@ -16,7 +16,7 @@ from labelcert.arrays import Bool, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.certificate.proofs import KEEPS, Excluded, PairStep, Proofs, Step, Tree
 from labelcert.verification.arithmetic import Whole, shifted, whole
-from labelcert.verification.machines import SVMTrainer, Trainer
+from labelcert.verification.machines import LinearTrainer, Trainer
 from labelcert.verification.ranges import FLIPPED, KEPT, ExactModel, Region, separable_bound
 from labelcert.verification.relabellings import TIED, Claims, States, Walk
 from labelcert.verification.statement import Statement
@@ -39,7 +39,7 @@ class Trees:
     ) -> None:
         self._cert, self._statement, self._machine, self._predicted = cert, statement, machine, predicted
         self._report = report
-        self._proofs = cert.proofs if cert.proofs is not None and isinstance(machine, SVMTrainer) else Proofs()
+        self._proofs = cert.proofs if cert.proofs is not None and not isinstance(machine, LinearTrainer) else Proofs()
         self._models: dict[int, ExactModel] = {}
         self._regions: dict[tuple[int, int], Region] = {}
         self._excluded_to = np.full((statement.n, statement.n_classes), -1, dtype=np.int64)
@@ -112,8 +112,8 @@ class Trees:
         return pair is not None and self._moves(tree, pair, t)
 
     @staticmethod
-    def _leaves_nothing(step: Step, region: Region, row: tuple[Whole, int]) -> bool:
-        """Take out of a region what a step excludes; whether that is everything."""
+    def _screened(step: Step, region: Region, row: tuple[Whole, int]) -> bool:
+        """Take out the sides of labels with which a node cannot change; whether nothing is left at all."""
         cost = np.where(step.block.empty[None, :] == 0, row[0][:, None], 0)
         label, side = region.given(step.block)
         multiplied = region.multiplied(step.block.beta, cost, row[1])
@@ -131,7 +131,7 @@ class Trees:
                 return False
             if step.kind == "tighten":
                 region.tighten(step.block, row)
-            elif self._leaves_nothing(step, region, row):
+            elif self._screened(step, region, row):
                 return True
             if region.empty:
                 return True
@@ -218,7 +218,9 @@ class Trees:
         start = States(
             statement.relabelled(labels, targets)[None, :], np.array([cost]), np.array([-1]), np.array([budget])
         )
-        found = Walk(replace(statement, allowed=may), self._machine).prove(claims, start, over=lambda visited: False)
+        found = Walk(replace(statement, allowed=may), self._machine).prove(
+            claims, start, over=lambda visited: bool(self._report("a leaf"))
+        )
         return not found.contradictions and not found.undecided
 
     # -- how many nodes ----------------------------------------------------------------------------------------------

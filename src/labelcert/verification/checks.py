@@ -1,0 +1,346 @@
+"""The checks of one certificate, in their order: kernel, clean predictions, attacks, and what bounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from labelcert.arrays import Bool, Int
+from labelcert.certificate import Certificate
+from labelcert.verification.linear_radii import always_at_cap, proved_radii
+from labelcert.verification.machines import LinearTrainer, Trained, Trainer
+from labelcert.verification.pacing import OutOfTime, Pace
+from labelcert.verification.relabellings import (
+    BELOW,
+    EQUAL,
+    TIED,
+    UNDECIDED,
+    Claims,
+    Walk,
+    WalkOutcome,
+    count_relabellings,
+    random_relabellings,
+)
+from labelcert.verification.statement import LINEAR, Statement
+from labelcert.verification.training import LOSSES, machine_of
+from labelcert.verification.trees import Trees
+from labelcert.verification.verdict import CheckStatus, Verification
+
+SCORE_TOLERANCE = 1e-6
+"""How far a score that is shown may be off, as a share of the largest score that the labels could give."""
+
+TOGETHER = 64
+"""So many witnesses are trained on at a time, each for its own node."""
+
+
+class Checker:
+    """One verification, step by step.
+
+    Attributes
+    ----------
+    steps : list
+        The lines that each step adds, and the step.
+    stuck : bool
+        Whether nothing more can be checked.
+    """
+
+    def __init__(
+        self,
+        cert: Certificate,
+        statement: Statement,
+        out: Verification,
+        pace: Pace,
+        share: float | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self._cert, self._out, self._pace, self._share, self._rng = cert, out, pace, share, rng
+        statement = statement.in_blocks()
+        self._given = self._statement = statement
+        self._predicted = np.searchsorted(statement.classes, cert.predictions)
+        if cert.run.margin:
+            margins = np.broadcast_to(np.asarray(cert.run.margin, dtype=np.float64), statement.n)
+            self._statement = statement.lowered(self._predicted, margins)
+        self._claimed = np.flatnonzero(cert.radius_upper < statement.never)
+        self._uncertain = (cert.radius_lower == 0) & (cert.radius_upper == statement.never)
+        self.stuck = False
+        pace.total = 3 * statement.n + self._claimed.size + len(cert.curve_attacks) + statement.budget + 1
+        self.steps: list[tuple[tuple[str, ...], Callable[[], None]]] = [
+            (("kernel",), self.kernel),
+            (("predictions",), self.predictions),
+            (("decision values",), self.scores),
+            (("witnesses",), self.witnesses),
+            (("collective attacks",), self.attacks_of_curve),
+            (("radii", "curve"), self.bounds),
+        ]
+
+    def kernel(self) -> None:
+        """Whether there is a model at all; prepares its training."""
+        self._pace.begin("kernel")
+        if self._statement.loss not in LOSSES:
+            self._out.add("kernel", CheckStatus.NOT_CHECKED, "the verifier has no error bound for intercepts")
+            self.stuck = True
+            return
+        if not np.array_equal(self._statement.K_train, self._statement.K_train.T):
+            self._wrong("kernel", "K_train is not symmetric")
+            return
+        linear = self._statement.loss in ("square", LINEAR) or (
+            self._statement.loss == "hinge" and always_at_cap(self._statement, self._pace)
+        )
+        machine = self._machine = machine_of(self._statement, linear, self._pace)
+        self._out.require("kernel", not machine.problems, machine.about, "; ".join(machine.problems))
+        for what in machine.unchecked:
+            self._out.add("kernel", CheckStatus.NOT_CHECKED, what)
+            self.stuck = True
+        if self.stuck or machine.problems:
+            return
+        plain = machine if self._given is self._statement else machine_of(self._given, linear, self._pace)
+        self._walk, self._plain = Walk(self._statement, machine), Walk(self._given, plain)
+        self._shown: Trainer = plain
+        codes = self._given.codes[None, :]
+        self._models = self._plain.trained(codes)
+
+    def predictions(self) -> None:
+        """Clean predictions: no class has a higher score, and leads are what radii of 0 and more say."""
+        cert, statement, out = self._cert, self._statement, self._out
+        self._pace.begin("predictions")
+        standing = self._plain.standing(self._given.codes, self._predicted, self._models)
+        tie = standing == EQUAL
+        # Of two classes, the second one is shown where the score is 0.
+        misshown = tie & (self._predicted == 0) & (statement.n_classes == 2)
+        wrong = (standing == BELOW) | (tie & (cert.radius_lower > 0)) | misshown
+        open_ = (standing == UNDECIDED) & ~self._uncertain
+        if statement is not self._given:
+            yes, decided = (a[0] for a in self._walk.changed(statement.codes[None, :], self._predicted))
+            leads = cert.radius_lower > 0
+            wrong |= leads & yes
+            open_ |= leads & ~decided
+        if wrong.any():
+            self._wrong("predictions", f"the clean prediction of node {int(wrong.argmax())} is another one, or tied")
+            return
+        # A tie that is claimed, and that arithmetic cannot decide.
+        self._doubtful = (standing == UNDECIDED) & (cert.radius_upper == 0) & (cert.new_classes == -1)
+        self._predicted = np.where((tie & (cert.radius_upper == 0)) | self._doubtful, TIED, self._predicted)
+        text = f"{statement.n - int(open_.sum())} clean predictions, by training from scratch"
+        if self._uncertain.any():
+            text += f"; {int(self._uncertain.sum())} are not certain, as the certificate says"
+        out.add("predictions", CheckStatus.NOT_CHECKED if open_.any() else CheckStatus.PROVED, text)
+        self._pace(done=statement.n - int(open_.sum()))
+
+    def scores(self) -> None:
+        """Clean scores that are shown."""
+        far = []
+        self._pace.begin("decision values")
+        for t in range(self._given.n):
+            if not self._shown_rightly(t, self._models):
+                far.append(t)
+            self._pace(done=1)
+        self._out.require(
+            "decision values",
+            not far,
+            f"within {SCORE_TOLERANCE:g} of what the labels could give",
+            f"the score of node {far[0] if far else 0} is another one",
+        )
+
+    def _shown_rightly(self, t: int, models: list[Trained]) -> bool:
+        """Whether the clean scores of one node are close to those that the certificate shows."""
+        cert, statement, machine = self._cert, self._given, self._shown
+        one = cert.decision_values[t]
+        shown = one if cert.decision_values.ndim == 2 else np.array([-one, one])
+        if statement.part_of is not None:
+            shown = len(statement.blocks) * shown  # means, of sums
+        if statement.loss == LINEAR and cert.decision_values.ndim == 2:
+            shown = 2.0 * shown - statement.K_test[t].sum()  # models are trained on ±1, and scores count ones
+        close = SCORE_TOLERANCE * machine.largest_dual * float(np.abs(statement.K_test[t]).sum()) + 1e-290
+        for c, model in enumerate(models):
+            score, error = machine.shown(np.array([model.value[0, t], model.error[0, t]], dtype=object))
+            if error > close:
+                solved = machine.exact(np.where(statement.codes == c, 1.0, -1.0))
+                if solved is None:
+                    continue
+                score = machine.shown_exactly(Fraction(int(solved[0][t]), solved[1]))
+                error = 0.0
+            if not abs(score - shown[c]) <= close + error:
+                return False
+        return True
+
+    def witnesses(self) -> None:
+        """The attack on each node."""
+        cert, statement, claimed = self._cert, self._statement, self._claimed
+        self._pace.begin("witnesses")
+        attacks = [cert.node_attacks[t] for t in range(statement.n)]
+        for t in range(statement.n):
+            if wrong := self._misfit(t, *attacks[t]):
+                self._wrong("witnesses", wrong)
+                return
+        open_ = 0
+        for start in range(0, claimed.size, TOGETHER):
+            nodes = claimed[start : start + TOGETHER]
+            walk = self._walk.only(nodes)
+            codes = np.array([statement.relabelled(*attacks[t]) for t in nodes])
+            models = walk.trained(codes)
+            own, unnamed = np.eye(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
+            yes, decided = (np.diagonal(a) for a in walk.changed(codes, self._predicted[nodes], models, at=own))
+            for k, t in enumerate(nodes.tolist()):
+                if not yes[k] and decided[k]:
+                    self._wrong("witnesses", f"the witness of node {t} does not change it")
+                    continue
+                named = cert.new_classes[t] < 0 or self._takes_over(walk, codes[k], models, k, t)
+                if named is False:
+                    self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
+                unnamed[k] = named is None
+            open_ += int(((~yes & ~decided) | self._doubtful[nodes] | unnamed).sum())
+            if not self._out.accepted:
+                return
+            self._pace(done=int((yes & ~self._doubtful[nodes]).sum()))
+        if claimed.size:
+            how = f"{claimed.size - open_} attacks on single nodes, by training from scratch"
+            self._out.add("witnesses", CheckStatus.NOT_CHECKED if open_ else CheckStatus.PROVED, how)
+
+    def _misfit(self, t: int, labels: Int, targets: Int) -> str:
+        """What the witness of a node has against its radius, without any training."""
+        cert, statement = self._cert, self._statement
+        radius, named = int(cert.radius_upper[t]), int(cert.new_classes[t]) != -1
+        if radius == statement.never:
+            return f"node {t} has a witness, but no upper end of its radius" if labels.size or named else ""
+        if not statement.admits(labels, targets, radius):
+            return f"the threat does not admit the witness of node {t} within its radius"
+        if statement.cost(labels) != radius:
+            return f"the witness of node {t} costs less than its radius"
+        if named == (self._predicted[t] == TIED):
+            return f"the witness of node {t} names {'a' if named else 'no'} class that it is turned into"
+        return ""
+
+    def attacks_of_curve(self) -> None:
+        """The attacks behind the lower curve."""
+        cert, statement = self._cert, self._statement
+        self._pace.begin("collective attacks")
+        codes = np.array([statement.relabelled(*cert.curve_attacks[k]) for k in range(len(cert.curve_attacks))])
+        counts = cert.curve_changed.sum(axis=1)
+        for b, k in enumerate(cert.curve_attack_of.tolist()):
+            if not statement.admits(*cert.curve_attacks[k], b):
+                self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
+            elif counts[k] != cert.collective_lower[b]:
+                self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")
+        open_ = 0
+        for k in range(len(codes)):
+            if not self._out.accepted:
+                return
+            yes, decided = (a[0] for a in self._walk.changed(codes[k : k + 1], self._predicted))
+            named, sure = cert.curve_changed[k], decided & ~self._uncertain
+            if np.any((named != yes) & sure):
+                self._wrong("collective attacks", f"attack {k} of the curve changes other nodes than those named")
+            open_ += int(np.sum(named & (~yes | self._doubtful)))
+            self._pace(done=1)
+        if self._out.accepted:
+            how = f"{len(codes)} attacks, by training from scratch"
+            how += f"; of {open_} nodes, nothing proves that they change" if open_ else ""
+            self._out.add("collective attacks", CheckStatus.NOT_CHECKED if open_ else CheckStatus.PROVED, how)
+
+    def bounds(self) -> None:
+        """Lower ends of radii and upper ends of the curve."""
+        cert, statement, out = self._cert, self._statement, self._out
+        lower, most = cert.radius_lower, cert.collective_upper
+        self._pace.begin("radii")
+        if np.any(lower > statement.budget + 1):
+            self._wrong("radii", "a radius is claimed beyond the largest budget")
+            return
+        if np.any(np.diff(most) < 0) or np.any(np.diff(cert.collective_lower) < 0):
+            self._wrong("curve", "a larger budget is said to change fewer nodes")
+            return
+        proved = np.minimum(lower, 1)
+        ways: list[str] = []
+        if isinstance(self._machine, LinearTrainer):
+            exact = np.minimum(lower, proved_radii(statement, self._machine, self._predicted, self._pace))
+            ways += [f"{int((exact > proved).sum())} by closed form"] * bool((exact > proved).any())
+            proved = np.maximum(proved, exact)
+        trees = Trees(cert, statement, self._machine, self._predicted, self._pace)
+        by_tree = np.minimum(lower, trees.proved_radii())
+        ways += [f"{int((by_tree > proved).sum())} by stored search trees"] * bool((by_tree > proved).any())
+        proved = np.maximum(proved, by_tree)
+        curve = np.array([int((lower <= b).sum()) for b in range(statement.budget + 1)])
+        curve = np.minimum(curve, trees.proved_curve())
+        curve = np.minimum.accumulate(curve[::-1])[::-1]
+        open_radii, open_curve = proved < lower, most < curve
+        self._pace(done=int((~open_radii).sum()) + (0 if open_radii.any() else int((~open_curve).sum())))
+        if not open_radii.any() and not open_curve.any():
+            out.add("radii", CheckStatus.PROVED, self._radii_text(lower, ways))
+            out.add("curve", CheckStatus.PROVED, self._curve_text(trees.used))
+            return
+        claims = Claims(
+            predicted=self._predicted,
+            reach=np.where(open_radii, lower - 1, -1),
+            most=np.minimum.accumulate(np.where(open_curve, most, statement.n)[::-1])[::-1],
+        )
+        self._by_walking(claims, ways, trees.used)
+
+    def _by_walking(self, claims: Claims, ways: list[str], tree_text: str) -> None:
+        statement, out, share = self._statement, self._out, self._share
+        total = count_relabellings(statement, claims.budget)[0][claims.budget]
+        outcome = WalkOutcome()
+
+        def over(visited: int) -> bool:
+            try:
+                self._pace(f"walked through {visited:,} of at most {total:,} relabellings")
+            except OutOfTime:
+                return True
+            return False
+
+        if share is None:
+            for part in claims.by_budget() if self._pace.limited else [claims]:
+                outcome = self._walk.prove(part, over=over)
+                if outcome.undecided or outcome.contradictions:
+                    break
+                self._pace.done += int(np.sum((claims.reach > 0) & (claims.reach == part.budget)))
+            how = f"a walk through all {total:,} relabellings, {outcome.visited:,} of them trained on"
+        else:
+            count = max(1, round(share * total))
+            relabellings = random_relabellings(statement, claims.budget, count, self._rng)
+            outcome = self._walk.sample(claims, relabellings, over=over)
+            how = f"{outcome.visited:,} of {total:,} relabellings, drawn at random"
+        status = self._status(outcome)
+        radii, curve = claims.reach >= 0, claims.most < statement.n
+        if status is CheckStatus.WRONG:
+            out.add("radii" if radii.any() else "curve", status, outcome.contradictions[0])
+            return
+        if status is CheckStatus.NOT_CHECKED:
+            how = f"{outcome.visited:,} of {total:,} relabellings; {self._pace.counted}, the rest is not checked"
+        text = self._radii_text(self._cert.radius_lower, [*ways, f"{int(radii.sum())} by {how}"])
+        out.add(
+            "radii",
+            status if radii.any() else CheckStatus.PROVED,
+            text if radii.any() else self._radii_text(radii, ways),
+        )
+        # The curve rests on the radii: it is proved no better than they are.
+        out.add("curve", status, how if curve.any() else self._curve_text(tree_text))
+
+    def _status(self, found: WalkOutcome) -> CheckStatus:
+        if found.contradictions:
+            return CheckStatus.WRONG
+        if found.undecided:
+            return CheckStatus.NOT_CHECKED
+        return CheckStatus.PROVED if self._share is None else CheckStatus.SAMPLED
+
+    def _radii_text(self, lower: Int | Bool, ways: list[str]) -> str:
+        return f"{lower.size} lower ends: {', '.join(ways)}" if ways else f"{lower.size} lower ends, by clean training"
+
+    def _curve_text(self, tree_text: str) -> str:
+        return f"upper ends, from the radii{tree_text}"
+
+    def _takes_over(self, walk: Walk, codes: Int, models: list[Trained], k: int, t: int) -> bool | None:
+        """Whether no class but the predicted one has a higher score than the one that a witness is said to lead to."""
+        own, new = int(self._predicted[t]), int(self._cert.new_classes[t])
+        if new == own:
+            return False
+        signs: list[int | None] = []
+        for c in set(range(self._statement.n_classes)) - {new, own}:
+            ahead = models[new].value[k, k] - models[c].value[k, k]
+            doubt = models[new].error[k, k] + models[c].error[k, k]
+            signs.append(int(np.sign(ahead)) if abs(ahead) > doubt else walk.compare(codes, k, new, c))
+        if any(sign is not None and sign < 0 for sign in signs):
+            return False
+        return None if None in signs else True
+
+    def _wrong(self, what: str, why: str) -> None:
+        self._out.add(what, CheckStatus.WRONG, why)

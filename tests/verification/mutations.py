@@ -1,0 +1,257 @@
+"""Lies of every kind: each field of a certificate says something else, and the checksum is computed anew.
+
+``python -m tests.verification.mutations`` prints a table of fields and what comes of them: the reader refuses the file,
+``verify`` rejects the certificate, or lists the field as only stated. Nothing else is allowed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import labelcert
+from labelcert import Certificate, InvalidInput, Threat, certify
+from labelcert.certificate import RelabellingList
+from labelcert.errors import CertificateFileError
+from labelcert.graphs import karate
+from labelcert.verification import Verification, verify
+from labelcert.verification.record import STATED
+
+REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
+
+PARTS = ("run", "around", "node_attacks", "curve_attacks")
+"""Fields that have fields of their own."""
+
+EVIDENCE = ("proofs", "K_train", "K_test")
+"""What is no claim: proofs are evaluated again, whatever they are, and kernels have their own hash."""
+
+WEAKER = {("radius_lower", -1), ("collective_upper", 1)}
+"""Changes that claim less, and are true."""
+
+
+def _points(m: int, n: int, seed: int = 0) -> tuple[Any, Any]:
+    X = np.random.default_rng(seed).normal(size=(m + n, 3))
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    return K[:m, :m], K[m:, :m]
+
+
+KINDS: dict[str, Callable[[], Certificate]] = {
+    "two classes": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=3),
+    "three classes": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=2),
+    "ridge": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="square", max_flips=2),
+    "costs": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=3, threat=Threat(costs=[1, 2] * 4)),
+    "groups": lambda: certify(
+        *_with(list("aabbabab")),
+        C=1.0,
+        max_flips=3,
+        threat=Threat(
+            groups=list("xyzxyzxy"),
+            group_budgets={"x": 1, "y": 2, "z": 1},
+            trusted=np.arange(8) == 3,
+            allowed_flips={"a": ["b"], "b": ["a"]},
+            allowed_targets=[["a", "b"]] * 8,
+        ),
+    ),
+    "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
+    "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
+    "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
+    "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
+    "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
+    "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
+}
+
+
+def _with(labels: list[str]) -> tuple[Any, Any, Any]:
+    K, rows = _points(len(labels), 5)
+    return K, labels, rows
+
+
+@cache
+def honest(kind: str) -> Certificate:
+    """A certificate of a kind."""
+    return KINDS[kind]()
+
+
+def paths(cert: Certificate) -> Iterator[str]:
+    """All fields, and those of the parts."""
+    for one in fields(cert):
+        part = getattr(cert, one.name)
+        if one.name in PARTS and is_dataclass(part):
+            for inner in fields(part):
+                if inner.name == "threat":
+                    yield from (f"run.threat.{key}" for key in cert.run.threat)
+                else:
+                    yield f"{one.name}.{inner.name}"
+        elif one.name not in EVIDENCE:
+            yield one.name
+
+
+def value_at(cert: Certificate, path: str) -> Any:
+    """What a field holds."""
+    return cert.run.threat[path.split(".")[2]] if path.startswith("run.threat.") else attrgetter(path)(cert)
+
+
+def changed(cert: Certificate, path: str, value: Any) -> Certificate:
+    """With another value in a field, and the checksum that belongs to it."""
+    head, _, rest = path.partition(".")
+    if rest.startswith("threat."):
+        value = replace(cert.run, threat={**cert.run.threat, rest.split(".")[1]: value})
+    elif rest:
+        value = replace(getattr(cert, head), **{rest: value})
+    other = replace(cert, **{head: value})
+    return other if path == "checksum" else replace(other, checksum=other.computed_checksum())
+
+
+def lies(cert: Certificate, path: str) -> Iterator[Any]:
+    """Other values for a field."""
+    value = value_at(cert, path)
+    if path in SPECIAL:
+        yield from SPECIAL[path](cert)
+    elif isinstance(value, np.ndarray):
+        yield from _other_arrays(path, value)
+    elif isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 1, value - 1, -1)
+    elif isinstance(value, float):
+        yield from (2.0 * value + 1.0, -1.0, float("nan"))
+    elif isinstance(value, str):
+        yield "another" if path != "run.stopped" else "interrupted"
+
+
+def _other_arrays(path: str, value: Any) -> Iterator[Any]:
+    for k in sorted({0, value.size - 1}) if value.size else []:
+        if value.dtype.kind == "b":
+            others: list[Any] = [~value.flat[k]]
+        elif value.dtype.kind in "US":
+            others = ["another"]
+        else:
+            others = [value.flat[k] + by for by in (1, -1) if (path, by) not in WEAKER]
+        for other in others:
+            changed = value.astype("U32") if value.dtype.kind == "U" else value.copy()
+            changed.flat[k] = other
+            yield changed
+
+
+def _other_class(values: Any, classes: Any) -> Iterator[Any]:
+    for k in (0, values.size - 1):
+        changed = values.copy()
+        changed[k] = classes[(np.searchsorted(classes, values[k]) + 1) % classes.size]
+        yield changed
+
+
+def _pointless(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
+    """Attacks in which a label becomes what it is; others could be witnesses as good as those that are there."""
+    for k in sorted({0, attacks.labels.size - 1}) if attacks.labels.size else []:
+        changed = attacks.labels.copy()
+        changed[k] = np.flatnonzero(cert.labels == cert.classes[attacks.targets[k]])[0]
+        yield changed
+
+
+SPECIAL: dict[str, Callable[[Certificate], Any]] = {
+    "predictions": lambda cert: _other_class(cert.predictions, cert.classes),
+    "labels": lambda cert: _other_class(cert.labels, cert.classes),
+    "decision_values": lambda cert: [cert.decision_values * 1.01, -cert.decision_values, cert.decision_values * np.nan],
+    "test_names": lambda cert: [np.array([f"t{k}" for k in range(cert.n_test)])],
+    "label_names": lambda cert: [np.array([f"l{k}" for k in range(cert.labels.size)])],
+    "class_list": lambda cert: [np.array(["x", "y"]), np.append(cert.classes.astype("U9"), "more")],
+    "radius_proved_by": lambda cert: [np.full(cert.n_test, "an oracle"), np.full(cert.n_test, "")],
+    "run.threat.trusted": lambda cert: [[0], [10**6], [-1], "0"],
+    "node_attacks.labels": lambda cert: _pointless(cert, cert.node_attacks),
+    "curve_attacks.labels": lambda cert: _pointless(cert, cert.curve_attacks),
+    "run.threat.costs": lambda cert: [
+        [2, 1] * (cert.labels.size // 2),
+        [1, 3] * (cert.labels.size // 2),
+        [0] * cert.labels.size,
+        5,
+        [True],
+    ],
+    "run.threat.allowed_flips": lambda cert: [[["a", []]], [["no class", ["a"]]], True, {"a": 1}],
+    "run.threat.allowed_targets": lambda cert: [[[]] * cert.labels.size, [["no class"]] * cert.labels.size, "text"],
+    "run.threat.groups": lambda cert: [
+        ["x"] * cert.labels.size,
+        ["w"] * (cert.labels.size - 1),
+        [["a"]] * cert.labels.size,
+        3,
+    ],
+    "run.threat.group_budgets": lambda cert: [{"x": 2, "y": 2, "z": 2}, 3, {"x": -1}, {"x": "1"}, "one"],
+    "run.stages": lambda cert: [
+        (),
+        tuple(replace(stage, engine="an oracle") for stage in cert.run.stages),
+        tuple(replace(stage, max_flips=stage.max_flips + 1) for stage in cert.run.stages),
+        *(
+            tuple(replace(stage, statistics={**stage.statistics, **more}) for stage in cert.run.stages)
+            for more in (
+                {"trainings": 10**6},
+                {"trainings": "many"},
+                {"seconds": float("inf")},
+                {"black_box_radius": [6] * cert.n_test},
+            )
+        ),
+    ],
+    "run.loss": lambda cert: ["square" if cert.run.loss == "hinge" else "hinge", "another"],
+    "run.C": lambda cert: [2.0 * cert.run.C, -1.0, float("nan")],
+    "run.spendable": lambda cert: [None, 0, -5, cert.labels.size + 99],
+    "run.kernel_shift": lambda cert: [1.0, 2.0**-40, -1.0, float("inf")],
+    "run.margin": lambda cert: [100.0, float("nan"), (1.0,)],
+    "run.time_limit": lambda cert: [7.0, -1.0],
+    "run.node_time_limit": lambda cert: [7.0, -1.0],
+    "run.engine_asked": lambda cert: ["another", "partition"] if cert.run.engine_asked != "partition" else ["auto"],
+    "run.versions": lambda cert: [{"labelcert": "99.0"}],
+    "run.stopped": lambda cert: [one for one in type(cert.run.stopped) if one != cert.run.stopped],
+    "around.truth": lambda cert: [cert.around.truth[::-1].copy(), np.full(cert.n_test, "no class")],  # type: ignore[union-attr]
+    "around.names": lambda cert: [cert.around.names[::-1].copy()],  # type: ignore[union-attr]
+    "around.edges": lambda cert: [cert.around.edges[:3]],  # type: ignore[union-attr]
+    "around.labeled": lambda cert: [cert.around.labeled[::-1].copy(), np.zeros_like(cert.around.labeled)],  # type: ignore[union-attr]
+    "around.tested": lambda cert: [cert.around.tested[::-1].copy()],  # type: ignore[union-attr]
+}
+
+
+def outcome(lie: Callable[[], Certificate], path: str) -> tuple[str, Verification | None]:
+    """What comes of a lie, told in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "lie.cert"
+        try:
+            lie().save(file, problem=True)
+            found = verify(labelcert.load(file))
+        except (InvalidInput, CertificateFileError, ValueError) as refusal:
+            # What cannot be written as JSON at all is no lie in a file.
+            if isinstance(refusal, (InvalidInput, CertificateFileError)) or "JSON" in str(refusal):
+                return REFUSED, None
+            raise
+    if not found.accepted:
+        return REJECTED, found
+    if path.startswith("run.threat.") and found.accepted:
+        # The hash is over what the adversary can do, and that is the same.
+        return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
+    words = [word for word, names in STATED.items() if path in names]
+    return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
+
+
+def table(kind: str) -> dict[str, list[str]]:
+    """For each field of a kind of certificate: what comes of its lies."""
+    cert = honest(kind)
+    return {
+        path: [outcome(lambda path=path, lie=lie: changed(cert, path, lie), path)[0] for lie in lies(cert, path)]
+        for path in paths(cert)
+    }
+
+
+def main() -> None:
+    """Print the table of all fields and kinds."""
+    found = {kind: table(kind) for kind in KINDS}
+    for path in dict.fromkeys(path for kind in KINDS for path in found[kind]):
+        seen = [word for kind in KINDS for word in found[kind].get(path, [])]
+        counts = ", ".join(f"{seen.count(word)} {word}" for word in dict.fromkeys(sorted(seen)))
+        print(f"{path:28} {counts or 'not there'}")
+
+
+if __name__ == "__main__":
+    main()

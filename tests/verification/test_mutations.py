@@ -1,0 +1,23 @@
+"""No field of a certificate can say something else in silence."""
+
+from __future__ import annotations
+
+import pytest
+from tests.verification.mutations import ACCEPTED, KINDS, honest, table
+
+from labelcert import verify
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_ones_are_accepted(kind: str) -> None:
+    found = verify(honest(kind))
+    assert found.accepted, found
+    assert found.complete or kind == "stopped"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_lie_is_accepted_in_silence(kind: str) -> None:
+    found = table(kind)
+    silent = [path for path, seen in found.items() if ACCEPTED in seen]
+    assert not silent, f"{kind}: {silent}"
+    assert sum(map(len, found.values())) > 50
