@@ -35,7 +35,10 @@ def karate_report() -> str:
 
     graph = labelcert.load_dataset("karate")
     split = labelcert.published_split(graph, seed=0)
-    models = {"GCN": labelcert.models.GCN(normalization="row", C=0.001), "SGC": labelcert.models.SGC(normalization="row", C=0.001)}
+    models = {
+        "GCN": labelcert.models.GCN(normalization="row", C=0.001),
+        "SGC": labelcert.models.SGC(normalization="row", C=0.001),
+    }
     certificates = {name: model.certify(graph, split.labeled, split.pool) for name, model in models.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "karate.html"

@@ -13,13 +13,13 @@ from tests.helpers.problems import blobs, gaussian
 import labelcert
 from labelcert import Certificate, InvalidInput, Threat, certify, verify
 from labelcert.certificate.proofs import RivalProof, Step, Tree
-from labelcert.engines.search import branching, rival_branching
+from labelcert.engines.search import branching
 from labelcert.graphs import karate
 from labelcert.models import GCN
 from labelcert.selfcheck.cases import nasty_case
 from labelcert.selfcheck.comparing import engines_for
 from labelcert.verification import CheckStatus
-from labelcert.verification.machines import Hinge
+from labelcert.verification.machines import SVMTrainer
 from labelcert.verification.statement import Statement
 from labelcert.verification.trees import Trees
 
@@ -53,7 +53,7 @@ def test_stored_trees_prove_what_the_search_proved(
     threat: Threat, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(branching, "LEAF_SETS", 3)
-    monkeypatch.setattr(rival_branching, "LEAF_RELABELLINGS", 3)
+    monkeypatch.setattr(branching, "LEAF_RELABELLINGS", 3)
     K, y, rows = gaussian(7, 8, seed=3) if classes == 2 else blobs(7, 8, classes=3, seed=3)
     if classes == 3 and threat.allowed_flips is not None:
         threat = Threat(allowed_flips={0: [1, 2], 1: [2]})
@@ -61,7 +61,9 @@ def test_stored_trees_prove_what_the_search_proved(
     assert cert.proofs is not None
     assert cert.proofs.nodes or cert.proofs.curve
     statement = Statement.of(cert, None, None, None)
-    trees = Trees(cert, statement, Hinge(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None)
+    trees = Trees(
+        cert, statement, SVMTrainer(statement), np.searchsorted(cert.classes, cert.predictions), lambda text: None
+    )
     radii = trees.proved_radii()
     for t, rivals in cert.proofs.nodes.items():
         if len(rivals) == classes - 1:
@@ -205,7 +207,7 @@ def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.Monke
     assert cert.proofs is not None
     t, rivals = next((t, rivals) for t, rivals in cert.proofs.nodes.items() if _ends_by_tightening(rivals))
     (rival, proof), *_ = rivals.items()
-    before = Trees(cert, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t]
+    before = Trees(cert, statement, SVMTrainer(statement), predicted, lambda text: None).proved_radii()[t]
     assert before > 1
     for change in (
         lambda block: {"label": block.label + 100},
@@ -221,7 +223,7 @@ def test_proofs_that_are_not_well_formed_prove_nothing(monkeypatch: pytest.Monke
         )
         nodes = {t: {rival: RivalProof(proof.budget, tree)}}
         broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, nodes=nodes))
-        assert Trees(broken, statement, Hinge(statement), predicted, lambda text: None).proved_radii()[t] == 0
+        assert Trees(broken, statement, SVMTrainer(statement), predicted, lambda text: None).proved_radii()[t] == 0
 
 
 def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def test_trees_with_a_part_missing_prove_nothing(monkeypatch: pytest.MonkeyPatch
         for part in tree.parts:
             fewer = msgspec.structs.replace(tree, parts={k: v for k, v in tree.parts.items() if k != part})
             broken = replace(cert, proofs=msgspec.structs.replace(cert.proofs, curve={b: fewer}))
-            trees = Trees(broken, statement, Hinge(statement), predicted, lambda text: None)
+            trees = Trees(broken, statement, SVMTrainer(statement), predicted, lambda text: None)
             trees.proved_radii()
             assert trees.proved_curve()[b] == statement.n
 

@@ -1,7 +1,7 @@
 """Support vector machines with many labels, trained again in floats, with error bounds that cover all rounding.
 
-The bounds are those of :class:`~labelcert.verification.machines.Hinge`: the duality gap of what training returned, and
-the norms of test rows. That the kernel is positive definite is proved by a factorisation, which also bounds the norms:
+The bounds are those of :class:`~labelcert.verification.machines.SVMTrainer`: the duality gap of what training returned,
+and the norms of test rows. A factorisation proves that the kernel is positive definite, and bounds the norms:
 where ``ρ = k − Q x``, and no eigenvalue of Q is below μ, ``√(k·Q⁻¹k) ≤ √(x·Qx) + |ρ| / √μ``.
 """
 

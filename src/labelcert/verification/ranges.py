@@ -97,7 +97,7 @@ class Region:
 
     @classmethod
     def _around(cls, statement: Statement, model: ExactModel, budget: int, shares: Values) -> Region:
-        """Flipping labels moves the model into a ball: see :class:`~labelcert.verification.machines.Hinge`."""
+        """Flipping labels moves the model into a ball: see :class:`~labelcert.verification.machines.SVMTrainer`."""
         m, kernel, y = statement.m, model.kernel, model.signs[:, KEPT]
         limit = np.append(statement.caps, budget)[statement.groups]  # group -1 is the last entry
         gone = np.zeros((m, 2), dtype=bool)
