@@ -13,12 +13,13 @@ from labelcert.engines.registry import ENGINES
 from labelcert.errors import MissingExtra
 from labelcert.extensions import load_extensions
 from labelcert.graphs.datasets import DATASETS
+from labelcert.losses import LOSSES
 from labelcert.models.by_name import MODELS
 from labelcert.paper.milp.solvers import SolverUnavailable, get_solver
 
 load_extensions()  # before anybody notes what is registered
 
-REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS)
+REGISTRIES: tuple[dict[str, Any], ...] = (ENGINES, MODELS, DATASETS, LOSSES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

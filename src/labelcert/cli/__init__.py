@@ -34,7 +34,7 @@ Examples:
   labelcert certify cora-ml-b --model gcn --model sgc --seed 0 --out results
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
   labelcert certify karate --model gcn --report report.html
-  labelcert recheck karate --flips 1 --verify 2
+  labelcert recheck karate --flips 1 --confirm 2
   labelcert harden karate --flips 1
   labelcert reproduce cora-ml-b --out results
   labelcert study run my-study.toml

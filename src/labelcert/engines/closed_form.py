@@ -19,6 +19,7 @@ from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import knapsack_work
 from labelcert.engines.tables.table_method import table_curve
+from labelcert.losses import LOSSES
 from labelcert.prediction import OneVsRest, Predictor, Sign, predictor_for
 from labelcert.problem import Problem
 
@@ -33,12 +34,16 @@ class ClosedForm(PlainEngine):
     """Sorting, wherever linearity is proved."""
 
     name = "closed-form"
-    capabilities = Capabilities(
-        automatic=True,
-        losses=("hinge", "squared_hinge", "square", "linear"),
-        other_losses="scores of loss={loss!r} are not proved to be linear in the labels within this budget; "
-        "use engine='auto', or loss='square'",
-    )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The losses whose scores may be linear, those that were added later among them."""
+        return Capabilities(
+            automatic=True,
+            losses=tuple(name for name, loss in LOSSES.items() if loss.may_be_linear),
+            other_losses="scores of loss={loss!r} are not proved to be linear in the labels within this budget; "
+            "use engine='auto', or loss='square'",
+        )
 
     def refuses(self, problem: Problem) -> str | None:
         """Problems whose scores are not provably linear in the labels, for every admissible relabelling."""

@@ -61,6 +61,11 @@ class Loss(ABC):
         """The loss and its intercept in one word, as certificates, studies and hashes have it."""
         return self.kind + ("_intercept" if self.intercept else "")
 
+    @property
+    def may_be_linear(self) -> bool:
+        """Whether scores are linear in the labels for some kernels and budgets at least."""
+        return self.always_linear or type(self).is_linear is not Loss.is_linear
+
     def is_linear(self, Q: Float, y: Float, C: float, movable: Bool, flips: int, *, strict: bool = False) -> bool:
         """Whether scores are provably linear in the labels, for up to this many flips.
 
