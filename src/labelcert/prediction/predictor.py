@@ -132,10 +132,16 @@ class Predictor(ABC):
         """The same model under the assumption that its clean predictions are these.
 
         A node whose given prediction is not the model's own, or shares the highest score, counts as changed by the
-        clean labels already. A node without a given prediction has none. One whose score cannot be decided stays so.
+        clean labels already. A node without a given prediction has none. Where several classes are too close to tell
+        which one leads, it is enough to know whether one of them is ahead of the given one; if not, the node is open.
         """
         twin = copy.copy(self)
-        twin.predicted = np.where(self.predicted == OPEN, OPEN, predicted)
+        twin.predicted = predicted.copy()
+        twin.contrary = (predicted >= 0) & (predicted != self.predicted)
+        unclear = np.flatnonzero((self.predicted == OPEN) & (predicted >= 0))
+        if unclear.size:
+            changed, unchanged = twin.changed(self.problem.codes, unclear)
+            twin.contrary[unclear] = changed
+            twin.predicted[unclear[~(changed | unchanged)]] = OPEN
         twin.shown = np.where(twin.predicted < 0, self.shown, twin.predicted)
-        twin.contrary = (twin.predicted >= 0) & (twin.predicted != self.predicted)
         return twin
