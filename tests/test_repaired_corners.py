@@ -174,6 +174,6 @@ def test_rivals_that_tie_above_a_prediction_settle_it() -> None:
     """The lead of 0.34 is below the margin of 8: the radius is 0, whichever of two tied rivals is ahead."""
     K = [[1.0, 0, 1, 0, 2], [0, 0, 0, 0, 0], [1, 0, 1, 0, 2], [0, 0, 0, 4, -4], [2, 0, 2, -4, 8]]
     row = [[1.0, 0, 1, -2, 4]]
-    cert = certify(K, [3, 1, 2, 0, 0], row, 12.5, loss="cross_entropy", margin=8.0)
+    cert = labelcert.certify(K, [3, 1, 2, 0, 0], row, 12.5, loss="cross_entropy", margin=8.0)
     assert cert.exact
     assert cert.radius_upper.tolist() == [0]
