@@ -26,7 +26,7 @@ from labelcert.losses import loss_names
 from labelcert.verification import CheckStatus, smooth
 from labelcert.verification.relabellings import Walk
 from labelcert.verification.statement import Statement
-from labelcert.verification.training import LOSSES, machine_of
+from labelcert.verification.trainers import LOSSES, machine_of
 
 TRAINED = ("squared_hinge", "logistic", "cross_entropy")
 

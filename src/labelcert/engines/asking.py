@@ -29,7 +29,7 @@ SAMPLE = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class AskedBlock:
     """Some relabellings of one size; none of them or of later ones costs less than ``min_cost``."""
 
     changes: Sequence[Relabelling]
@@ -63,7 +63,7 @@ class AskingMethod:
         if question.observers:
             telling.collect(clean_labels(question), None)
 
-        def ask(block: Block) -> tuple[Seen, bool]:
+        def ask(block: AskedBlock) -> tuple[Seen, bool]:
             return _asked(question, moves, block), True
 
         collectors = [ledger, telling] if question.observers else [ledger]
@@ -89,16 +89,16 @@ def _counts(question: Question) -> Float:
     return np.asarray(a.count_by_budget(question.budget, a.targets.sum(axis=1)))
 
 
-def _blocks(question: Question) -> Iterator[Block]:
+def _blocks(question: Question) -> Iterator[AskedBlock]:
     a, budget = question.problem.adversary, question.budget
     cheapest = np.concatenate([[0], np.cumsum(np.sort(a.costs))])
     for size in range(1, a.most_flips(budget) + 1):
         changes = a.relabellings(size, budget)
         while some := list(itertools.islice(changes, BLOCK)):
-            yield Block(some, int(cheapest[size]))
+            yield AskedBlock(some, int(cheapest[size]))
 
 
-def _asked(question: Question, moves: MoveNumbers, block: Block) -> Seen:
+def _asked(question: Question, moves: MoveNumbers, block: AskedBlock) -> Seen:
     """What each relabelling of a block does."""
     a = question.problem.adversary
     longest = max(1, a.most_flips(question.budget))

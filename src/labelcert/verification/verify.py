@@ -10,10 +10,10 @@ import numpy.typing as npt
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
-from labelcert.verification.checks import Checker
+from labelcert.verification.checker import Checker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import Statement
-from labelcert.verification.training import INTERCEPTS, LOSSES
+from labelcert.verification.trainers import INTERCEPTS, LOSSES
 from labelcert.verification.verdict import CheckStatus, Verification
 
 

@@ -24,7 +24,7 @@ from labelcert.verification.relabellings import (
     random_relabellings,
 )
 from labelcert.verification.statement import LINEAR, Statement
-from labelcert.verification.training import LOSSES, machine_of
+from labelcert.verification.trainers import LOSSES, machine_of
 from labelcert.verification.trees import Trees
 from labelcert.verification.verdict import CheckStatus, Verification
 
