@@ -32,7 +32,7 @@ SCORE_TOLERANCE = 1e-6
 """How far a score that is shown may be off, as a share of the largest score that the labels could give."""
 
 TOGETHER = 64
-"""So many witnesses are trained on at a time, each for its own node."""
+"""Witnesses that are trained on at a time, each for its own node."""
 
 
 class Checker:

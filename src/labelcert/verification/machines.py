@@ -38,10 +38,10 @@ UNIT = 2.0**-53
 """Half the distance from 1 to the next float64."""
 
 NORM_BITS = 192
-"""Norms have so many more bits than the test rows."""
+"""Bits that norms have beyond those of the test rows."""
 
 COARSE_BITS = 26
-"""Bounds over many attacks at once are made of factors of so many bits, rounded up, so that their sums fit 64 bits."""
+"""Bounds over many attacks at once are made of factors of this many bits, rounded up, so that their sums fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +246,7 @@ class LinearTrainer(Trainer):
             self._prepare_ridge(statement, R, e_R, int(cap), e_C, pace)
         largest = max(1, int(np.abs(self._W).max(initial=0)) * 2)
         by = max(0, largest.bit_length() - COARSE_BITS)
-        # A flip of a label with sign y adds -2·y·W: what it adds, and takes off, at the most.
+        # A flip of a label with sign y adds -2·y·W: the most that it adds, and takes off.
         gains = np.stack([np.maximum(0, -2 * self._W), np.maximum(0, 2 * self._W)])
         self._reach = shifted_up(gains, -by).astype(np.int64)
         self.unit = 1 << by
@@ -268,7 +268,7 @@ class LinearTrainer(Trainer):
         return np.asarray(self._W)
 
     def train(self, Y: Float) -> Trained:
-        """One product."""
+        """One matrix product: the labels times the map."""
         y = Y.astype(np.int64)
         value = y.astype(object) @ self._W.T
         error = np.zeros_like(value) + self._doubt

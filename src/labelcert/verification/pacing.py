@@ -30,13 +30,13 @@ class Pace:
         self.done, self.total = 0, 0
 
     def begin(self, what: str) -> None:
-        """Another step begins."""
+        """Name the step that begins now, for the progress report."""
         self._what = what
         self._tell()
         self()
 
     def __call__(self, detail: str = "", *, done: int = 0) -> None:
-        """From inside a step: so many claims more are checked; raises :class:`OutOfTime` where time is over."""
+        """From inside a step: this many more claims are checked; raises :class:`OutOfTime` where time is over."""
         self.done += done
         passed = time.monotonic() - self._started
         if passed - self._told >= SECONDS_BETWEEN:

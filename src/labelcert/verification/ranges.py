@@ -279,5 +279,5 @@ def _most_gain(gains: Whole, costs: Int, budget: int) -> int:
 
 
 def _largest(values: Whole, count: int) -> Whole:
-    """Sum of the so many largest positive entries of each row."""
+    """Sum of the ``count`` largest positive entries of each row."""
     return np.asarray((-np.sort(-np.maximum(values, 0), axis=1))[:, :count].sum(axis=1) + 0 * values[:, 0])

@@ -342,7 +342,7 @@ def count_relabellings(statement: Statement, budget: int) -> list[list[int]]:
 
 
 def random_relabellings(statement: Statement, budget: int, count: int, rng: np.random.Generator) -> Iterator[Int]:
-    """So many admissible relabellings, each as likely as any other."""
+    """Draw ``count`` admissible relabellings, each as likely as any other."""
     ways = count_relabellings(statement, budget)
     while count > 0:
         codes, left = statement.codes.copy(), budget

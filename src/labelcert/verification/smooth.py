@@ -30,7 +30,7 @@ EXP_ERROR = 2.0**-46
 """Relative error of :func:`exponential`."""
 
 STEPS = 60
-"""Newton steps at the most; what has not converged by then has a large error bound, and decides nothing."""
+"""Most Newton steps; what has not converged by then has a large error bound, and decides nothing."""
 
 GOOD = 1e-13
 """A residual of this share of the largest dual variable is not worth another step."""

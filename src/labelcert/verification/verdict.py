@@ -76,7 +76,7 @@ class Verification:
 
     @property
     def summary(self) -> str:
-        """In one sentence."""
+        """The verdict in one sentence, which says what is proved and what is not."""
         if not self.accepted:
             return f"rejected: {self.wrong[0].what}: {self.wrong[0].how}"
         if self.complete:
@@ -86,7 +86,7 @@ class Verification:
         return f"nothing is wrong, but not everything is proved: {', '.join(open_)}{counted}"
 
     def add(self, what: str, status: CheckStatus, how: str) -> None:
-        """One line more."""
+        """Add a line for one check."""
         self.checks.append(Check(what, status, how))
 
     def require(self, what: str, holds: bool, how: str, wrong: str) -> None:
