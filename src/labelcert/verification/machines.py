@@ -41,7 +41,7 @@ NORM_BITS = 192
 """Bits that norms have beyond those of the test rows."""
 
 COARSE_BITS = 26
-"""Bounds over many attacks at once are made of factors of this many bits, rounded up, so that their sums fit 64 bits."""
+"""Bounds over many attacks at once are products of factors with this many bits, rounded up: their sums fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
