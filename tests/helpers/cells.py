@@ -94,7 +94,7 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     else:
         cert = labelcert.certify(*kernel, **how)
     then: dict[str, Any] = {
-        "verify": lambda: labelcert.verify(cert),
+        "verify": lambda: labelcert.verify(cert, **({"H": rows} if request.predictor == "linear map" else {})),
         "report": lambda: labelcert.write_report({"model": cert}, folder / "report.html"),
         "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}),
     }

@@ -35,7 +35,6 @@ GPU_LABELS = 512
 """The most labels that kernels on a GPU hold."""
 
 BASELINE_LOSSES = ("hinge", "squared_hinge", "logistic", "square")
-VERIFIED_LOSSES = ("hinge", "square")
 
 
 class Support(StrEnum):
@@ -111,7 +110,6 @@ class Request:
             "search": can is not None and can.searches,
             "no-kernel": not (loss.always_linear or loss.name in ("hinge", "squared_hinge")),
             "many": self.labels > GPU_LABELS,
-            "unverified": loss.name not in VERIFIED_LOSSES,
             "no-baseline": loss.name not in BASELINE_LOSSES or self.intercept,
             "other-loss": can is not None and not can.applies(loss.name, loss.coupled and self.classes > 2),
             "unproved": can is not None and not loss.always_linear and not can.proves(loss.name),
@@ -174,7 +172,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _refused(MAP, ATTACK, says="attack trains on a kernel, and a linear map has none; use certify_linear's witnesses"),
     _refused(MAP, BASELINE, says="baselines train on a kernel, and a linear map has none; use certify_linear"),
-    _refused(MAP, VERIFY, says="verify checks certificates of kernel machines; this one is of certify_linear"),
+    _noted(MAP, VERIFY, says="a certificate does not hold the rows of a linear map: give verify them again, as H"),
     _noted(
         MAP, REPORT, says="without a kernel, attacks are not listed: what the switches of a report show is an interval"
     ),
@@ -196,12 +194,7 @@ RULES: tuple[Rule, ...] = (
         "engine",
         says="an ensemble on parts of the labels has an engine of its own; leave out engine={engine!r}",
     ),
-    _refused(
-        "ensemble",
-        VERIFY,
-        says="the certificate is about an ensemble on parts of the labels, which verify does not know; "
-        "it checks certificates of single models",
-    ),
+    _refused(VOTES, VERIFY, says="verify knows ensembles whose mean scores decide, not those that count votes"),
     _refused("ensemble", ATTACK, says=OTHERS_ALONE + "the witnesses of certify_partition are attacks on an ensemble"),
     _refused(MEAN, BASELINE, says="the baseline of ensembles counts votes, not scores; use certify_partition"),
     _noted("ensemble", CURVE, says="the curve of an ensemble is an interval, whose upper end follows from the radii"),
@@ -250,11 +243,10 @@ RULES: tuple[Rule, ...] = (
         "labelcert.certify",
     ),
     _refused("no-baseline", BASELINE, says="no baseline is about loss={loss!r}; use labelcert.certify"),
-    _refused(
-        "unverified",
+    _noted(
+        "intercept",
         VERIFY,
-        says="verify knows the losses hinge and square; this certificate is about loss={loss!r}. "
-        "`labelcert selfcheck` compares the engines behind it with brute force",
+        says="of models with an intercept that is not regularised, verify checks the record and the problem alone",
     ),
     # Places.
     _refused(

@@ -168,8 +168,9 @@ def test_saving_and_loading(tmp_path: Path) -> None:
     assert again.engine == "partition (mean scores)"
     assert again.to_frame()["black_box_radius"].tolist() == black_box(cert)
     assert certify(*gaussian(8, 4), 1.0, workers=1).black_box_radius is None
-    with pytest.raises(InvalidInput, match="parts of the labels"):
-        verify(again)
+    assert verify(again).complete
+    with pytest.raises(InvalidInput, match="not those that count votes"):
+        verify(certify_partition(*gaussian(8, 4), 1.0, parts=2, combine="votes", workers=1))
 
 
 @pytest.mark.parametrize(
