@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.neighbors import RadiusNeighborsClassifier
 
 import labelcert
 from labelcert import Certificate, Threat, selfcheck
@@ -177,3 +178,10 @@ def test_rivals_that_tie_above_a_prediction_settle_it() -> None:
     cert = labelcert.certify(K, [3, 1, 2, 0, 0], row, 12.5, loss="cross_entropy", margin=8.0)
     assert cert.exact
     assert cert.radius_upper.tolist() == [0]
+
+
+def test_neighbours_within_a_radius_of_few_points() -> None:
+    """With few points, scikit-learn hands out read-only arrays of neighbours."""
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    cert = labelcert.from_sklearn(RadiusNeighborsClassifier(3.0)).certify(X[:8], [0, 1] * 4, X[8:])
+    assert cert.exact

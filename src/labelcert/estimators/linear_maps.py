@@ -146,10 +146,13 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
             raise InvalidInput(
                 f"test point {lonely[0]} has no neighbour within radius={estimator.radius}; use a larger one"
             )
-        H = scipy.sparse.lil_array((T.shape[0], X.shape[0]))
-        for t, (far, own) in enumerate(zip(distances, index, strict=True)):
-            H[t, own] = _weights(estimator.weights, np.asarray(far, dtype=np.float64))
-        return H.tocsr()
+        weights = [_weights(estimator.weights, np.asarray(far, dtype=np.float64)) for far in distances]
+        ends = np.cumsum([0, *map(len, index)])
+        H = scipy.sparse.csr_array(
+            (np.concatenate(weights), np.concatenate(list(index)), ends), shape=(T.shape[0], X.shape[0])
+        )
+        H.sort_indices()
+        return H
 
     return LinearMap(
         transform,
