@@ -15,10 +15,10 @@ import numpy as np
 from labelcert.arrays import Float
 from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.coupled.coupled_method import RelabellingLedger
+from labelcert.engines.coupled.coupled_method import every_relabelling, relabelling_counts
 from labelcert.engines.pools import Local
-from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
-from labelcert.engines.walks import collect_all, last_fitting, work_of
+from labelcert.engines.seen import MoveNumbers, Seen
+from labelcert.engines.walks import last_fitting, work_of
 from labelcert.problem import Relabelling
 
 BLOCK = 32
@@ -48,7 +48,7 @@ class AskingMethod:
         """Count the relabellings, time a few of them, multiply."""
         seconds = self._seconds(question)
         advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what can be proved in that time"
-        return work_of(seconds, f"{_counts(question)[-1]:,.6g} relabellings, one by one", advice, control)
+        return work_of(seconds, f"{relabelling_counts(question)[-1]:,.6g} relabellings, one by one", advice, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
         """The largest budget that fits into the given time."""
@@ -56,20 +56,12 @@ class AskingMethod:
 
     def run(self, question: Question, control: Control) -> Findings:
         """Ask about all relabellings, by size."""
-        started = time.perf_counter()
         moves = MoveNumbers(question.problem.adversary)
-        ledger = RelabellingLedger(question, moves)
-        telling = Telling(question, control, moves, lambda seen: seen)
-        if question.observers:
-            telling.collect(clean_labels(question), None)
 
         def ask(block: AskedBlock) -> tuple[Seen, bool]:
             return _asked(question, moves, block), True
 
-        collectors = [ledger, telling] if question.observers else [ledger]
-        collect_all(Local(ask), _blocks(question), collectors, control, float(_counts(question)[-1]), 1.0)
-        seconds = time.perf_counter() - started
-        return ledger.findings({"trainings": ledger.trainings, "undecided": ledger.doubts, "seconds": seconds})
+        return every_relabelling(question, control, Local(ask), _blocks(question))
 
     def _seconds(self, question: Question) -> Float:
         """(B + 1,) estimated time for each budget, from a few single changes."""
@@ -80,13 +72,7 @@ class AskingMethod:
         started = time.perf_counter()
         for change in some:
             question.changed(change)
-        return _counts(question) * (time.perf_counter() - started) / len(some)
-
-
-def _counts(question: Question) -> Float:
-    """(B + 1,) number of relabellings within each budget."""
-    a = question.problem.adversary
-    return np.asarray(a.count_by_budget(question.budget, a.targets.sum(axis=1)))
+        return relabelling_counts(question) * (time.perf_counter() - started) / len(some)
 
 
 def _blocks(question: Question) -> Iterator[AskedBlock]:

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from labelcert.engines.base import Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.extending import Extend, Parents
 from labelcert.engines.ledger import Ledger
-from labelcert.engines.pools import seconds_per_step
+from labelcert.engines.pools import PoolTask, seconds_per_step
 from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
 from labelcert.engines.walks import collect_all, last_fitting, work_of
 from labelcert.prediction import Softmax
@@ -33,9 +33,8 @@ class CoupledMethod:
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the relabellings, time a few of them, multiply."""
         seconds, per_stop = self._seconds(question, control)
-        reason = (
-            f"{_counts(question)[-1]:,.6g} relabellings at {per_stop * 1e6:.0f} µs each on {control.workers} workers"
-        )
+        largest = float(relabelling_counts(question)[-1])
+        reason = f"{largest:,.6g} relabellings at {per_stop * 1e6:.0f} µs each on {control.workers} workers"
         advice = (
             "max_flips={fits} would fit, or time_limit=SECONDS gives what can "
             "be proved in that time (intervals where it is not exact); loss='logistic' trains one class against the "
@@ -49,28 +48,34 @@ class CoupledMethod:
 
     def run(self, question: Question, control: Control) -> Findings:
         """Train on all relabellings, then decide the doubts."""
-        started = time.perf_counter()
-        moves = MoveNumbers(question.problem.adversary)
-        ledger = RelabellingLedger(question, moves)
-        telling = Telling(question, control, moves, lambda seen: seen)
-        if question.observers:
-            telling.collect(clean_labels(question), None)
-        task, total = extend_for(question), float(_counts(question)[-1])
-        collect_all(task, _chunks(task), [ledger, telling] if question.observers else [ledger], control, total, 1.0)
-        return ledger.findings(
-            {
-                "trainings": ledger.trainings,
-                "doubtful_labellings": ledger.doubts,
-                "decided_beyond_float64": ledger.decided,
-                "seconds": time.perf_counter() - started,
-            }
-        )
+        task = extend_for(question)
+        return every_relabelling(question, control, task, _chunks(task))
 
     def _seconds(self, question: Question, control: Control) -> tuple[Float, float]:
         """(B + 1,) estimated time for each budget, and that of one training."""
-        counts = _counts(question)
+        counts = relabelling_counts(question)
         per_stop = seconds_per_training(question) if counts[-1] > 1 else 0.0
         return np.asarray(counts * per_stop / control.workers), per_stop
+
+
+def every_relabelling(question: Question, control: Control, task: PoolTask, chunks: Iterator[Any]) -> Findings:
+    """Findings of a task that writes down what every relabelling does; observers are shown all of them."""
+    started = time.perf_counter()
+    moves = MoveNumbers(question.problem.adversary)
+    ledger = RelabellingLedger(question, moves)
+    telling = Telling(question, control, moves, lambda seen: seen)
+    if question.observers:
+        telling.collect(clean_labels(question), None)
+    collectors = [ledger, telling] if question.observers else [ledger]
+    collect_all(task, chunks, collectors, control, float(relabelling_counts(question)[-1]), 1.0)
+    return ledger.findings(
+        {
+            "trainings": ledger.trainings,
+            "doubtful_labellings": ledger.doubts,
+            "decided_beyond_float64": ledger.decided,
+            "seconds": time.perf_counter() - started,
+        }
+    )
 
 
 def extend_for(question: Question) -> Extend:
@@ -109,7 +114,7 @@ def seconds_per_training(question: Question) -> float:
     return seconds_per_step(walk)
 
 
-def _counts(question: Question) -> Float:
+def relabelling_counts(question: Question) -> Float:
     """(B + 1,) number of relabellings within each budget."""
     a = question.problem.adversary
     return np.asarray(a.count_by_budget(question.budget, a.targets.sum(axis=1)))
