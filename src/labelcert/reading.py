@@ -29,6 +29,9 @@ UNPACKED = 100
 ANYWAY = 1 << 28
 """Bytes that are unpacked in any case."""
 
+TEXT_ANYWAY = 1 << 25
+"""The same for tables, each row of which takes time."""
+
 READING = 4
 """Memory that reading a file takes at least, as a multiple of its size."""
 
@@ -110,13 +113,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
     content = read_bytes(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".zip":
-        archive = Archive(io.BytesIO(content))
+        archive = Archive(io.BytesIO(content), TEXT_ANYWAY)
         if len(archive.names) != 1:
             raise ValueError(f"one file was expected in the archive, not {len(archive.names)}")
         content = archive.read(archive.names[0])
     elif suffix in _PACKED:
         with _PACKED[suffix](io.BytesIO(content)) as stream:
-            content = _limited(stream, _most(len(content)))
+            content = _limited(stream, most_unpacked(len(content)))
         require_memory(READING * len(content), f"reading {Path(path).name}", LARGER)
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
@@ -130,6 +133,8 @@ class Archive:
     Parameters
     ----------
     source : path or stream
+    anyway : int
+        Bytes that may be unpacked in any case.
 
     Raises
     ------
@@ -137,7 +142,7 @@ class Archive:
         It cannot be read, or would unpack to more than it should.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | IO[bytes]) -> None:
+    def __init__(self, source: str | os.PathLike[str] | IO[bytes], anyway: int = ANYWAY) -> None:
         if isinstance(source, str | os.PathLike):
             require_file(source)
             packed = os.stat(source).st_size
@@ -145,18 +150,18 @@ class Archive:
             packed = source.seek(0, os.SEEK_END)
         self._archive = zipfile.ZipFile(source)
         try:
-            self._check(packed)
+            self._check(max(anyway, UNPACKED * packed))
         except BaseException:
             self._archive.close()
             raise
 
-    def _check(self, packed: int) -> None:
+    def _check(self, most: int) -> None:
         members = self._archive.infolist()
         self.names = [member.filename for member in members]
         if len(set(self.names)) < len(self.names):
             twice = next(name for name, count in Counter(self.names).items() if count > 1)
             raise ValueError(f"it holds {twice!r} twice")
-        size, most = sum(member.file_size for member in members), _most(packed)
+        size = sum(member.file_size for member in members)
         if size > most:
             raise ValueError(f"it would unpack to {size >> 20:,} MiB, far more than its size allows")
         require_memory(2 * size, "unpacking it", LARGER)
@@ -215,5 +220,6 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
 }
 
 
-def _most(packed: int) -> int:
-    return max(ANYWAY, UNPACKED * packed)
+def most_unpacked(packed: int) -> int:
+    """Bytes that a packed table of so many may unpack to."""
+    return max(TEXT_ANYWAY, UNPACKED * packed)

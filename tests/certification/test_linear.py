@@ -281,3 +281,27 @@ def test_large_costs_are_refused():
         labelcert.certify_linear(
             np.ones((5000, 400)), rng.integers(0, 2, 400), threat=labelcert.Threat(costs=costs), max_flips=60_000
         )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_entries_that_underflow_beside_large_ones(seed):
+    rng = np.random.default_rng(seed)
+    values = [0, 5e-324, -5e-324, 1e-310, 3e-308, 1e-300, 1.0, -1.0, 2.0, 1e16, 1e50]
+    for _ in range(10):
+        labels = np.array([0, 1, *rng.integers(0, 3, int(rng.integers(1, 4)))])
+        H = rng.choice(values, size=(2, labels.size))
+        H[0, 0] += 1.0
+        threat = labelcert.Threat(allowed_flips={1: [0]} if rng.random() < 0.5 else None)
+        cert = labelcert.certify_linear(H, labels, threat=threat)
+        _, radii, curve = brute_force(H, labels.tolist(), threat, labels.size)
+        assert cert.exact
+        np.testing.assert_array_equal(np.minimum(cert.radius_lower, labels.size + 1), radii)
+        np.testing.assert_array_equal(cert.collective_lower, curve)
+        for row, radius in zip(H[:1], cert.radius_upper, strict=False):  # no answer depends on other rows
+            if np.abs(row).max() > 1e-50:
+                assert labelcert.certify_linear(row[None], labels, threat=threat).radius_upper[0] == radius
+
+
+def test_the_smallest_number_is_no_tie():
+    cert = labelcert.certify_linear([[5e-324, 1.0, -1.0]], [2, 1, 1])
+    assert (cert.radius_lower[0], cert.radius_upper[0], cert.decision_values[0]) == (1, 1, 5e-324)

@@ -308,3 +308,38 @@ def test_blank_ids_and_blanks_in_headers(write: Any) -> None:
     with pytest.warns(UserWarning, match="is read as"):
         graph = graph_from_files(**write(edges="source ,target \n01,02\n02,03\n"), fix=True)
     assert graph.node_names == ("01", "02", "03")
+
+
+def test_small_files_with_many_mistakes_take_moments(tmp_path: Path) -> None:
+    (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"source,target\n" + b"a,b\n" * 400_000))
+    with pytest.raises(InvalidInput, match=r"(?s)399999 problems:.*line 3 of d.csv.gz .*and 399979 more$") as refused:
+        graph_from_files(tmp_path / "d.csv.gz")
+    assert len(str(refused.value)) < 4000
+    (tmp_path / "u.csv.gz").write_bytes(gzip.compress(b"source,target\n" + b"a\n" * 400_000))
+    with pytest.raises(InvalidInput, match=r"400000 problems:"):
+        graph_from_files(tmp_path / "u.csv.gz")
+
+
+def test_small_files_that_unpack_to_much_are_refused(tmp_path: Path) -> None:
+    for name, content in {
+        "long.csv.gz": gzip.compress(b"source,target\n" + b"a,b\n" * 10_000_000, 1),
+        "wide.csv": b"node," + b",".join(b"c%d" % i for i in range(60_000)) + b"\na" + b",1" * 60_000 + b"\n",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InvalidInput, match=r"holds more than 32 MiB|at most 50,000 columns, got 60,001"):
+            graph_from_files(features=tmp_path / name)
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    constant = pyarrow.array(np.zeros(5_000_000, dtype=np.int8))
+    parquet.write_table(pyarrow.table({"source": constant, "target": constant}), tmp_path / "e.parquet")
+    with pytest.raises(InvalidInput, match="would unpack to 5,000,000 rows, far more than its size allows"):
+        graph_from_files(tmp_path / "e.parquet")
+
+
+def test_repeated_nodes_and_edges_in_all_their_forms(write: Any) -> None:
+    loop = "source,target,weight\na,a,1\na,a,2\nb,a,1\na,b,1\na,b,1\na,b,3\n"
+    with pytest.raises(InvalidInput, match=r"(?s)5 problems:.*a - b again in line 6.*line 3 .*line 7 .*same weight"):
+        graph_from_files(**write(edges=loop))
+    assert graph_from_files(**write(edges="source,target\nb,a\na,b\n")).n_edges == 1
+    with pytest.raises(InvalidInput, match=r"^expected one row per node, got node 'a' again in line 3"):
+        graph_from_files(**write(edges="source,target\na,b\n", features="node,label,x\na,u,1\na,v,1\nb,u,1\n"))

@@ -18,7 +18,7 @@ from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
-from labelcert.checking import whole_number
+from labelcert.checking import as_labels, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.budget import flips_for_fraction
@@ -314,6 +314,7 @@ class Certificate:
                     f"{'several' if found else 'no'} test nodes are called {t!r} ({known}); give an index"
                 )
             return int(found[0])
+        whole_number("a test node", t, None)
         if not -self.n_test <= t < self.n_test:
             raise InvalidInput(f"there is no test node {t}: nodes are 0 to {self.n_test - 1}")
         return t % self.n_test
@@ -412,7 +413,7 @@ class Certificate:
         true_labels : (n,) array
             In the labels' own values, or as the class codes of the graph that was certified (negative: not known).
         """
-        truth = np.asarray(true_labels)
+        truth = as_labels(true_labels)
         if truth.shape != (self.n_test,):
             raise InvalidInput(
                 f"true_labels must have one entry per test node, shape ({self.n_test},), got {truth.shape}"
@@ -695,7 +696,7 @@ class Certificate:
         return {i: self.classes[c].item() for i, c in zip(keys.tolist(), targets, strict=True)}
 
     def _attack_at(self, b: int) -> int:
-        if not 0 <= b <= self.max_flips:
+        if not 0 <= whole_number("a budget", b, None) <= self.max_flips:
             raise InvalidInput(f"the certificate covers budgets 0 to {self.max_flips}, got {b}")
         return int(self.curve_attack_of[b])
 

@@ -64,7 +64,7 @@ class ChosenC(Reduction):
 
     def accepts(self, task: Task) -> bool:
         """Where C is to be chosen."""
-        return task.model is not None and task.model.C == CROSS_VALIDATED
+        return task.model is not None and isinstance(task.model.C, str) and task.model.C == CROSS_VALIDATED
 
     def apply(self, task: Task) -> tuple[Task, None]:
         """The kernel among labelled points is all that it takes."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import numpy.typing as npt
 
 from labelcert.arrays import Int
+from labelcert.checking import flag, word
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
@@ -54,6 +55,10 @@ class GivenKernel:
     C: float | str
     loss: str = "hinge"
     intercept: bool = False
+
+    def __post_init__(self) -> None:
+        word("loss", self.loss)
+        flag("intercept", self.intercept)
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The task with its arrays validated; nothing says yet that the kernel is positive semidefinite."""
@@ -135,6 +140,9 @@ class Task:
     problem: Problem | None = None
     budget_note: str = ""
 
+    def __post_init__(self) -> None:
+        flag("collective", self.collective)
+
     @property
     def posed(self) -> Problem:
         """The problem, once the arrays are validated."""
@@ -165,6 +173,12 @@ class Run:
     progress: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("engine", "device", "solver"):
+            word(name, getattr(self, name))
+        if self.scheduler is not None:
+            word("scheduler", self.scheduler)
+        flag("trust_solver", self.trust_solver)
+        flag("progress", self.progress)
         check_workers(self.workers)
         check_seconds("time_limit", self.time_limit)
         check_solver(self.solver)

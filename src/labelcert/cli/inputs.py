@@ -220,14 +220,13 @@ def _table(
         raise InvalidInput(
             f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}{advice}"
         )
-    problems = Problems(fix=False)
+    problems, some = Problems(fix=False), _some(list(position))
     for number, line in lines:
         name, value = (line["node"] or "").strip(), (line[column] or "").strip()
         where = f"line {number} of {path}"
         if name not in position:
             problems.add(
-                f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called "
-                f"{_some(list(position))}"
+                f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called {some}"
             )
         elif name in seen:
             problems.add(f"{where} names the node {name!r} a second time")

@@ -12,6 +12,7 @@ import numpy as np
 from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import Names, certify
+from labelcert.checking import as_labels
 from labelcert.errors import InvalidInput
 
 Transform = Callable[[Any, Any], tuple[Float, Float]]
@@ -95,7 +96,7 @@ def no_class_weights(estimator: Any) -> None:
 
 def checked_labels(X: Any, y: Any) -> Values:
     """The labels, one per row of the data."""
-    labels = np.asarray(y)
+    labels = as_labels(y)
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if labels.ndim != 1 or labels.size != rows:
         raise InvalidInput(f"y_train must hold one label per row of X_train ({rows}), got shape {labels.shape}")

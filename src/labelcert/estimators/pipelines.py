@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Float
+from labelcert.checking import unmasked
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import Transform
 
@@ -60,8 +61,13 @@ def features(name: str, X: Any, *, columns: int | None = None) -> Float:
     if hasattr(X, "toarray"):  # sparse
         X = X.toarray()
     try:
-        array = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.asarray(unmasked(name, X))
+        if array.dtype.kind in "cmM":  # NumPy would drop imaginary parts, and make numbers of dates
+            raise TypeError(array.dtype)
+        array = array.astype(np.float64)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
             f"{name} must hold numbers; encode strings and categories first (scikit-learn: OneHotEncoder in a pipeline)"
         ) from None

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csr_array
 
-from labelcert.checking import whole_number
+from labelcert.checking import unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.reading import Archive
 
@@ -87,7 +87,7 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
     -------
     ndarray of int64
     """
-    array = np.asarray(nodes)
+    array = np.asarray(unmasked(what, nodes))
     if array.ndim != 1:
         raise InvalidInput(
             f"{what}: expected a one-dimensional list of indices or a boolean mask, got an array of shape "
@@ -102,7 +102,7 @@ def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
         return np.flatnonzero(array).astype(np.int64)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "iu":
         raise InvalidInput(
             f"{what}: expected integer indices or a boolean mask, got values of type {array.dtype} "
             f"(the first is {array.tolist()[0]!r}); convert them to int"
@@ -189,11 +189,13 @@ def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
 
 def _as_matrix(value: Any, *, what: str) -> Any:
     try:
-        matrix: Any = value if sp.issparse(value) else np.asarray(value)
+        matrix: Any = value if sp.issparse(value) else np.asarray(unmasked(what, value))
         # NumPy would drop imaginary parts, and turn dates into numbers of days or nanoseconds.
         if matrix.dtype.kind in "cmM":
             raise TypeError(f"real numbers are needed, not values of type {matrix.dtype}")
         return matrix if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+    except InvalidInput:
+        raise
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"expected numbers in {what}: {reason(error)}; convert or encode the other entries"
@@ -257,7 +259,7 @@ def _not_finite(value: float, row: int, column: int) -> InvalidInput:
 
 def checked_labels(value: Any, n: int) -> Int:
     """Return n read-only int64 labels of at least -1."""
-    labels = np.asarray(value)
+    labels = np.asarray(unmasked("labels", value))
     if labels.shape != (n,):
         raise InvalidInput(
             f"expected one label for each of the {n} nodes, got an array of shape {labels.shape}; "
@@ -265,7 +267,7 @@ def checked_labels(value: Any, n: int) -> Int:
         )
     if n == 0:
         return _read_only(np.empty(0, dtype=np.int64))
-    if not np.issubdtype(labels.dtype, np.integer):
+    if labels.dtype.kind not in "iu":
         raise InvalidInput(
             f"expected integer labels 0..K-1 and -1 for unlabelled nodes, got values of type {labels.dtype} "
             f"(the first is {labels.tolist()[0]!r}); number the classes and pass their names as class_names"

@@ -23,7 +23,7 @@ from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
 from labelcert.memory import require_memory
-from labelcert.reading import LARGER, PACKED, READING, UNREADABLE, read_text, require_file
+from labelcert.reading import LARGER, PACKED, READING, UNREADABLE, most_unpacked, read_text, require_file
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from labelcert.graphs.checks import SparseMatrix
 
     PathOrStr: TypeAlias = str | os.PathLike[str]
+
+MOST_COLUMNS = 50_000
+"""Columns of a table: reading more takes minutes."""
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
@@ -157,8 +160,9 @@ class _Table:
         self.path = Path(path)
         self.problems = problems
         self._columns = columns
-        self._lines: list[int] = []
-        self._ids: dict[str, list[str]] = {}
+        self._lines: Int = np.zeros(0, dtype=np.int64)
+        self._ids: dict[str, tuple[Int, list[str]]] = {}
+        self._distinct: dict[str, tuple[str, ...]] = {}
         self.frame = self._read()
 
     def _stripped_header(self, content: str, separator: str) -> str:
@@ -214,24 +218,20 @@ class _Table:
 
     def _check_rows(self, content: str, separator: str) -> None:
         """Refuse rows longer or shorter than the header, which pandas would cut or fill; record their line numbers."""
-        lines = io.StringIO(content, newline="").readlines()
-        rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        header: list[str] | None = None
+        quoted = '"' in content or "\r" in content
+        lines, fields, header = (_parsed if quoted else _counted)(content, separator)
+        if lines.size == 0:
+            return
+        self._check_header(header, separator)
+        self._lines = lines[1:]
         uneven = Problems(fix=False)
-        line = 1
-        for row in rows:
-            blank = not lines[line - 1].replace(separator, "x").strip()
-            if header is None and not blank:
-                self._check_header(row, separator)
-                header = row
-            elif header is not None and not blank:
-                if len(row) != len(header):
-                    uneven.add(
-                        f"expected equally many fields in every row, but line {line} of {self.path.name} has "
-                        f"{len(row)} where the header has {len(header)}; correct the row (a field may be empty)"
-                    )
-                self._lines.append(line)
-            line = rows.line_num + 1
+        uneven.add_each(
+            np.flatnonzero(fields[1:] != fields[0]),
+            lambda i: (
+                f"expected equally many fields in every row, but {self.row(i)} has {fields[1 + i]} where the header "
+                f"has {fields[0]}; correct the row (a field may be empty)"
+            ),
+        )
         # Nothing else can be read from such a table.
         uneven.refuse()
 
@@ -242,11 +242,19 @@ class _Table:
                 f"expected fields separated by {separator!r} in {self.path.name}, but its header seems to "
                 f"use {other!r} ({header[0]!r}); write it with {separator!r} as the separator"
             )
+        self._check_width(len(header))
         repeated = next((name for name, count in Counter(header).items() if count > 1), None)
         if repeated is not None:
             raise InvalidInput(
                 f"expected distinct columns, got {repeated!r} more than once in the header of {self.path.name}; "
                 f"rename or drop one of them"
+            )
+
+    def _check_width(self, columns: int) -> None:
+        if columns > MOST_COLUMNS:
+            raise InvalidInput(
+                f"expected at most {MOST_COLUMNS:,} columns, got {columns:,} in {self.path.name}; give so many "
+                "features as a sparse matrix: Graph(features=...), or a file that Graph.to_npz wrote"
             )
 
     def _read_parquet(self) -> pd.DataFrame:
@@ -259,6 +267,9 @@ class _Table:
         try:
             require_file(self.path)
             about = pyarrow.parquet.read_metadata(self.path)
+            self._check_width(about.num_columns)
+            if 8 * about.num_rows * about.num_columns > most_unpacked(os.stat(self.path).st_size):
+                raise ValueError(f"it would unpack to {about.num_rows:,} rows, far more than its size allows")
             require_memory(READING * 8 * about.num_rows * about.num_columns, f"reading {self.path.name}", LARGER)
             return pd.read_parquet(self.path, engine="pyarrow")
         except (ValueError, OSError, pyarrow.ArrowException) as error:
@@ -286,50 +297,59 @@ class _Table:
             )
         return self.frame[name]
 
-    def ids(self, column: str) -> list[str]:
-        """Return the node ids in a column as text; empty where there is none."""
+    def ids(self, column: str) -> tuple[Int, list[str]]:
+        """Return which node each row names (-1 for none), and the names of these nodes in order of appearance."""
         if column not in self._ids:
-            self._ids[column] = self._read_ids(column)
+            values, names = _factorized(self.column(column))
+            known: dict[str, int] = {}
+            code = [known.setdefault(name, len(known)) if (name := str(value).strip()) else -1 for value in names]
+            codes = np.array([*code, -1], dtype=np.int64)[values]
+            self.problems.add_each(
+                np.flatnonzero(codes < 0),
+                lambda i: (
+                    f"expected a node id in column {column!r}, got an empty field in {self.row(i)}; fill it in or drop "
+                    "the row"
+                ),
+            )
+            self._ids[column] = codes, list(known)
         return self._ids[column]
 
-    def _read_ids(self, column: str) -> list[str]:
-        values = self.column(column)
-        ids = ["" if empty else str(value).strip() for value, empty in zip(values, values.isna(), strict=True)]
-        missing = np.array([not name for name in ids], dtype=bool)
-        for i in np.flatnonzero(missing).tolist():
-            self.problems.add(
-                f"expected a node id in column {column!r}, got an empty field in {self.row(i)}; fill it in or drop "
-                "the row"
-            )
-        return ids
-
     def distinct_ids(self, column: str) -> tuple[str, ...]:
-        ids = self.ids(column)
-        first: dict[str, int] = {}
-        for i, name in enumerate(ids):
-            if name in first and name:
-                self.problems.add(
-                    f"expected one row per node, got node {name!r} again in {self.row(i)} "
-                    f"(first in {self.row(first[name])}); remove one of them"
-                )
-            first.setdefault(name, i)
-        return tuple(ids)
+        """Return the node of each row; empty where there is none."""
+        if column not in self._distinct:
+            codes, names = self.ids(column)
+            first = _first_rows(codes)
+            self.problems.add_each(
+                np.flatnonzero((codes >= 0) & (first != np.arange(codes.size))),
+                lambda i: (
+                    f"expected one row per node, got node {names[codes[i]]!r} again in {self.row(i)} "
+                    f"(first in {self.row(first[i])}); remove one of them"
+                ),
+            )
+            self._distinct[column] = tuple(map([*names, ""].__getitem__, codes.tolist()))
+        return self._distinct[column]
 
     def endpoints(self, source: str, target: str) -> tuple[str, ...]:
         """Return the distinct nodes of an edge list in order of appearance."""
-        pairs = zip(self.ids(source), self.ids(target), strict=True)
-        return tuple(dict.fromkeys(name for pair in pairs for name in pair))
+        (left, starts), (right, ends) = self.ids(source), self.ids(target)
+        position = {name: k for k, name in enumerate(dict.fromkeys([*starts, *ends]))}
+        union = np.array([*map(position.__getitem__, [*starts, *ends]), -1], dtype=np.int64)
+        pairs = np.stack([union[left], union[np.where(right < 0, -1, right + len(starts))]], axis=1).ravel()
+        names, pairs = list(position), pairs[pairs >= 0]
+        return tuple(names[k] for k in pairs[np.flatnonzero(_first_rows(pairs) == np.arange(pairs.size))])
 
     def positions(self, column: str, position: dict[str, int]) -> Int:
-        ids = self.ids(column)
-        for i, name in enumerate(ids):
-            if name and name not in position:
-                known = next(iter(position))
-                self.problems.add(
-                    f"expected ids of known nodes (such as {known!r}), got {name!r} in column {column!r}, "
-                    f"{self.row(i)}; correct it, or add the node to the features (or edges)"
-                )
-        return np.array([position.get(name, 0) for name in ids], dtype=np.int64)
+        """Return the position of each row's node among all nodes; -1 where it names none of them."""
+        codes, names = self.ids(column)
+        places = np.array([*(position.get(name, -1) for name in names), -1], dtype=np.int64)[codes]
+        self.problems.add_each(
+            np.flatnonzero((places < 0) & (codes >= 0)),
+            lambda i: (
+                f"expected ids of known nodes (such as {next(iter(position))!r}), got {names[codes[i]]!r} in column "
+                f"{column!r}, {self.row(i)}; correct it, or add the node to the features (or edges)"
+            ),
+        )
+        return places
 
     def adjacency(
         self, source: str, target: str, weight: str, position: dict[str, int], *, directed: bool
@@ -337,31 +357,39 @@ class _Table:
         rows, columns = self.positions(source, position), self.positions(target, position)
         weights = self._weights(weight)
         n = 1 + max(position.values())
-        first: dict[tuple[str, str], int] = {}
-        keep = np.ones(len(rows), dtype=bool)
-        for i, pair in enumerate(zip(self.ids(source), self.ids(target), strict=True)):
-            if pair in first and weights[first[pair]] == weights[i]:
-                keep[i] = False
-                where = f"{self._edge(source, target, i)} again in {self.row(i)}"
-                self.problems.harmless(
-                    f"expected every edge once, got {where} (first in {self.row(first[pair])}); remove one of them",
-                    f"left out {where}",
-                )
-                continue
-            if pair in first:
-                where = f"{self._edge(source, target, i)} again in {self.row(i)}"
-                self.problems.add(
-                    f"expected every edge once, got {where} (first in {self.row(first[pair])}) with another weight; "
-                    "remove one of them"
-                )
-            back = first.get((pair[1], pair[0]))
-            if not directed and back is not None and weights[back] != weights[i]:
-                self.problems.add(
-                    f"expected the same weight in both directions, got {weights[i]} for "
-                    f"{self._edge(source, target, i)} in {self.row(i)} but {weights[back]} in "
-                    f"{self.row(back)}; make them equal, or read the edges with directed=True"
-                )
-            first.setdefault(pair, i)
+        known = (rows >= 0) & (columns >= 0)
+        here = np.where(known, rows * n + columns, -1 - np.arange(rows.size))  # what names no edge is like no other row
+        both = np.concatenate([here, np.where(known, columns * n + rows, here)])
+        first, back = np.split(_first_rows(both), 2)
+        row = np.arange(rows.size)
+        back = row if directed else np.minimum(back, row)
+        again = first < row
+        same = again & (weights[first] == weights)
+
+        def where(i: int) -> str:
+            return f"{self._edge(source, target, i)} again in {self.row(i)}"
+
+        self.problems.harmless_each(
+            np.flatnonzero(same),
+            lambda i: f"expected every edge once, got {where(i)} (first in {self.row(first[i])}); remove one of them",
+            lambda i: f"left out {where(i)}",
+        )
+        self.problems.add_each(
+            np.flatnonzero(again & ~same),
+            lambda i: (
+                f"expected every edge once, got {where(i)} (first in {self.row(first[i])}) with another weight; "
+                "remove one of them"
+            ),
+        )
+        self.problems.add_each(
+            np.flatnonzero(~same & (weights[back] != weights)),
+            lambda i: (
+                f"expected the same weight in both directions, got {weights[i]} for "
+                f"{self._edge(source, target, i)} in {self.row(i)} but {weights[back[i]]} in "
+                f"{self.row(back[i])}; make them equal, or read the edges with directed=True"
+            ),
+        )
+        keep = known & ~same
         matrix = csr_array((weights[keep], (rows[keep], columns[keep])), shape=(n, n))
         return matrix if directed else matrix.maximum(matrix.T)
 
@@ -372,13 +400,15 @@ class _Table:
         if weight not in self.frame.columns:
             return np.ones(len(self.frame))
         values = self._numeric(weight)
-        for i in np.flatnonzero(~(np.isfinite(values) & (values > 0))).tolist():
-            self.problems.add(
+        good = np.isfinite(values) & (values > 0)
+        self.problems.add_each(
+            np.flatnonzero(~good),
+            lambda i: (
                 f"expected positive weights in column {weight!r}, got {self.field(weight, i)} in {self.row(i)}; "
                 "correct it or drop the edge"
-            )
-            values[i] = 1.0
-        return values
+            ),
+        )
+        return np.where(good, values, 1.0)
 
     def _numeric(self, column: Any) -> Float:
         """Return a column as float64, with NaN for everything that is not a number."""
@@ -400,23 +430,74 @@ class _Table:
         X = np.empty((len(self.frame), len(columns)))
         for j, column in enumerate(columns):
             X[:, j] = self._numeric(column)
-            for i in np.flatnonzero(~np.isfinite(X[:, j])).tolist():
-                self.problems.add(
+            self.problems.add_each(
+                np.flatnonzero(~np.isfinite(X[:, j])),
+                lambda i, column=column: (  # type: ignore[misc]
                     f"expected finite numbers as features, got {self.field(column, i)} for node {ids[i]!r} in column "
                     f"{str(column)!r}, {self.row(i)}; encode it, fill it in or drop the column"
-                )
+                ),
+            )
         return X
 
     def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[Int, tuple[str, ...]]:
         """Return the labels of all nodes, -1 for those not in the table, and the names of the classes."""
         self.distinct_ids(node)
         nodes = self.positions(node, position)
-        values = self.column(label)
-        found, class_names = encode_classes(
-            (None if missing else v for v, missing in zip(values, values.isna(), strict=True)),
-            place=self.row,
-            refuse=self.problems.add,
-        )
+        codes, values = _factorized(self.column(label))
+        first = np.flatnonzero((_first_rows(codes) == np.arange(codes.size)) & (codes >= 0))
+        found, class_names = encode_classes(values, place=lambda k: self.row(first[k]), refuse=self.problems.add)
         y = np.full(1 + max(position.values()), UNLABELED)
-        y[nodes] = found
+        y[nodes] = np.append(found, UNLABELED)[codes]
         return y, class_names
+
+
+def _factorized(values: pd.Series[Any]) -> tuple[Int, list[Any]]:
+    """Which of the distinct values each row has, -1 where it is missing, and these values in order of appearance."""
+    import pandas as pd
+
+    try:
+        codes, distinct = pd.factorize(values)
+    except TypeError:  # lists, say
+        codes, distinct = pd.factorize(values.map(str, na_action="ignore"))
+    return codes.astype(np.int64), distinct.tolist()
+
+
+def _first_rows(codes: Int) -> Int:
+    """The first row that holds the same number as each row."""
+    import pandas as pd
+
+    found, distinct = pd.factorize(codes)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[found[::-1]] = np.arange(codes.size)[::-1]
+    return first[found]
+
+
+def _counted(content: str, separator: str) -> tuple[Int, Int, list[str]]:
+    """Line numbers of the rows that are not blank, how many fields each has, and the first row.
+
+    Each line is a row, cut at every separator.
+    """
+    signs = np.frombuffer(content.encode(), dtype=np.uint8)
+    ends = np.append(np.flatnonzero(signs == ord("\n")), signs.size)
+    cuts = np.flatnonzero(signs == ord(separator))
+    fields = np.diff(np.searchsorted(cuts, ends), prepend=0) + 1
+    starts = np.append(0, ends[:-1] + 1)
+    single = np.flatnonzero(fields == 1).tolist()
+    blank = [k for k in single if not signs[starts[k] : ends[k]].tobytes().decode().strip()]
+    rows = np.delete(np.arange(ends.size), blank)
+    header = signs[starts[rows[0]] : ends[rows[0]]].tobytes().decode() if rows.size else ""
+    return rows + 1, fields[rows], [name.lstrip(" ") for name in header.split(separator)]
+
+
+def _parsed(content: str, separator: str) -> tuple[Int, Int, list[str]]:
+    """The same where fields are quoted, and may hold separators or go on over several lines."""
+    text = io.StringIO(content, newline="").readlines()
+    reader = csv.reader(text, delimiter=separator, skipinitialspace=True)
+    found, header, line = list[tuple[int, int]](), list[str](), 1
+    for row in reader:
+        if text[line - 1].replace(separator, "x").strip():
+            header = header or row
+            found.append((line, len(row)))
+        line = reader.line_num + 1
+    lines, fields = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    return lines, fields, header

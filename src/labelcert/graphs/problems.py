@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+
+import numpy as np
 
 from labelcert.errors import InvalidInput
 
 MOST_SHOWN = 20
+
+Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Problems:
@@ -32,28 +37,50 @@ class Problems:
 
     def __init__(self, *, fix: bool) -> None:
         self.fix = fix
-        self._found: list[str] = []
-        self._mended: list[str] = []
+        self._found, self._mended = _Noted(), _Noted()
 
     def add(self, message: str) -> None:
         """Note a problem, to be shown with all others."""
-        self._found.append(message)
+        self._found.add(1, lambda _: message)
+
+    def add_each(self, places: Places, message: Callable[[int], str]) -> None:
+        """Note a problem at each of some places; only messages that will be shown are put together."""
+        self._found.add(len(places), lambda k: message(int(places[k])))
 
     def harmless(self, message: str, mended: str) -> None:
         """Note a problem that can be mended, and what was done if it was."""
+        self.harmless_each(np.zeros(1, dtype=np.int64), lambda _: message, lambda _: mended)
+
+    def harmless_each(self, places: Places, message: Callable[[int], str], mended: Callable[[int], str]) -> None:
+        """Note one at each of some places."""
         if self.fix:
-            self._mended.append(mended)
+            self._mended.add(len(places), lambda k: mended(int(places[k])))
         else:
-            self._found.append(f"{message}, or read the tables with fix=True")
+            self.add_each(places, lambda place: f"{message(place)}, or read the tables with fix=True")
 
     def refuse(self) -> None:
         """Raise if there is any problem; warn of what was mended."""
-        if self._found:
-            shown = self._found[:MOST_SHOWN]
-            more = len(self._found) - len(shown)
-            lines = [f"{len(self._found)} problems:", *shown, *([f"and {more} more"] if more else [])]
-            raise InvalidInput(shown[0] if len(self._found) == 1 else "\n  ".join(lines))
-        if self._mended:
-            told = self._mended[:MOST_SHOWN]
-            rest = f"; and {len(self._mended) - len(told)} more" if len(self._mended) > len(told) else ""
-            warnings.warn(f"mended in the tables: {'; '.join(told)}{rest}", stacklevel=3)
+        found, mended = self._found, self._mended
+        if found.count == 1:
+            raise InvalidInput(found.shown[0])
+        if found.count:
+            more = [f"and {found.more} more"] if found.more else []
+            raise InvalidInput("\n  ".join([f"{found.count} problems:", *found.shown, *more]))
+        if mended.count:
+            rest = f"; and {mended.more} more" if mended.more else ""
+            warnings.warn(f"mended in the tables: {'; '.join(mended.shown)}{rest}", stacklevel=3)
+
+
+class _Noted:
+    """Messages: how many there are, and the first of them."""
+
+    def __init__(self) -> None:
+        self.count, self.shown = 0, list[str]()
+
+    def add(self, count: int, message: Callable[[int], str]) -> None:
+        self.shown += [message(k) for k in range(min(count, MOST_SHOWN - len(self.shown)))]
+        self.count += count
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.shown)

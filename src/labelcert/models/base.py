@@ -5,8 +5,6 @@ Throughout, n is the number of nodes, d of features and m of labelled nodes.
 
 from __future__ import annotations
 
-import math
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -18,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
-from labelcert.checking import whole_number
+from labelcert.checking import in_short, real_number, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import as_indices
 from labelcert.models.features import Features, as_features
@@ -307,19 +305,15 @@ def require_depth(name: str, depth: int) -> None:
 
 def require_positive(name: str, value: float) -> None:
     """Refuse anything but a positive finite number."""
-    require(
-        _is_number(value) and math.isfinite(value) and value > 0.0,
-        f"{name} must be a positive finite number, got {value!r}",
-    )
+    number = real_number(value)
+    require(number is not None and number > 0.0, f"{name} must be a positive finite number, got {in_short(value)}")
 
 
 def require_between(name: str, value: float, low: float, high: float) -> None:
     """Refuse a number outside a closed interval."""
-    require(_is_number(value) and low <= value <= high, f"{name} must lie between {low:g} and {high:g}, got {value!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = real_number(value)
+    within = number is not None and low <= number <= high
+    require(within, f"{name} must lie between {low:g} and {high:g}, got {in_short(value)}")
 
 
 SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {

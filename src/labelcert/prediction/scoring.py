@@ -312,7 +312,8 @@ class LinearScorer(Scorer):
         else:
             given, equal = plain_rows(problem.K_test)
             self.rows, scale = unit_rows(given)
-            self.row_errors = np.zeros(problem.n_test)
+            lossy = np.any(self.rows * scale[:, None] != given, axis=1)  # entries that underflow
+            self.row_errors = np.where(lossy, UNDERFLOW, 0.0)
             self.scale = scale * problem.C * equal
         self.exact_sums = _few_digits(self.rows) & (self.row_errors == 0)
         self.slack = float(self.row_errors.max(initial=0.0)) * math.sqrt(problem.m)
@@ -375,7 +376,10 @@ class LinearScorer(Scorer):
 
 
 def unit_rows(K: Float) -> tuple[Float, Float]:
-    """Rows scaled by powers of two (exactly) to 2-norms at most 1, and what multiplies them back, (n,)."""
+    """Rows scaled by powers of two to 2-norms at most 1, and what multiplies them back, (n,).
+
+    That is exact where nothing underflows.
+    """
     largest = np.abs(K).max(axis=1)
     first = 2.0 ** np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
     entries = K / first[:, None]
@@ -383,6 +387,9 @@ def unit_rows(K: Float) -> tuple[Float, Float]:
     second = 2.0 ** np.ceil(np.log2(np.maximum(norms, 1.0)))
     return np.ascontiguousarray(entries / second[:, None]), first * second
 
+
+UNDERFLOW = 1e-300
+"""What entries of a row that underflow when it is scaled come to, at most."""
 
 _DIGITS = 30
 """Entries that are multiples of ``2**-30``, in rows of norm 1, add up without rounding for any number of labels."""

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.checking import in_short
 from labelcert.errors import InvalidInput
 
 
@@ -31,10 +32,10 @@ def flips_for_fraction(fraction: float | Fraction | Decimal, total: int) -> int:
     1
     """
     if isinstance(fraction, bool) or not isinstance(fraction, numbers.Real | Decimal | np.floating):
-        raise InvalidInput(f"a budget fraction must be a number between 0 and 1, got {fraction!r}")
+        raise InvalidInput(f"a budget fraction must be a number between 0 and 1, got {in_short(fraction)}")
     if not 0 <= fraction <= 1:  # also refuses NaN
         raise InvalidInput(
-            f"a budget fraction must be between 0 and 1, got {fraction!r}; give a number of flips as flips=..."
+            f"a budget fraction must be between 0 and 1, got {in_short(fraction)}; give a number of flips as flips=..."
         )
     return math.floor(meant(fraction) * total)
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
+from labelcert.checking import unmasked
 from labelcert.errors import InvalidInput
 from labelcert.problem.problem import Problem
 
@@ -33,9 +34,11 @@ class MeasuredMargins(Protocol):
 def check_margin(margin: npt.ArrayLike, n_test: int) -> Float:
     """(n,) margins that make sense."""
     try:
-        given = np.asarray(margin)
+        given = np.asarray(unmasked("margin", margin))
         values = given.astype(np.float64) if given.dtype.kind in "fiu" else np.array(np.nan)
-    except ValueError:
+    except InvalidInput:
+        raise
+    except (ValueError, OverflowError):
         values = np.array(np.nan)
     if values.ndim > 1 or not np.all((values >= 0.0) & np.isfinite(values)):
         raise InvalidInput(

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from labelcert.arrays import Float, Int
+from labelcert.checking import unmasked
 from labelcert.errors import InvalidInput
 from labelcert.problem.validation import check_matrix
 
@@ -130,6 +131,8 @@ def _blocks(H: Any) -> bool:
 def _dense(part: Any) -> Any:
     """An array, without a copy where it is one."""
     try:
-        return np.asarray(part)
+        return np.asarray(unmasked("H", part))
+    except InvalidInput:
+        raise
     except ValueError as error:
         raise InvalidInput(f"H must be a matrix: rows of equal length ({error})") from None

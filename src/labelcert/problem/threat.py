@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import whole_number
+from labelcert.checking import in_short, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.relabelling import Relabelling
 
@@ -218,10 +218,10 @@ class Threat:
     def _by_index(self, m: int, classes: Values) -> Bool:
         lists = self.allowed_targets
         assert lists is not None
-        if isinstance(lists, str | Mapping) or len(lists) != m:
+        if isinstance(lists, str | Mapping) or _length(lists) != m:
             raise InvalidInput(
                 f"allowed_targets must have one entry per label ({m}): a list of labels that it may become, or None; "
-                f"got {f'{len(lists)} entries' if not isinstance(lists, str | Mapping) else type(lists).__name__}"
+                f"got {type(lists).__name__ if isinstance(lists, str | Mapping) else f'{_length(lists)} entries'}"
             )
         may = np.zeros((m, classes.size), dtype=bool)
         for i, targets in enumerate(lists):
@@ -427,19 +427,27 @@ def _listed(targets: Any) -> list[Any]:
     return list(targets) if isinstance(targets, Iterable) and not isinstance(targets, str | bytes) else [targets]
 
 
+def _length(value: Any) -> int | None:
+    """The length of a sequence; None for anything else."""
+    try:
+        return len(value)
+    except TypeError:
+        return None
+
+
 def _classes_of(name: str, values: list[Any], classes: Values) -> list[int]:
     """Positions of some labels among the classes."""
-    known = classes.tolist()
+    known = {value: k for k, value in enumerate(classes.tolist())}
     for value in values:
-        if value not in known:
-            raise InvalidInput(f"{name} names the label {value!r}, but the labels are {known}")
-    return [known.index(value) for value in values]
+        if not isinstance(value, Hashable) or value not in known:
+            raise InvalidInput(f"{name} names the label {in_short(value)}, but the labels are {list(known)}")
+    return [known[value] for value in values]
 
 
 def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> Bool:
     if mask is None:
         return np.zeros(m, dtype=bool)
-    array = np.asarray(mask)
+    array = np.asarray(unmasked(name, mask))
     if array.dtype != np.bool_:
         raise InvalidInput(
             f"{name} must be a boolean mask with one entry per label, got dtype {array.dtype}; "
@@ -453,10 +461,10 @@ def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> Bool:
 def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
     if costs is None:
         return np.ones(m, dtype=np.int64)
-    array = np.asarray(costs)
+    array = np.asarray(unmasked("costs", costs))
     if array.shape != (m,):
         raise InvalidInput(f"costs must have one entry per label, shape ({m},), got shape {array.shape}")
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "iu":
         raise InvalidInput(f"costs must be whole numbers, got dtype {array.dtype}; scale them to integers")
     if array.min() < 1:
         raise InvalidInput(f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted")
@@ -470,8 +478,8 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
     """Index of each label's group (last index, one past the names: none) and the groups' names."""
     if groups is None:
         return np.zeros(m, dtype=np.int64), []
-    if len(groups) != m:
-        raise InvalidInput(f"groups must have one entry per label ({m}), got {len(groups)}")
+    if _length(groups) != m or np.ndim(unmasked("groups", groups)) != 1:
+        raise InvalidInput(f"groups must have one entry per label ({m}), got {_length(groups) or in_short(groups)}")
     values = _plain(groups)
     names = list(dict.fromkeys(g for g in values if g is not None))
     position = {g: k for k, g in enumerate(names)}
@@ -479,9 +487,19 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
 
 
 def _plain(groups: Sequence[Hashable]) -> list[Hashable]:
-    """Groups as plain values; NaN, as tables have it for "none", as None."""
+    """Groups as plain values; NaN and its like, as tables have them for "none", as None."""
     values = [g.item() if isinstance(g, np.generic) else g for g in groups]
-    return [None if g != g else g for g in values]
+    for g in values:
+        if not isinstance(g, Hashable):
+            raise InvalidInput(f"groups must be names or numbers, got {in_short(g)}")
+    return [None if _is_missing(g) else g for g in values]
+
+
+def _is_missing(value: Hashable) -> bool:
+    try:
+        return not bool(value == value)
+    except TypeError:  # pandas' NA does not say
+        return True
 
 
 def _caps(budgets: int | Mapping[Any, int] | None, names: list[Hashable]) -> list[int | None]:

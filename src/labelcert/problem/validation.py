@@ -7,7 +7,6 @@ that says what was expected, what came, and what to do).
 from __future__ import annotations
 
 import math
-import numbers
 import os
 from collections.abc import Callable
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from labelcert.arrays import Float, Int, Values
-from labelcert.checking import whole_number
+from labelcert.checking import as_labels, in_short, real_number, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.svm import exact
 
@@ -35,6 +34,9 @@ EXACT_PSD_LIMIT = 128
 LARGEST_FLOAT_CLASSES = 50
 """More distinct labels than this, as real numbers, are no classes."""
 
+MOST_WORKERS = 4096
+"""Threads or processes; nobody means more."""
+
 SMALLEST_C, LARGEST_C = 1e-12, 1e12
 
 LARGEST_ENTRY = 1e60
@@ -47,8 +49,10 @@ RESCALE = "rescale the features: (K·s, C/s) is the same problem as (K, C)"
 def check_matrix(name: str, value: npt.ArrayLike, advice: str = RESCALE) -> Float:
     """A finite, two-dimensional, real array as float64."""
     try:
-        array = np.asarray(value)
+        array = np.asarray(unmasked(name, value))
     except ValueError as error:
+        if isinstance(error, InvalidInput):
+            raise
         raise InvalidInput(f"{name} must be a matrix: rows of equal length ({error})") from None
     if array.dtype == np.object_ or not (
         np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
@@ -105,10 +109,9 @@ def _symmetric(K: Float) -> bool:
 
 def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:
     """Shape of the test rows."""
-    array = np.asarray(value)
-    if array.ndim == 2 and array.shape[0] == 0:
-        raise InvalidInput("K_test has no rows: there is no test node to certify")
     K = check_matrix("K_test", value)
+    if K.shape[0] == 0:
+        raise InvalidInput("K_test has no rows: there is no test node to certify")
     if K.shape[1] != m:
         hint = "; it looks transposed: pass K_test.T" if K.shape[0] == m else ""
         raise InvalidInput(
@@ -119,21 +122,11 @@ def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:
 
 def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
     """The labels as an array, their K distinct values in order, and the class 0..K-1 of each label."""
-    labels = np.array(value)
+    labels = as_labels(value)
     if labels.ndim != 1:
         raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
     if labels.size == 0:
         raise InvalidInput("labels is empty: at least two labelled points, one of each class, are needed")
-    if labels.dtype == np.object_:
-        values = labels.tolist()
-        if any(v is None for v in values):
-            raise InvalidInput(
-                f"labels must not be missing, but label {values.index(None)} is None; pass labelled points only"
-            )
-        kinds = {type(v).__name__ for v in values}
-        if len(kinds) > 1:
-            raise InvalidInput(f"labels must all be of one kind, got a mix of {', '.join(sorted(kinds))}")
-        labels = np.array(values)
     if labels.dtype.kind == "T":
         labels = labels.astype(np.str_)
     if labels.dtype.kind not in "biufUS":
@@ -160,11 +153,9 @@ def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
 
 def check_cap(C: object) -> float:
     """A positive regularisation constant."""
-    if isinstance(C, bool) or not isinstance(C, numbers.Real):
-        raise InvalidInput(f"C must be a positive number, got {C!r}")
-    value = float(C)
-    if not value > 0 or not math.isfinite(value):
-        raise InvalidInput(f"C must be a positive finite number, got {C!r}; larger C means less regularisation")
+    value = real_number(C)
+    if value is None or not value > 0:
+        raise InvalidInput(f"C must be a positive finite number, got {in_short(C)}; larger C means less regularisation")
     if not SMALLEST_C <= value <= LARGEST_C:
         raise InvalidInput(
             f"C must be between {SMALLEST_C:g} and {LARGEST_C:g}, got {value:g}; "
@@ -278,14 +269,16 @@ def check_workers(workers: int | None) -> int:
     """A number of threads; None means all cores that this process may use."""
     if workers is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return whole_number("workers", workers, least=1)
+    if whole_number("workers", workers, least=1) > MOST_WORKERS:
+        raise InvalidInput(f"workers must be at most {MOST_WORKERS}, got {in_short(workers)}")
+    return workers
 
 
 def check_seconds(name: str, seconds: float | None) -> float | None:
     """A positive number of seconds, or None."""
     if seconds is None:
         return None
-    number = not isinstance(seconds, bool) and isinstance(seconds, int | float | np.number)
-    if not number or not 0 < seconds < float("inf"):
-        raise InvalidInput(f"{name} must be a positive number of seconds, got {seconds!r}")
-    return float(seconds)
+    number = real_number(seconds)
+    if number is None or not number > 0:
+        raise InvalidInput(f"{name} must be a positive number of seconds, got {in_short(seconds)}")
+    return number

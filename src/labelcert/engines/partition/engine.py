@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Stop
-from labelcert.checking import whole_number
+from labelcert.checking import unmasked, whole_number, word
 from labelcert.engines import stepwise
 from labelcert.engines.base import (
     WORK_LIMIT_SECONDS,
@@ -88,7 +88,7 @@ class Parts:
     part_flips: int | None = None
 
     def __post_init__(self) -> None:
-        if self.combine not in COMBINATIONS:
+        if word("combine", self.combine) not in COMBINATIONS:
             raise InvalidInput(f"combine must be one of {', '.join(map(repr, COMBINATIONS))}, got {self.combine!r}")
         if self.part_flips is not None:
             whole_number("part_flips", self.part_flips)
@@ -97,8 +97,8 @@ class Parts:
         """(m,) part of each label, as it was given or as a hash of its key deals it out."""
         m = len(keys)
         if np.ndim(self.count):
-            part_of = np.asarray(self.count)
-            if part_of.shape != (m,) or not np.issubdtype(part_of.dtype, np.integer):
+            part_of = np.asarray(unmasked("parts", self.count))
+            if part_of.shape != (m,) or part_of.dtype.kind not in "iu":
                 raise InvalidInput(f"parts must be a number of parts, or {m} whole numbers, the part of each label")
             return part_of.astype(np.int64)
         count = whole_number("parts", self.count, 1, m, "one label each")
