@@ -386,6 +386,11 @@ class Adversary:
                 sums[cost:] |= sums[: budget + 1 - cost].copy()
         return sums
 
+    def next_payable(self, budget: int) -> Int:
+        """(B + 2,) the least cost of some labels that is at least so much; ``budget + 1`` where none is within it."""
+        costs = np.append(np.where(self.payable(budget), np.arange(budget + 1), budget + 1), budget + 1)
+        return np.minimum.accumulate(costs[::-1])[::-1]
+
     def most_flips(self, budget: int) -> int:
         """The most labels that a budget can change (group budgets are ignored: an upper bound)."""
         return int(np.searchsorted(np.cumsum(np.sort(self.costs)), budget, side="right"))

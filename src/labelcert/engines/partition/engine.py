@@ -245,15 +245,15 @@ class PartEngine(PlainEngine):
         return dealt, replace(asked, together=together)
 
     def _lower(self, asked: PartsAsked, tables: list[PartTable]) -> Int:
-        """(n,) least cost at which nothing proves that a prediction survives; one more than the budget for none."""
-        parts = []
+        """(n,) least cost of any attack at which nothing proves that a prediction survives; budget + 1 for none."""
+        problem, parts = asked.question.problem, []
         for some in _node_blocks(asked, tables):
             cut = [(table.states, table.floor[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=False)
             least = _least(asked, some)
             error = sum_error(largest_sum(cut) + least, len(cut))
             parts.append(first_row(np.any(~(totals.by_cost() - least > error), axis=1)))
-        return np.concatenate(parts).astype(np.int64)
+        return problem.adversary.next_payable(problem.max_flips)[np.concatenate(parts)]
 
     def _attack(self, asked: PartsAsked, tables: list[PartTable], control: Control) -> Attacks:
         """The cheapest attacks, from the tables, tried on the ensemble."""
