@@ -47,43 +47,27 @@ class Support(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody asks for, in plain values.
-
-    Attributes
-    ----------
-    predictor : str
-        ``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``.
-    loss : str or None
-        None: nothing is trained, as with a linear map.
-    intercept : bool
-        Beside the losses that have one by their name.
-    classes : int
-        Two, or more.
-    labels : int
-        How many there are; 0: few.
-    threat : tuple of str
-        Of ``THREATS``, what restricts the adversary; empty: nothing.
-    margin : bool
-    asks : str
-        One of ``QUESTIONS``.
-    engine : str
-    place : str
-        One of ``PLACES``.
-    limited : bool
-        Whether there is a time limit.
-    """
+    """What somebody asks for, in plain values."""
 
     predictor: str = MACHINE
+    """``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``."""
     loss: str | None = "hinge"
+    """None: nothing is trained, as with a linear map."""
     intercept: bool = False
+    """Beside the losses that have one by their name."""
     classes: int = 2
     labels: int = 0
+    """How many there are; 0: few."""
     threat: tuple[str, ...] = ()
+    """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
     asks: str = RADII
+    """One of ``QUESTIONS``."""
     engine: str = AUTO
     place: str = THREADS
+    """One of ``PLACES``."""
     limited: bool = False
+    """Whether there is a time limit."""
 
     @property
     def trained_with(self) -> Loss:
@@ -123,20 +107,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Rule:
-    """One combination, what becomes of it, and a sentence: what was asked, why not, what to do instead.
-
-    Attributes
-    ----------
-    when : tuple of str
-        The rule is about requests with all of these tags.
-    verdict : Support
-    says : str
-        With fields of the request in braces.
-    """
+    """One combination, what becomes of it, and a sentence: what was asked, why not, what to do instead."""
 
     when: tuple[str, ...]
+    """The rule is about requests with all of these tags."""
     verdict: Support
     says: str
+    """With fields of the request in braces."""
 
     def sentence(self, request: Request) -> str:
         """What the rule says about a request."""
@@ -300,25 +277,12 @@ def rules(request: Request) -> list[Rule]:
 
 
 def refusal(request: Request) -> str | None:
-    """Why a combination is refused, and what to do instead; None where it is not.
-
-    Examples
-    --------
-    >>> refusal(Request(loss="logistic", place=GPU))
-    "device='gpu' trains with the hinge loss, ... nothing for loss='logistic'; leave out the device"
-    >>> refusal(Request(loss="logistic"))
-    """
+    """Why a combination is refused, and what to do instead; None where it is not."""
     return next((rule.sentence(request) for rule in rules(request) if rule.verdict is Support.REFUSED), None)
 
 
 def notes(request: Request) -> list[str]:
-    """What is different about a combination that works.
-
-    Examples
-    --------
-    >>> notes(Request(loss="logistic", engine="milp"))
-    ["engine='milp' has no proofs for loss='logistic': it enumerates small budgets, and looks for attacks beyond"]
-    """
+    """What is different about a combination that works."""
     return [rule.sentence(request) for rule in rules(request) if rule.verdict is Support.NOTED]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.checks import reason
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
-from labelcert.models import Recipe
-from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets
+from labelcert.models import Recipe, models
+from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets, model_options
 from labelcert.problem import Threat
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
@@ -57,7 +58,19 @@ def read_request(given: Mapping[str, Any]) -> GraphRequest:
     return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
 
 
-def parse_regularization(text: str | None) -> float | str | None:
+def shows_progress(given: Mapping[str, Any]) -> bool:
+    """Whether somebody looks on, and did not ask for quiet."""
+    return sys.stderr.isatty() and not given["quiet"]
+
+
+def own_options(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For each of several models by name, those given options that it takes."""
+    known = [option for info in models() for option in info.options if option != "C"]
+    fixed = {option: given[option] for option in known if given[option] is not None}
+    return dict(zip(names, model_options(names, fixed), strict=True))
+
+
+def _regularization(text: str | None) -> float | str | None:
     """C as it is written on the command line."""
     if text is None or text == "cv":
         return text
@@ -68,35 +81,19 @@ def parse_regularization(text: str | None) -> float | str | None:
 
 
 def chosen_model(
-    given: Mapping[str, Any],
-    request: GraphRequest,
-    name: str,
-    own: Mapping[str, Any],
-    *,
-    progress: bool,
-    validate: bool,
+    given: Mapping[str, Any], request: GraphRequest, name: str, own: Mapping[str, Any], *, validate: bool
 ) -> Recipe:
     """A model with its C, from the options that all commands on models have."""
-    with progress_report(f"{name}: choosing C", progress) as show:
-        return choose_model(
-            name,
-            request.graph,
-            request.split.labeled,
-            C=parse_regularization(given["C"]),
-            rule=given["rule"],
-            seed=given["seed"],
-            loss=given["loss"],
-            validate=validate,
-            report=show.report,
-            **own,
-        )
+    how = {"C": _regularization(given["C"]), **{word: given[word] for word in ("rule", "seed", "loss")}, **own}
+    with progress_report(f"{name}: choosing C", shows_progress(given)) as show:
+        return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 
 
-def per_label(graph: Graph, labeled: IntArray, path: Path | None, column: str = "cost") -> IntArray | None:
-    """(m,) a whole number for each labelled node, 1 where the table has none; None without a table."""
+def per_label(graph: Graph, labeled: IntArray, path: Path | None) -> IntArray | None:
+    """(m,) the cost of each label, 1 where the table has none; None without a table."""
     if path is None:
         return None
-    numbers = {node: int(text) for node, text in _table(graph, path, column, whole=True)}
+    numbers = {node: int(text) for node, text in _table(graph, path, "cost", whole=True)}
     return np.array([numbers.get(int(node), 1) for node in labeled], dtype=np.int64)
 
 
@@ -184,11 +181,6 @@ def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.N
             f"nodes are {_some(graph.names(labeled), 12)}"
         )
     return np.isin(labeled, trusted)
-
-
-def _costs(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> IntArray | None:
-    """(m,) the price of changing each label."""
-    return per_label(graph, labeled, given["costs"])
 
 
 def _groups(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> list[str | None] | None:
@@ -282,7 +274,7 @@ def _group_budgets(_: Graph, __: IntArray, given: Mapping[str, Any]) -> int | di
 
 _THREAT: dict[str, Callable[[Graph, IntArray, Mapping[str, Any]], Any]] = {
     "trusted": _trusted,
-    "costs": _costs,
+    "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"]),
     "allowed_flips": _allowed,
     "groups": _groups,
     "group_budgets": _group_budgets,

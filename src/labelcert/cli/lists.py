@@ -31,26 +31,15 @@ def datasets_command(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def models_command(as_json: bool) -> None:
     """List the models that there are by name, with their options and defaults."""
+    known = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
     if as_json:
-        print_json(
-            [
-                {
-                    "name": info.name,
-                    "description": info.description,
-                    "options": {f.name: f.default for f in fields(info.model)},
-                }
-                for info in models()
-            ]
-        )
+        found = known.items()
+        print_json([{"name": i.name, "description": i.description, "options": options} for i, options in found])
         return
-    rows = [
-        (
-            info.name,
-            info.description,
-            ", ".join(f"{f.name.replace('_', '-')}={f.default}" for f in fields(info.model) if f.name != "C"),
-        )
-        for info in models()
-    ]
+    rows = []
+    for info, options in known.items():
+        words = (f"{name.replace('_', '-')}={default}" for name, default in options.items() if name != "C")
+        rows.append((info.name, info.description, ", ".join(words)))
     print_table(tables.listing("Models", ("name", "what it is", "options and defaults"), rows))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.option_groups import OptionGroup
+from labelcert.cli.options import OptionGroup, option
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
@@ -22,7 +22,6 @@ from labelcert.studies.report import StudyReport, make_report
 from labelcert.studies.schema import HYPERPARAMETERS
 from labelcert.studies.tidy_tables import has_parquet
 
-DEFAULT_FOLDER = Path("labelcert-studies")
 PARQUET_HINT = "No Parquet files were written; for these: pip install 'labelcert[parquet]'"
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -30,36 +29,23 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 STUDY_OPTIONS = OptionGroup(
     "Study",
-    click.option("--seeds", metavar="LIST", help="Comma-separated seeds, instead of the study's own."),
-    click.option("--variant", type=click.Choice(VARIANTS), help="Use exact kernels, or those of the published code."),
-    click.option(
-        "--hyperparameters",
-        type=click.Choice(HYPERPARAMETERS),
-        help="Use the paper's values, or cross-validate each split.",
-    ),
-    click.option("--data-dir", type=_FOLDER, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
-    click.option("--keep-old", is_flag=True, help="Keep results of engines whose numbers may differ."),
+    option("--seeds", "LIST", "Comma-separated seeds, instead of the study's own."),
+    option("--variant", VARIANTS, "Use exact kernels, or those of the published code."),
+    option("--hyperparameters", HYPERPARAMETERS, "Use the paper's values, or cross-validate each split."),
+    option("--data-dir", _FOLDER, "Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
+    option("--keep-old", bool, "Keep results of engines whose numbers may differ."),
 )
-OUT_OPTION = click.option(
-    "--out",
-    type=_FOLDER,
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    metavar="FOLDER",
-    help="Folder for results. Studies can share it.",
+OUT_OPTION = option(
+    "--out", _FOLDER, "Folder for results. Studies can share it.", Path("labelcert-studies"), metavar="FOLDER"
 )
 RUN_OPTIONS = OptionGroup(
     "Running",
-    click.option(
-        "--workers",
-        type=int,
-        help="Number of local processes; 1 runs everything in this process. [default: one per core]",
-    ),
-    click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
-    click.option("--retry-failed", is_flag=True, help="Try failed cells again."),
-    click.option("--pictures/--no-pictures", default=True, show_default=True),
-    click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through."),
-    click.option("--quiet", "-q", is_flag=True, help="Show results only, no progress."),
+    option("--workers", int, "Number of local processes; 1 runs everything in this process. [default: one per core]"),
+    option("--scheduler", "ADDRESS", "Run on the Dask cluster with this scheduler."),
+    option("--retry-failed", bool, "Try failed cells again."),
+    option("--pictures/--no-pictures", bool, default=True),
+    option("--report page", bool, "Write report.html, too: one page to click through."),
+    option("--quiet -q", bool, "Show results only, no progress."),
 )
 
 
@@ -137,8 +123,7 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 @click.argument("file")
 @OUT_OPTION
 @STUDY_OPTIONS
-@click.option("--pictures/--no-pictures", default=True, show_default=True)
-@click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through.")
+@RUN_OPTIONS.some("pictures", "page")
 def export_command(file: str, out: Path, pictures: bool, page: bool, **given: Any) -> None:
     """Write tables, tidy data (CSV and Parquet) and a picture of the results so far."""
     plan = _plan(find_study(file), given)

@@ -13,6 +13,7 @@ from labelcert.certificate import load
 from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
+from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import say, show
 from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
@@ -24,10 +25,10 @@ from labelcert.verification.statement import LINEAR
 
 
 @click.command()
-@click.option("--labels", "n_labels", default=16, show_default=True, help="Number of labelled points.")
-@click.option("--nodes", "n_test", default=12, show_default=True, help="Number of test points.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Save the certificate to this file.")
+@option("--labels n_labels", int, "Number of labelled points.", 16)
+@option("--nodes n_test", int, "Number of test points.", 12)
+@option("--seed", int, default=0)
+@option("--out", FILE, "Save the certificate to this file.")
 def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
     """Certify a small built-in problem: points in the plane, labelled fraud or fine."""
     example = two_clouds(n_labels=n_labels, n_test=n_test, seed=seed)
@@ -38,8 +39,8 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 
 
 @click.command("show")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--nodes", "limit", default=20, show_default=True, help="Show at most this many nodes.")
+@click.argument("file", type=FILE)
+@option("--nodes limit", int, "Show at most this many nodes.", 20)
 def show_file(file: Path, limit: int) -> None:
     """Print a saved certificate."""
     show(load(file), limit=limit)
@@ -100,8 +101,8 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 @click.command("sign")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), metavar="KEY.pem", required=True, help="Ed25519 private key.")
+@click.argument("file", type=FILE)
+@option("--key", FILE, "Ed25519 private key.", metavar="KEY.pem", required=True)
 def sign_file(file: Path, key: Path) -> None:
     """Sign a saved certificate: writes FILE.sig, which `labelcert verify FILE --key PUBLIC.pem` checks.
 
@@ -113,29 +114,15 @@ def sign_file(file: Path, key: Path) -> None:
 
 
 @click.command()
-@click.option("--problems", type=click.IntRange(min=1), default=500, show_default=True, help="Random problems.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option(
-    "--first",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Number of the first problem: --first 17 --problems 1 is problem 17 again.",
+@option("--problems", click.IntRange(min=1), "Random problems.", 500)
+@option("--seed", click.IntRange(min=0), default=0)
+@option(
+    "--first", click.IntRange(min=0), "Number of the first problem: --first 17 --problems 1 is problem 17 again.", 0
 )
-@click.option(
-    "--largest", type=click.IntRange(min=2), default=8, show_default=True, help="Largest number of labels, usually."
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=checks.SECONDS,
-    show_default=True,
-    help="Time limit of each search.",
-)
-@click.option("--workers", type=int, help="Processes. [default: all cores]")
-@click.option(
-    "--device", type=click.Choice((CPU, GPU)), default=CPU, show_default=True, help="Where enumeration trains."
-)
+@option("--largest", click.IntRange(min=2), "Largest number of labels, usually.", 8)
+@option("--seconds", click.FloatRange(min=0, min_open=True), "Time limit of each search.", checks.SECONDS)
+@option("--workers", int, "Processes. [default: all cores]")
+@option("--device", (CPU, GPU), "Where enumeration trains.", CPU)
 def selfcheck(
     problems: int, seed: int, first: int, largest: int, seconds: float, workers: int | None, device: str
 ) -> None:

@@ -70,13 +70,7 @@ class ModelSearch:
 
 
 class Certifier(Protocol):
-    """Certifies recipes, somewhere.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether it was asked to stop, and knows of some recipes alone.
-    """
+    """Certifies recipes somewhere; once ``interrupted``, it knows of some recipes alone."""
 
     interrupted: bool
 
@@ -86,20 +80,7 @@ class Certifier(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """All recipes with their cross-validated accuracies, before anything is certified.
-
-    Attributes
-    ----------
-    search : ModelSearch
-    graph : Graph
-    labeled, test : arrays of node indices
-    candidates : tuple of Recipe
-    default : Recipe
-        What would have been trained otherwise.
-    accurate : tuple of Recipe
-        Those that are accurate enough.
-    threshold : float
-    """
+    """All recipes with their cross-validated accuracies, before anything is certified."""
 
     search: ModelSearch
     graph: Graph
@@ -107,6 +88,7 @@ class Contest:
     test: Int
     candidates: tuple[Recipe, ...]
     default: Recipe
+    """What would have been trained otherwise."""
     accurate: tuple[Recipe, ...]
     threshold: float
 

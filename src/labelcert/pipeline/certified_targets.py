@@ -26,27 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CertifiedTargets:
-    """A certificate, and what its indices mean in the graph.
-
-    Attributes
-    ----------
-    graph : Graph
-    recipe : Recipe
-    labeled : (m,) array
-        Labelled nodes, in the certificate's order.
-    targets : Targets
-        Test nodes, in the certificate's order.
-    inductive : bool
-    certificate : Certificate
-        In the names of nodes and classes.
-    """
+    """A certificate, and what its indices mean in the graph."""
 
     graph: Graph
     recipe: Recipe
     labeled: Int
+    """(m,) in the certificate's order, as are the targets."""
     targets: Targets
     inductive: bool
     certificate: Certificate
+    """In the names of nodes and classes."""
 
     @cached_property
     def correct(self) -> Bool | None:

@@ -73,17 +73,7 @@ class NetworksCell(Cell):
 
 @dataclass(frozen=True)
 class TablePlace:
-    """Where in a study a cell's answer belongs.
-
-    Attributes
-    ----------
-    dataset, model, certificate : str
-        Labels.
-    dataset_name, model_name : str
-        Names, as in published tables.
-    cell : str
-        Content hash.
-    """
+    """Where in a study a cell's answer belongs: labels, and names as in published tables."""
 
     dataset: str
     dataset_name: str
@@ -98,13 +88,7 @@ class TablePlace:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan(JobBatch):
-    """A study with all its cells.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        What a reader of the results should know.
-    """
+    """A study with all its cells, and notes for readers of its results."""
 
     study: Study
     places: tuple[TablePlace, ...]

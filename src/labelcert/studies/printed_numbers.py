@@ -29,36 +29,22 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class Compared:
-    """One published number and ours.
-
-    Attributes
-    ----------
-    table : str
-        Where it is printed.
-    dataset, model, certificate : str
-        Names, and the label of the certificate.
-    at : str
-        Budget, or range of budgets.
-    ours_lower, ours_upper : float
-        In the printed unit; NaN if there is no result.
-    published : float
-    difference : float
-        Ours minus the published number, measured from the nearer end of our interval.
-    one_node : float
-        The weight of one test node, out of those of all seeds.
-    verdict : Agreement
-    """
+    """One published number and ours."""
 
     table: str
     dataset: str
     model: str
     certificate: str
     at: str
+    """Budget, or range of budgets."""
     ours_lower: float
     ours_upper: float
+    """Both in the printed unit; NaN if there is no result."""
     published: float
     difference: float
+    """Ours minus the published number, measured from the nearer end of our interval."""
     one_node: float
+    """The weight of one test node, out of those of all seeds."""
     verdict: Agreement
 
 

@@ -63,17 +63,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class StudyReport:
-    """A study's results, ready to show.
-
-    Attributes
-    ----------
-    sheets : tuple of Sheet
-    comparison : tuple of Compared
-    counts : str
-        How many numbers equal the published ones, in one line.
-    notes : tuple of str
-    files : tuple of Path
-    """
+    """A study's results, ready to show; ``counts`` says how many numbers equal the published ones."""
 
     sheets: tuple[Sheet, ...]
     comparison: tuple[Compared, ...]

@@ -23,33 +23,21 @@ KARATE_GCN_DROP = 50.0
 
 @dataclass(frozen=True)
 class PrintedShare:
-    """One printed mean and standard deviation, in percent.
-
-    Attributes
-    ----------
-    table : str
-        Label in the paper's source; "text" for numbers in the text.
-    dataset, model : str
-        Names.
-    certificate : str
-        Label of the certificate, as in `CertificateSpec.label`.
-    epsilon : float
-    printed : str
-        The text in the table, for example a change against the GCN.
-    mean, std : float
-    rounding : float
-        The largest error from rounding the printed numbers.
-    """
+    """One printed mean and standard deviation, in percent."""
 
     table: str
+    """Label in the paper's source; "text" for numbers in the text."""
     dataset: str
     model: str
     certificate: str
+    """As in `CertificateSpec.label`."""
     epsilon: float
     printed: str
+    """The text in the table, for example a change against the GCN."""
     mean: float
     std: float
     rounding: float
+    """The largest error from rounding the printed numbers."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +75,7 @@ class Threshold:
 
 @cache
 def certified() -> tuple[PrintedShare, ...]:
-    """All certified ratios and accuracies.
-
-    Examples
-    --------
-    >>> next(n.mean for n in certified() if (n.dataset, n.model, n.epsilon) == ("cora-ml-b", "sgc", 0.1))
-    63.2
-    """
+    """All certified ratios and accuracies."""
     return msgspec.convert(_rows("certified.csv"), tuple[PrintedShare, ...], strict=False)
 
 

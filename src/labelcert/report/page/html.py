@@ -25,15 +25,7 @@ LIBRARIES = ("uplot/uPlot.iife.min.js", "force-graph/force-graph.min.js")
 
 
 def render(data: Mapping[str, Any], *, title: str, summary: str) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    data : mapping
-        Plain JSON values, as the scripts read them.
-    title : str
-    summary : str
-        What readers without JavaScript see, in plain text.
+    """The page, from plain JSON values as its scripts read them; readers without JavaScript see the summary alone.
 
     Examples
     --------

@@ -24,40 +24,20 @@ LARGEST_LAYOUT = 6000
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """One certificate in a report.
-
-    Attributes
-    ----------
-    name : str
-        What the model is called.
-    certificate : Certificate
-    attacks : ListedAttacks or None
-        For switches that verify labels; without them, what these show is approximate.
-    verification : str
-        What ``labelcert verify`` said; empty where nobody asked it.
-    rejected : bool
-        Whether it found something wrong.
-    file : str
-        Where the certificate is stored, if it is.
-    """
+    """One certificate in a report."""
 
     name: str
     certificate: Certificate
     attacks: ListedAttacks | None = None
+    """For switches that verify labels; without them, what these show is approximate."""
     verification: str = ""
+    """What ``labelcert verify`` said."""
     rejected: bool = False
     file: str = ""
 
 
 def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> dict[str, Any]:
-    """A page about certificates.
-
-    Parameters
-    ----------
-    shown : sequence of Shown
-    budget : int, optional
-        Where the slider stands first; by default at the smallest budget that changes anything.
-    """
+    """A page about certificates; its slider first stands at ``budget``, or at the smallest that changes anything."""
     if not shown:
         raise InvalidInput("there is nothing to report: give at least one certificate")
     graphs: list[Surroundings] = []
