@@ -36,16 +36,8 @@ class KernelModel(Protocol):
 class GraphCertifier:
     """Certificates for several sets of test nodes on one graph, from one kernel.
 
-    Parameters
-    ----------
-    model : KernelModel
-    graph : Graph, or anything with adjacency, features and labels
-        The class names and node names of a Graph carry over to certificates.
-    labeled : indices or mask
-    tests : sequence of indices or masks
-        The sets of test nodes that will be asked for.
-    inductive : bool
-        Whether test nodes join after training, each set on its own; then each set has a kernel of its own.
+    The names of a Graph carry over to certificates; anything else with adjacency, features and labels will do.
+    ``tests`` are all sets that will be asked for. ``inductive``: each set joins after training, on its own.
 
     Examples
     --------
@@ -81,18 +73,9 @@ class GraphCertifier:
     def certify(
         self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
     ) -> Any:
-        """The certificate of one set of test nodes, or what else is asked about it.
+        """The certificate of one set of test nodes in their order, or what else is asked about it.
 
-        Parameters
-        ----------
-        test : indices or mask
-            Certificates keep their order.
-        C : float or "cv", optional
-            Instead of the model's own; "cv" for cross-validation over the labels.
-        using : callable
-            What takes the arrays; :func:`labelcert.certify` by default.
-        **options
-            Passed on to it.
+        The arrays go to what they are certified ``using``, with all options, and with C instead of the model's own.
         """
         nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
         if self._inductive:

@@ -19,15 +19,8 @@ from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
 from labelcert.problem import Threat
 
 MACHINE, MAP, VOTES, MEAN = "kernel machine", "linear map", "votes of parts", "mean scores of parts"
-RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS = (
-    "radii",
-    "curve",
-    "recheck",
-    "attack",
-    "verify",
-    "report",
-    "baseline",
-)
+QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline")
+RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
 TRUSTED, COSTS, GROUPS, DIRECTIONS = THREATS = ("trusted labels", "costs", "groups", "directions")
 

@@ -64,7 +64,9 @@ def harden_command(**given: Any) -> None:
         raise InvalidInput(f"--out must be a folder, but {out} is a file")
     labeled, tested = asked.split.labeled, asked.targets[0].nodes
     found = harden(
-        *(asked.graph, labeled, tested),
+        asked.graph,
+        labeled,
+        tested,
         models=given["names"] or None,
         losses=given["losses"] or LOSSES,
         parts=given["parts"] or None,

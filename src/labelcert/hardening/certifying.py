@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from labelcert.certification import GraphCertifier
-from labelcert.hardening.contest import Contest, ModelSearch, Shares
+from labelcert.hardening.candidates import ModelSearch
+from labelcert.hardening.contest import Contest, Shares
 from labelcert.jobs.cells import Answer, Cell, Job, JobBatch, JobList
 from labelcert.jobs.execution import run_job
 from labelcert.jobs.records import Record, RecordStatus
@@ -15,16 +16,9 @@ from labelcert.models import Recipe
 
 
 class InJobs:
-    """Certifies recipes of a contest as a batch of jobs.
+    """Certifies recipes of a contest as a batch of jobs, which ``run`` runs: their records are ``known`` then.
 
-    Parameters
-    ----------
-    contest : Contest
-    run : callable
-        Runs a batch; records of its cells are then known.
-    known : mapping from keys of cells to records
-    stoppable : bool
-        Whether Ctrl-C ends the search with what is known, rather than for good.
+    If it is ``stoppable``, Ctrl-C ends the search with what is known, rather than for good.
     """
 
     def __init__(

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy.typing as npt
 
 from labelcert.graphs import Graph
-from labelcert.hardening.candidates import LOSSES, Grid
+from labelcert.hardening.candidates import LOSSES, Grid, ModelSearch
 from labelcert.hardening.certifying import InJobs
-from labelcert.hardening.contest import Contest, ModelSearch
+from labelcert.hardening.contest import Contest
 from labelcert.hardening.hardened import Hardened
 from labelcert.jobs.cells import JobBatch
 from labelcert.jobs.runner import run_plan

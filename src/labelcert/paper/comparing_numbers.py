@@ -50,13 +50,7 @@ def compare_certified(study: Study, summary: pd.DataFrame) -> list[Compared]:
 
 
 def average_ranks(summary: pd.DataFrame) -> pd.DataFrame:
-    """Average rank of each model over ranges of budgets, by the mean collective ratio. Ties share the best rank.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, dataset_name, model, model_name, epsilons, rank.
-    """
+    """Average rank of each model over ranges of budgets, by the mean collective ratio. Ties share the best rank."""
     import pandas as pd
 
     collective = summary[summary["kind"] == Kind.COLLECTIVE].copy()
@@ -84,13 +78,7 @@ def compare_ranks(ranks: pd.DataFrame) -> list[Compared]:
 
 
 def drops(summary: pd.DataFrame, steps: Sequence[tuple[float, float]]) -> pd.DataFrame:
-    """How much the mean collective ratio falls between pairs of budgets, as intervals in points.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, dataset_name, model, model_name, from_epsilon, to_epsilon, drop_lower, drop_upper, nodes.
-    """
+    """How much the mean collective ratio falls between pairs of budgets, as intervals in points."""
     import pandas as pd
 
     rows = []

@@ -60,16 +60,8 @@ def choose_split(
 ) -> Split:
     """Which nodes are labelled.
 
-    The user's own choice; else, for a graph in which some nodes have no label, all those that have one; else the
-    paper's split.
-
-    Parameters
-    ----------
-    graph : Graph
-    seed, per_class : int
-        Of the paper's split (asking for ``per_class`` asks for that split).
-    labeled : indices or mask, optional
-        The user's own choice.
+    The user's own choice, ``labeled``; else, for a graph in which some nodes have no label, all those that have one;
+    else the paper's split, which is also what ``per_class`` asks for.
 
     Examples
     --------
@@ -90,14 +82,11 @@ def choose_split(
 def choose_targets(
     graph: Graph, split: Split, *, test: str | npt.ArrayLike | None = None, seed: int = 0
 ) -> list[Targets]:
-    """Which nodes are tested.
+    """Which nodes are tested: "all", "collective", "multi-class", or indices or a mask.
 
-    Parameters
-    ----------
-    test : "all", "collective", "multi-class", or indices or a mask, optional
-        By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set,
-        the nodes of its collective test as a second set. For a graph of the paper with more than two classes, the
-        nodes of its multi-class test.
+    By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set, the nodes
+    of its collective test as a second set. For a graph of the paper with more than two classes, the nodes of its
+    multi-class test.
 
     Examples
     --------
@@ -147,24 +136,8 @@ def choose_model(
 ) -> Recipe:
     """A model by name, with the paper's options and C where it has them, else with C by cross-validation.
 
-    Parameters
-    ----------
-    name : str
-        As in `models`.
-    graph, labeled
-        What the model is for.
-    C : float or "cv", optional
-        A number, or cross-validation even where the paper has a value.
-    rule : {"best", "smallest"}, optional
-        Of the cross-validation; the paper's for the dataset by default.
-    seed : int
-        Of the cross-validation's folds.
-    loss : str
-        What the model is trained with; the paper has values of C for the hinge loss alone.
-    validate : bool
-        Whether to tell the cross-validated accuracy even where C needs no cross-validation.
-    **options
-        Options of the model that are fixed.
+    The paper has values of C for the hinge loss alone; ``C="cv"`` is cross-validation even there, by a rule (the
+    paper's for the dataset by default). With ``validate``, its accuracy is told even where C needs none.
 
     Examples
     --------

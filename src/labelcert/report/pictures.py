@@ -173,7 +173,7 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     for k, ((name, cert), counts) in enumerate(zip(certificates, bars, strict=True)):
         at = np.arange(len(places)) + (k - (len(certificates) - 1) / 2) * width
         colour = PALETTE[k % len(PALETTE)]
-        style = {"color": colour, "edgecolor": "white", "linewidth": 0.5, "label": _legend(name, cert)}
+        style: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": 0.5, "label": _legend(name, cert)}
         drawn = axes.bar(at, [counts[place] for place in places], width, **style)
         for bar, (_, open_) in zip(drawn, places, strict=True):
             if open_:

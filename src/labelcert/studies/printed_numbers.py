@@ -49,16 +49,7 @@ class Compared:
 
 
 def compared(*place: str, ours: tuple[float, float], printed: float, rounding: float, one_node: float) -> Compared:
-    """Judge one number; ``place`` is its table, dataset, model, certificate and budget.
-
-    Examples
-    --------
-    >>> def judge(*ours):
-    ...     place = ("t", "d", "m", "c", "0.1")
-    ...     return str(compared(*place, ours=ours, printed=50.0, rounding=0.05, one_node=0.4).verdict)
-    >>> judge(50.04, 50.04), judge(50.4, 50.4), judge(48.0, 48.0), judge(48.0, 52.0)
-    ('equal', 'within one node', 'further off', 'not exact')
-    """
+    """Judge one number; ``place`` is its table, dataset, model, certificate and budget."""
     table, dataset, model, certificate, at = place
     lower, upper = ours
     difference = lower - printed if printed < lower else upper - printed if printed > upper else 0.0

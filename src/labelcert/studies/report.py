@@ -45,18 +45,7 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """Format the table as Markdown.
-
-        Examples
-        --------
-        >>> print(Sheet("T", ("a", "b"), (("1", "2"),)).markdown())
-        ### T
-        <BLANKLINE>
-        | a | b |
-        |---|---|
-        | 1 | 2 |
-        <BLANKLINE>
-        """
+        """The table as Markdown."""
         lines = [f"### {self.title}", "", _line(self.headings), "|" + "---|" * len(self.headings)]
         return "\n".join([*lines, *map(_line, self.rows), ""])
 
