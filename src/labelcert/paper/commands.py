@@ -71,17 +71,11 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
 
 def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
     headings = ("study", "certificates", "failed", "seconds", "seconds of work", "compared with the paper")
-    rows = [
-        (
-            ran.plan.study.name,
-            str(len(ran.plan.keys)),
-            str(ran.outcome.failed),
-            f"{ran.outcome.seconds:.1f}",
-            f"{ran.outcome.certificate_seconds:.1f}",
-            ran.report.counts,
-        )
-        for ran in finished
-    ]
+    rows = []
+    for ran in finished:
+        took = f"{ran.outcome.seconds:.1f}", f"{ran.outcome.certificate_seconds:.1f}"
+        done = str(len(ran.plan.keys)), str(ran.outcome.failed)
+        rows.append((ran.plan.study.name, *done, *took, ran.report.counts))
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     write_text(out / "overview.md", sheet.markdown())

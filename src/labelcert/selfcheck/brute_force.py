@@ -79,8 +79,8 @@ def brute_force(case: Case) -> Truth:
             own[:, t], rivals[:, c, t] = p[:, c, t], -1
     high = rivals.max(axis=1)
     hits = high >= own
+    least = _least_lead(problem, case.margin)
     if case.margin:
-        least = _least_lead(problem, case.margin)
         for row, t in zip(*np.nonzero(~hits), strict=True):
             hits[row, t] = models.lead(row, t, predicted[t], int(rivals[row, :, t].argmax())) <= least
     curve = [int(hits[cost <= b].sum(axis=1).max()) for b in range(budget + 1)]
@@ -88,9 +88,7 @@ def brute_force(case: Case) -> Truth:
         radius=[int(cost[hits[:, t]].min(initial=sum(costs) + 1)) for t in range(n)],
         curve=curve,
         relaxed=[
-            (budget + 1, budget + 1)
-            if c is None
-            else models.relaxed_radius(t, c, cost, _least_lead(problem, case.margin))
+            (budget + 1, budget + 1) if c is None else models.relaxed_radius(t, c, cost, least)
             for t, c in enumerate(predicted)
         ],
         predicted=predicted,
@@ -206,13 +204,7 @@ def exactly(value: float) -> fmpq:
 
 
 def whole_numbers(A: Float) -> tuple[list[list[int]], int]:
-    """Integers ``N`` and a shift with ``A = N / 2**shift``; on its own, so that the solver's are checked, too.
-
-    Examples
-    --------
-    >>> whole_numbers(np.array([[0.5, -3.0]]))
-    ([[1, -6]], 1)
-    """
+    """Integers ``N`` and a shift with ``A = N / 2**shift``; on its own, so that the solver's are checked, too."""
     ratios = [[value.as_integer_ratio() for value in row] for row in A.tolist()]
     shift = max(below.bit_length() - 1 for row in ratios for _, below in row)
     return [[above * ((1 << shift) // below) for above, below in row] for row in ratios], shift

@@ -8,11 +8,15 @@ twice the rounding.
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 HOURS_PER_COLLECTIVE_CERTIFICATE = 4.2
 """The paper's average for one collective certificate at one budget on Cora-MLb."""
@@ -73,30 +77,18 @@ class Threshold:
     at_most: float
 
 
-@cache
-def certified() -> tuple[PrintedShare, ...]:
-    """All certified ratios and accuracies."""
-    return msgspec.convert(_rows("certified.csv"), tuple[PrintedShare, ...], strict=False)
+def _table(name: str, kind: type[T]) -> Callable[[], tuple[T, ...]]:
+    """What reads a table, once."""
+
+    @cache
+    def read() -> tuple[T, ...]:
+        text = files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+        return msgspec.convert(list(csv.DictReader(text.splitlines())), tuple[kind, ...], strict=False)  # type: ignore[valid-type]
+
+    return read
 
 
-@cache
-def ranks() -> tuple[Rank, ...]:
-    """The table of average ranks."""
-    return msgspec.convert(_rows("ranks.csv"), tuple[Rank, ...], strict=False)
-
-
-@cache
-def differences() -> tuple[Difference, ...]:
-    """Drops of the collective ratio that the text mentions."""
-    return msgspec.convert(_rows("differences.csv"), tuple[Difference, ...], strict=False)
-
-
-@cache
-def thresholds() -> tuple[Threshold, ...]:
-    """Budgets at which nothing is certified, as the text has them."""
-    return msgspec.convert(_rows("thresholds.csv"), tuple[Threshold, ...], strict=False)
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+certified = _table("certified", PrintedShare)
+ranks = _table("ranks", Rank)
+differences = _table("differences", Difference)
+thresholds = _table("thresholds", Threshold)
