@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
 from labelcert.hardening.candidates import ModelSearch, cross_validated, settings
 from labelcert.hardening.hardened import Hardened, accuracy
+from labelcert.jobs.cells import Cell, Job, JobBatch, JobList
+from labelcert.jobs.records import Record
 from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
 from labelcert.progress import progress_report
@@ -24,15 +26,6 @@ BATCH = 48
 
 Shares = dict[Recipe, tuple[float, float]]
 """For each recipe, the share of predictions that survive, as (lower, upper)."""
-
-
-class Certifier(Protocol):
-    """Certifies recipes somewhere; once ``interrupted``, it knows of some recipes alone."""
-
-    interrupted: bool
-
-    def certified(self, recipes: Sequence[Recipe], flips: int) -> Shares:
-        """What is certified of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +86,7 @@ class Contest:
             )
         return cls(search, graph, nodes, tested, candidates, default, tuple(accurate), threshold)
 
-    def decide(self, certifier: Certifier) -> Hardened:
+    def decide(self, certifier: InJobs) -> Hardened:
         """Certify until nobody else can win; then certify the winner."""
         search, certified = self.search, self._certified(certifier)
         ranked = [c for c in self.accurate if c in certified]
@@ -131,7 +124,7 @@ class Contest:
         )
         return found
 
-    def _certified(self, certifier: Certifier) -> Shares:
+    def _certified(self, certifier: InJobs) -> Shares:
         """What is certified; recipes that cannot be the best are dropped on the way."""
         flips = self.search.flips
         # What survives many wrong labels survives one, and one is quickly certified.
@@ -147,3 +140,49 @@ class Contest:
             certified |= certifier.certified(some, flips) if some else {}
             best = max([best, *(certified[c][0] for c in some if c in certified)])
         return certified
+
+
+class InJobs:
+    """Certifies recipes of a contest as a batch of jobs, which ``run`` runs: their records are ``known`` then.
+
+    If it is ``stoppable``, Ctrl-C ends the search with what is known, rather than for good.
+    """
+
+    def __init__(
+        self, contest: Contest, run: Callable[[JobBatch], None], known: Mapping[str, Record], *, stoppable: bool = True
+    ) -> None:
+        self.interrupted = False
+        self._contest, self._run, self._known, self._stoppable = contest, run, known, stoppable
+        self._fingerprint = contest.graph.fingerprint()
+
+    def certified(self, recipes: Sequence[Recipe], flips: int) -> Shares:
+        """What is certified of each; of some, once interrupted."""
+        contest, search = self._contest, self._contest.search
+        keys, jobs = {}, JobList()
+        for recipe in recipes:
+            job = Job(contest.graph, contest.labeled, search.seed, recipe.model, search.inductive)
+            cell = Cell(
+                recipe=recipe,
+                test=contest.test,
+                max_flips=flips,
+                time_limit=search.time_limit,
+                collective=search.collective,
+                threat=search.threat,
+                device="gpu" if search.device == "gpu" else "cpu",
+            )
+            keys[recipe] = jobs.add(job, cell, self._fingerprint).key
+        try:
+            self._run(JobBatch("certifying", jobs.jobs()))
+        except KeyboardInterrupt:
+            if not self._stoppable:
+                raise
+            self.interrupted = True
+        found = {recipe: self._known[key].get("result") for recipe, key in keys.items() if key in self._known}
+        return {recipe: _share(result, flips) for recipe, result in found.items() if result}
+
+
+def _share(result: Mapping[str, Any], flips: int) -> tuple[float, float]:
+    """The share of predictions that survive, each alone, as an interval."""
+    at = min(flips, result["max_flips"])
+    lower, upper = (result[f"survive_{end}"][at] / result["n_test"] for end in ("lower", "upper"))
+    return (lower if at == flips else 0.0), upper

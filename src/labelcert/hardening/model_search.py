@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
 
+from labelcert.certification import GraphCertifier
 from labelcert.graphs import Graph
 from labelcert.hardening.candidates import LOSSES, Grid, ModelSearch
-from labelcert.hardening.certifying import InJobs
-from labelcert.hardening.contest import Contest
+from labelcert.hardening.contest import Contest, InJobs
 from labelcert.hardening.hardened import Hardened
-from labelcert.jobs.cells import JobBatch
+from labelcert.jobs.cells import Answer, Cell, Job, JobBatch
+from labelcert.jobs.execution import run_job
+from labelcert.jobs.records import Record, RecordStatus
 from labelcert.jobs.runner import run_plan
 from labelcert.jobs.store import Store
 from labelcert.losses.cross_validation import C_GRID
@@ -118,3 +122,31 @@ def harden(
             run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
 
         return contest.decide(InJobs(contest, run, store.records))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchedCell(Cell):
+    """The certificate of the most certified model, among those that are accurate enough."""
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the seed of the search."""
+        return {**super().decides(job), "search": job.seed}
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """ModelSearch in this process, one recipe after the other."""
+        search = ModelSearch(
+            flips=self.max_flips,
+            seed=job.seed,
+            inductive=job.inductive,
+            time_limit=self.time_limit,
+            threat=self.threat,
+            collective=self.collective,
+        )
+        contest = Contest.prepare(job.graph, job.labeled, self.test, search)
+        known: dict[str, Record] = {}
+
+        def run(batch: JobBatch) -> None:
+            records: Iterable[Record] = (record for each in batch.jobs for record in run_job(each, workers=1))
+            known.update((record["cell"], record) for record in records if record["status"] == RecordStatus.DONE)
+
+        return contest.decide(InJobs(contest, run, known, stoppable=False)).certificate, {}

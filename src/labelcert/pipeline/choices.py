@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +46,8 @@ class Targets:
     def title(self) -> str:
         """What headings call these nodes, with their number."""
         count = len(self.nodes)
-        if self.name == ALL:
-            return f"all {count} unlabelled nodes"
-        if self.name == COLLECTIVE:
-            return f"the {count} nodes of the paper's collective test"
-        if self.name == MULTI_CLASS:
-            return f"the {count} nodes of the paper's multi-class test"
-        return f"{count} chosen nodes"
+        own = {ALL: f"all {count} unlabelled nodes", OWN: f"{count} chosen nodes"}
+        return own.get(self.name, f"the {count} nodes of the paper's {self.name} test")
 
 
 def choose_split(
@@ -175,11 +170,9 @@ def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[s
     [{'depth': 1}, {'alpha': 0.2, 'depth': 1}]
     """
     infos = {info.name: info for info in models()}
-    takes = []
     for name in names:
-        if name not in infos:
-            model_from_name(name)
-        takes.append(set(infos[name].options))
+        model_from_name(name)  # refuses names that are not known
+    takes = [infos[name].options for name in names]
     for option in given:
         if not any(option in options for options in takes):
             listed = "; ".join(f"{name} has {', '.join(infos[name].options)}" for name in names)
@@ -188,12 +181,9 @@ def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[s
 
 
 def _rule(rule: str | None, dataset: str) -> Rule:
-    if rule is None:
-        return known_rule(dataset)
-    for known in RULES:
-        if rule == known:
-            return known  # type: ignore[return-value]
-    raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if rule is not None and rule not in RULES:
+        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    return known_rule(dataset) if rule is None else cast(Rule, rule)
 
 
 def _info(graph: Graph) -> DatasetInfo | None:

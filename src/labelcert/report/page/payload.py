@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,20 +52,6 @@ def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> d
         )
     notes = comparability([one.certificate for one in shown])
     return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": budget, "notes": notes}
-
-
-def study_page(
-    *,
-    title: str,
-    where: str,
-    x_label: str,
-    panels: Sequence[Mapping[str, Any]],
-    sheets: Sequence[Mapping[str, Any]],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    """A page about a study: curves under headings, tables and notes."""
-    study = {"title": title, "where": where, "xLabel": x_label}
-    return {"models": [], "study": {**study, "panels": list(panels), "sheets": list(sheets), "notes": list(notes)}}
 
 
 def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
