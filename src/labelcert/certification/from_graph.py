@@ -97,24 +97,17 @@ class GraphCertifier:
         return graph.named_labels(self.labeled) if isinstance(graph, Graph) else codes
 
     def _names(self, nodes: Int) -> Names:
-        if not isinstance(self._graph, Graph):
-            return Names(label_keys=self.labeled.astype(np.str_), model=repr(self._model))
-        return Names(
-            model=repr(self._model),
-            around=self._around(nodes),
-            test=np.array(self._graph.names(nodes)),
-            labels=np.array(self._graph.names(self.labeled)),
-            class_list=np.array(self._graph.class_names),
-        )
-
-    def _around(self, nodes: Int) -> Surroundings | None:
-        graph = self._graph
-        if graph.n_edges > LARGEST_KEPT_GRAPH:
-            return None
-        return Surroundings(
-            names=np.array(graph.names(np.arange(graph.n_nodes))),
-            edges=graph.edges.astype(np.int32),
-            labeled=self.labeled,
-            tested=nodes,
-            truth=np.array(graph.named_labels(nodes), dtype=np.str_),
-        )
+        graph, model, labeled = self._graph, repr(self._model), self.labeled
+        if not isinstance(graph, Graph):
+            return Names(label_keys=labeled.astype(np.str_), model=model)
+        around = None
+        if graph.n_edges <= LARGEST_KEPT_GRAPH:
+            around = Surroundings(
+                names=np.array(graph.names(np.arange(graph.n_nodes))),
+                edges=graph.edges.astype(np.int32),
+                labeled=labeled,
+                tested=nodes,
+                truth=np.array(graph.named_labels(nodes), dtype=np.str_),
+            )
+        test, labels = np.array(graph.names(nodes)), np.array(graph.names(labeled))
+        return Names(model=model, around=around, test=test, labels=labels, class_list=np.array(graph.class_names))

@@ -120,8 +120,6 @@ class Rule:
         return self.says.format(**values, why=why, most=most, largest=GPU_LABELS)
 
 
-OTHERS_ALONE = "{asks} knows single kernel machines alone; "
-
 TABLE: dict[tuple[str, ...], str] = {
     # Linear maps of the labels.
     (MAP, "trained", REFUSED): "a linear map trains nothing, so it has no loss; leave out loss={loss!r}",
@@ -143,7 +141,8 @@ TABLE: dict[tuple[str, ...], str] = {
     ("ensemble", "engine", REFUSED): "an ensemble on parts of the labels has an engine of its own; leave out "
     "engine={engine!r}",
     (VOTES, VERIFY, REFUSED): "verify knows ensembles whose mean scores decide, not those that count votes",
-    ("ensemble", ATTACK, REFUSED): OTHERS_ALONE + "the witnesses of certify_partition are attacks on an ensemble",
+    ("ensemble", ATTACK, REFUSED): "{asks} knows single kernel machines alone; the witnesses of certify_partition are "
+    "attacks on an ensemble",
     (MEAN, BASELINE, REFUSED): "the baseline of ensembles counts votes, not scores; use certify_partition",
     ("ensemble", CURVE, NOTED): "the curve of an ensemble is an interval, whose upper end follows from the radii",
     ("ensemble", REPORT, NOTED): "attacks on an ensemble are listed only where its curve is exact; elsewhere, what "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -173,12 +173,13 @@ def run(
     """
     work = partial(_problem, seed=seed, largest=largest, seconds=seconds, device=device)
     processes = min(check_workers(workers), 1 + problems // WORTH_A_PROCESS)
-    done, wrong = 0, list[str]()
+    numbers, done, wrong = range(first, first + problems), 0, list[str]()
     try:
-        for found in _in_order(work, range(first, first + problems), processes):
-            done += 1
-            wrong += found
-            report(done, problems)
+        with Workers(processes) if processes > 1 else nullcontext() as pool:
+            for found in map(work, numbers) if pool is None else pool.map(work, numbers):
+                done += 1
+                wrong += found
+                report(done, problems)
     except KeyboardInterrupt:
         return SelfCheck(done, wrong, interrupted=True)
     return SelfCheck(done, wrong)
@@ -193,12 +194,3 @@ def _problem(k: int, *, seed: int, largest: int, seconds: float, device: str) ->
     except Exception as error:
         found = [f"raises {type(error).__name__}: {error}"]
     return [f"seed {seed}, problem {k}: {line}" for line in found]
-
-
-def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) -> Iterator[list[str]]:
-    """The results of all problems in their order, from this process or from several."""
-    if workers <= 1:
-        yield from map(work, numbers)
-        return
-    with Workers(workers) as pool:
-        yield from pool.map(work, numbers)

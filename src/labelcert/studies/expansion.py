@@ -166,14 +166,12 @@ class _Builder:
         self._notes: dict[str, None] = {}
 
     def plan(self) -> StudyPlan:
-        return StudyPlan(
-            name=self._study.name,
-            jobs=self._jobs.jobs(),
-            unavailable=self._unavailable,
-            study=self._study,
-            places=tuple(self._places),
-            notes=tuple(self._notes),
+        study, jobs, found = (
+            self._study,
+            self._jobs.jobs(),
+            {"places": tuple(self._places), "notes": tuple(self._notes)},
         )
+        return StudyPlan(name=study.name, jobs=jobs, unavailable=self._unavailable, study=study, **found)
 
     def add(self, dataset: DatasetSpec, seed: int) -> None:
         """Add all models and certificates on one graph."""
@@ -184,7 +182,8 @@ class _Builder:
         at = f"study {self._study.name!r}, dataset {dataset.label!r}"
         try:
             graph = self._load(dataset, seed)
-            split = self._split(dataset, graph, seed)
+            labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
+            split = choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
             tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
         except DataUnavailable as error:
             for spot in spots:
@@ -214,10 +213,6 @@ class _Builder:
                 )
                 parameters["order"] = "stable"
         return self._graphs.load(dataset, seed, parameters)
-
-    def _split(self, dataset: DatasetSpec, graph: Graph, seed: int) -> Split:
-        labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
-        return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
 
     def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> Int:
         info = None if dataset.name is None else dataset_info(dataset.name)

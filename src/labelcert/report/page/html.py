@@ -33,7 +33,8 @@ def render(data: Mapping[str, Any], *, title: str, summary: str) -> str:
     >>> "<b>" in page, "&lt;/title&gt;&lt;b&gt;" in page
     (False, True)
     """
-    scripts = [_asset(f"vendor/{name}") for name in LIBRARIES] + [_application()]
+    own = "\n".join(_asset(f"app/{name}.js") for name in APP)
+    scripts = [*(_asset(f"vendor/{name}") for name in LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
     parts = {
         "policy": _policy(scripts),
         "version": __version__,
@@ -57,11 +58,6 @@ def inert_json(data: Any) -> str:
     """
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _application() -> str:
-    own = "\n".join(_asset(f"app/{name}.js") for name in APP)
-    return f'(() => {{\n"use strict";\n{own}}})();'
 
 
 def _policy(scripts: list[str]) -> str:
