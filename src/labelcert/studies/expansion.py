@@ -166,12 +166,14 @@ class _Builder:
         self._notes: dict[str, None] = {}
 
     def plan(self) -> StudyPlan:
-        study, jobs, found = (
-            self._study,
-            self._jobs.jobs(),
-            {"places": tuple(self._places), "notes": tuple(self._notes)},
+        return StudyPlan(
+            name=self._study.name,
+            jobs=self._jobs.jobs(),
+            unavailable=self._unavailable,
+            study=self._study,
+            places=tuple(self._places),
+            notes=tuple(self._notes),
         )
-        return StudyPlan(name=study.name, jobs=jobs, unavailable=self._unavailable, study=study, **found)
 
     def add(self, dataset: DatasetSpec, seed: int) -> None:
         """Add all models and certificates on one graph."""
