@@ -38,14 +38,6 @@ class GraphCertifier:
 
     The names of a Graph carry over to certificates; anything else with adjacency, features and labels will do.
     ``tests`` are all sets that will be asked for. ``inductive``: each set joins after training, on its own.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> from labelcert.models import SGC
-    >>> certifier = GraphCertifier(SGC(C=0.1), karate(), [0, 1, 32, 33], [[5, 30]])
-    >>> certifier.certify([5, 30]).predictions.tolist()
-    ['Mr. Hi', 'Officer']
     """
 
     def __init__(

@@ -122,14 +122,7 @@ class OptionGroup:
         }
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
-        """What is chosen, as it is written on the command line.
-
-        Examples
-        --------
-        >>> group = OptionGroup("Nodes", option("--seed", int, default=0), option("--inductive", bool))
-        >>> group.words({"seed": 3, "inductive": True})
-        ['--seed 3', '--inductive']
-        """
+        """What is chosen, as it is written on the command line."""
         words: list[str] = []
         chosen = self.chosen(given)
         for param in self.params:

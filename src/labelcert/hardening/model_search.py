@@ -46,7 +46,7 @@ def harden(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Hardened:
-    """ModelSearch for the model that certifies the most at a budget, among those that are accurate enough.
+    """Search for the model that certifies the most at a budget, among those that are accurate enough.
 
     Accuracy is measured by cross-validation over the labelled nodes. Labels of test nodes are never looked at. A model
     is accurate enough if it is within one standard error of the most accurate one.
@@ -70,22 +70,16 @@ def harden(
         Of the folds, and of the parts.
     inductive : bool
         Test nodes join the graph after training.
-    threat : Threat, optional
-        What the adversary may change, in every certificate.
+    threat, collective, time_limit, progress
+        As in :func:`labelcert.certify`, for each certificate.
     device : {"auto", "cpu", "gpu"}
         Where certificates are computed. With "auto", a GPU computes that of the chosen model alone.
-    collective : bool
-        Whether certificates are asked for the collective curve.
-    time_limit : float, optional
-        Seconds for each certificate.
     workers : int, optional
         Local processes; one per core by default. With 1, everything runs in this process.
     scheduler : str, optional
         Address of a Dask scheduler to use instead.
     out : path, optional
         Folder that keeps every certificate that was computed, so that the search can be resumed.
-    progress : bool
-        Show a progress bar on standard error.
 
     Returns
     -------
@@ -133,7 +127,7 @@ class SearchedCell(Cell):
         return {**super().decides(job), "search": job.seed}
 
     def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
-        """ModelSearch in this process, one recipe after the other."""
+        """Search in this process, one recipe after the other."""
         search = ModelSearch(
             flips=self.max_flips,
             seed=job.seed,

@@ -125,17 +125,6 @@ def certify_targets(
 
     With ``width``, predictions keep the margin that networks of this width need: see `labelcert.finite_margin`. Further
     options are those of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
-    >>> graph = karate()
-    >>> split = choose_split(graph)
-    >>> recipe = choose_model("gcn", graph, split.labeled)
-    >>> [certified] = certify_targets(recipe, graph, split.labeled, choose_targets(graph, split))
-    >>> certified.certificate.collective_lower.tolist()[:3]
-    [0, 14, 14]
     """
     certifier = recipe.certifier(graph, labeled, [t.nodes for t in targets], inductive=inductive)
     results: list[CertifiedTargets] = []

@@ -57,12 +57,6 @@ def choose_split(
 
     The user's own choice, ``labeled``; else, for a graph in which some nodes have no label, all those that have one;
     else the paper's split, which is also what ``per_class`` asks for.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> len(choose_split(karate()).labeled), choose_split(karate(), labeled=[0, 33]).labeled.tolist()
-    (8, [0, 33])
     """
     if labeled is not None:
         if per_class is not None:
@@ -82,13 +76,6 @@ def choose_targets(
     By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set, the nodes
     of its collective test as a second set. For a graph of the paper with more than two classes, the nodes of its
     multi-class test.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> graph = karate()
-    >>> [targets.title for targets in choose_targets(graph, choose_split(graph))]
-    ['all 26 unlabelled nodes']
     """
     if isinstance(test, str) and test not in (ALL, COLLECTIVE, MULTI_CLASS):
         raise InvalidInput(f"test must be 'all', 'collective', 'multi-class' or a list of nodes, got {test!r}")
@@ -133,12 +120,6 @@ def choose_model(
 
     The paper has values of C for the hinge loss alone; ``C="cv"`` is cross-validation even there, by a rule (the
     paper's for the dataset by default). With ``validate``, its accuracy is told even where C needs none.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> choose_model("gcn", karate(), [0, 1, 32, 33], C=0.5, depth=2).model.depth
-    2
     """
     known = model_from_name(name, **options)
     setting = known_setting(graph.name, name, options)
@@ -162,13 +143,7 @@ def choose_model(
 
 
 def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The options for each of several models: each takes those that it has; an option that none has is refused.
-
-    Examples
-    --------
-    >>> model_options(["gcn", "appnp"], {"alpha": 0.2, "depth": 1})
-    [{'depth': 1}, {'alpha': 0.2, 'depth': 1}]
-    """
+    """The options for each of several models: each takes those that it has; an option that none has is refused."""
     infos = {info.name: info for info in models()}
     for name in names:
         model_from_name(name)  # refuses names that are not known

@@ -44,13 +44,7 @@ RULE_OF: dict[str, Rule] = {}
 
 
 def known_setting(dataset: str, model: str, given: Mapping[str, Any] | None = None) -> ModelSetting | None:
-    """The first setting that agrees with the options that are fixed already, or None.
-
-    Examples
-    --------
-    >>> known_setting("cora-ml-b", "gcn").C, known_setting("cora-ml-b", "gcn", {"depth": 4}).C
-    (0.075, 0.1)
-    """
+    """The first setting that agrees with the options that are fixed already, or None."""
     fixed = {name: value for name, value in (given or {}).items() if name not in FREE_OPTIONS}
     load_extensions()
     for setting in SETTINGS:
