@@ -12,7 +12,7 @@ import pytest
 from labelcert.cli import main
 from labelcert.graphs import karate
 from labelcert.models import GCN
-from labelcert.pipeline import certify_targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.pipeline import Targets, certify_targets, choose_model, choose_split, choose_targets, model_options
 from labelcert.pipeline.settings import known_rule, known_setting
 from labelcert.studies import Store, expand, parse_study, run_plan
 
@@ -98,7 +98,7 @@ def test_choices_before_a_certificate() -> None:
     assert len(split.labeled) == 8
     assert [targets.title for targets in choose_targets(graph, split)] == ["all 26 unlabelled nodes"]
     assert choose_targets(graph, split, test=[2, 3])[0].title == "2 chosen nodes"
-    assert choose_targets(graph, split, test="collective")[0].title == "the 26 nodes of the paper's collective test"
+    assert Targets("collective", np.arange(3)).title == "the 3 nodes of the paper's collective test"
     assert getattr(choose_model("gcn", graph, [0, 1, 32, 33], C=0.5, depth=2).model, "depth", None) == 2
     given = {"alpha": 0.2, "depth": 1}
     assert model_options(["gcn", "appnp"], given) == [{"depth": 1}, given]
