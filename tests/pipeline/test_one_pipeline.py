@@ -97,7 +97,7 @@ def test_choices_before_a_certificate() -> None:
     split = choose_split(graph)
     assert len(split.labeled) == 8
     assert [targets.title for targets in choose_targets(graph, split)] == ["all 26 unlabelled nodes"]
-    assert choose_targets(graph, split, test=[2, 3])[0].title == "2 chosen nodes"
+    assert choose_targets(graph, split, test=split.pool[:2])[0].title == "2 chosen nodes"
     assert Targets("collective", np.arange(3)).title == "the 3 nodes of the paper's collective test"
     assert getattr(choose_model("gcn", graph, [0, 1, 32, 33], C=0.5, depth=2).model, "depth", None) == 2
     given = {"alpha": 0.2, "depth": 1}
