@@ -63,19 +63,10 @@ def harden_command(**given: Any) -> None:
     if out is not None and out.exists() and not out.is_dir():
         raise InvalidInput(f"--out must be a folder, but {out} is a file")
     labeled, tested = asked.split.labeled, asked.targets[0].nodes
-    found = harden(
-        asked.graph,
-        labeled,
-        tested,
-        models=given["names"] or None,
-        losses=given["losses"] or LOSSES,
-        parts=given["parts"] or None,
-        threat=asked.threat,
-        out=out,
-        progress=inputs.shows_progress(given),
-        **HARDEN_WORK_OPTIONS.chosen(given),
-        **{name: given[name] for name in ("flips", "floor", "seed", "inductive", "time_limit")},
-    )
+    how = {name: given[name] for name in ("flips", "floor", "seed", "inductive", "time_limit", "out")}
+    how |= {**HARDEN_WORK_OPTIONS.chosen(given), "threat": asked.threat, "progress": inputs.shows_progress(given)}
+    how |= {"models": given["names"] or None, "losses": given["losses"] or LOSSES, "parts": given["parts"] or None}
+    found = harden(asked.graph, labeled, tested, **how)
     named = [word for group in (GRAPH_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS) for word in group.words(given)]
     seed = f" --seed {found.seed}" if found.chosen.parts is not None and found.seed else ""
     command = " ".join(["labelcert certify", *named, found.command.removesuffix(seed)])

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Bool, Int
 from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
@@ -30,8 +30,6 @@ from labelcert.reading import UNREADABLE, read_text
 
 COLUMNS = ("source", "target", "weight", "node", "label")
 """Columns of tables that may have other names."""
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +87,7 @@ def chosen_model(
         return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 
 
-def per_label(graph: Graph, labeled: IntArray, path: Path | None) -> IntArray | None:
+def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | None:
     """(m,) the cost of each label, 1 where the table has none; None without a table."""
     if path is None:
         return None
@@ -145,7 +143,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
+def parse_nodes(graph: Graph, text: str, what: str) -> Int:
     """Nodes from a file with one name per line, or from a list with commas."""
     path = Path(text)
     if _is_file(path):
@@ -170,7 +168,7 @@ def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
     return np.array([position[name] for name in wanted], dtype=np.int64)
 
 
-def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
+def _trusted(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> Bool | None:
     """(m,) which labels cannot be changed."""
     if given["trusted"] is None:
         return None
@@ -183,7 +181,7 @@ def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.N
     return np.isin(labeled, trusted)
 
 
-def _groups(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> list[str | None] | None:
+def _groups(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[str | None] | None:
     """Where each label comes from."""
     path = given["groups"] or (given["labels"] if given["group_column"] else None)
     if path is None:
@@ -232,7 +230,7 @@ def _table(
     return rows
 
 
-def _test_nodes(graph: Graph, labeled: IntArray, text: str) -> IntArray:
+def _test_nodes(graph: Graph, labeled: Int, text: str) -> Int:
     nodes = parse_nodes(graph, text, "--test")
     both = sorted(set(nodes.tolist()) & set(labeled.tolist()))
     if both:
@@ -243,7 +241,7 @@ def _test_nodes(graph: Graph, labeled: IntArray, text: str) -> IntArray:
     return nodes
 
 
-def _allowed(_: Graph, __: IntArray, given: Mapping[str, Any]) -> dict[str, list[str]] | None:
+def _allowed(_: Graph, __: Int, given: Mapping[str, Any]) -> dict[str, list[str]] | None:
     """Which labels may become which others."""
     allowed: dict[str, list[str]] = {}
     for rule in given["allow"]:
@@ -254,7 +252,7 @@ def _allowed(_: Graph, __: IntArray, given: Mapping[str, Any]) -> dict[str, list
     return allowed or None
 
 
-def _group_budgets(_: Graph, __: IntArray, given: Mapping[str, Any]) -> int | dict[str, int] | None:
+def _group_budgets(_: Graph, __: Int, given: Mapping[str, Any]) -> int | dict[str, int] | None:
     """Most that may be spent in each group."""
     texts = given["group_budgets"]
     if not texts:
@@ -272,7 +270,7 @@ def _group_budgets(_: Graph, __: IntArray, given: Mapping[str, Any]) -> int | di
     return budgets
 
 
-_THREAT: dict[str, Callable[[Graph, IntArray, Mapping[str, Any]], Any]] = {
+_THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "trusted": _trusted,
     "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"]),
     "allowed_flips": _allowed,
