@@ -9,7 +9,7 @@ import copy
 import hashlib
 import html
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,7 @@ from labelcert.graphs.checks import (
     read_npz,
     scalar_of,
 )
-from labelcert.graphs.other_libraries import (
-    fields_from_features,
-    fields_from_networkx,
-    fields_from_pyg,
-    fields_from_scipy,
-)
+from labelcert.graphs.other_libraries import arrays_from_pyg, fields_from_networkx
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,14 +213,12 @@ class Graph:
         Graph('graph', 2 nodes, 1 edges, 3 features, 2 classes)
         """
         index = as_indices(nodes, n_nodes=self.n_nodes, what="nodes of the subgraph")
-        return Graph(
+        return replace(
+            self,
             adjacency=self.adjacency[index][:, index],
             features=self.features[index],
             labels=self.labels[index],
-            class_names=self.class_names,
             node_names=None if self.node_names is None else tuple(self.node_names[i] for i in index),
-            name=self.name,
-            directed=self.directed,
         )
 
     def fingerprint(self) -> str:
@@ -283,9 +276,7 @@ class Graph:
         if isinstance(self.features, np.ndarray):
             arrays["x"] = self.features
         else:
-            arrays["x_indptr"] = self.features.indptr
-            arrays["x_indices"] = self.features.indices
-            arrays["x_data"] = self.features.data
+            arrays |= {f"x_{part}": getattr(self.features, part) for part in ("indptr", "indices", "data")}
             arrays["x_shape"] = np.array(self.features.shape, dtype=np.int64)
         if self.node_names is not None:
             arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
@@ -305,7 +296,9 @@ class Graph:
         >>> Graph.from_pyg(data)  # doctest: +SKIP
         Graph('graph', 2708 nodes, 5278 edges, 1433 features, 7 classes)
         """
-        return cls(**fields_from_pyg(data, class_names=class_names, name=name))
+        adjacency, x, y = arrays_from_pyg(data)
+        directed = first_asymmetry(adjacency) is not None
+        return cls.from_scipy(adjacency, x, y, class_names=class_names, name=name, directed=directed)
 
     @classmethod
     def from_features(cls, X_train: ArrayLike, y_train: ArrayLike, X_test: ArrayLike, *, name: str = "table") -> Graph:
@@ -319,7 +312,20 @@ class Graph:
         >>> Graph.from_features([[0.0], [1.0]], ["no", "yes"], [[0.4], [0.9]])
         Graph('table', 4 nodes, 0 edges, 1 features, 2 classes, 2 unlabelled)
         """
-        return cls(**fields_from_features(X_train, y_train, X_test, name=name))
+        train, test = np.asarray(X_train, dtype=np.float64), np.asarray(X_test, dtype=np.float64)
+        if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
+            raise InvalidInput(
+                f"X_train and X_test must have one row per point and the same columns, got shapes {train.shape} and "
+                f"{test.shape}"
+            )
+        values = np.asarray(y_train)
+        if values.shape != (len(train),):
+            raise InvalidInput(
+                f"y_train must hold one label per row of X_train ({len(train)}), got shape {values.shape}"
+            )
+        classes, codes = np.unique(values, return_inverse=True)
+        rows, labels = np.concatenate([train, test]), np.concatenate([codes, np.full(len(test), UNLABELED)])
+        return cls.from_scipy(sp.csr_array((len(rows),) * 2), rows, labels, class_names=[*map(str, classes)], name=name)
 
     @classmethod
     def from_networkx(
@@ -355,7 +361,8 @@ class Graph:
         >>> Graph.from_networkx(source, name="friends")
         Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
         """
-        return cls(**fields_from_networkx(source, features=features, label=label, weight=weight, name=name))
+        found = fields_from_networkx(source, features, label, weight)
+        return cls(**found, name=name or source.name or "graph")
 
     @classmethod
     def from_scipy(
@@ -389,8 +396,16 @@ class Graph:
         >>> Graph.from_scipy(sp.eye_array(4).tocsr()[[1, 0, 3, 2]])
         Graph('graph', 4 nodes, 2 edges, 4 features, 0 classes, 4 unlabelled)
         """
-        options: dict[str, Any] = {"node_names": node_names, "name": name, "directed": directed}
-        return cls(**fields_from_scipy(adjacency, features, labels, class_names=class_names, **options))
+        n = int(np.shape(adjacency)[0]) if np.ndim(adjacency) or sp.issparse(adjacency) else 0
+        return cls(
+            adjacency=adjacency,
+            features=sp.eye_array(n, format="csr") if features is None else features,
+            labels=np.full(n, UNLABELED) if labels is None else labels,
+            class_names=tuple(class_names),
+            node_names=None if node_names is None else tuple(node_names),
+            name=name,
+            directed=directed,
+        )
 
     @classmethod
     def from_npz(cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None) -> Graph:
