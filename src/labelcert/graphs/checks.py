@@ -191,15 +191,16 @@ def checked_features(value: Any, n: int) -> Float | SparseMatrix:
             f"expected features of shape ({n}, d), one row per node, got shape {tuple(matrix.shape)}; "
             f"give every node exactly one row"
         )
-    features: Any = canonical_csr(matrix) if sp.issparse(matrix) else matrix
-    if not np.isfinite(features.data if sp.issparse(features) else features).all():
+    sparse = sp.issparse(matrix)
+    features: Any = canonical_csr(matrix) if sparse else matrix
+    if not np.isfinite(features.data if sparse else features).all():
         entries = sp.coo_array(features)
         bad = np.flatnonzero(~np.isfinite(entries.data))[0]
         row, column = (axis[bad] for axis in entries.coords)
         raise InvalidInput(
             f"expected finite features, got {entries.data[bad]} for node {row}, feature {column}; fill it in or drop it"
         )
-    return _frozen_csr(features) if sp.issparse(features) else _read_only(np.array(features, order="C"))
+    return _frozen_csr(features) if sparse else _read_only(np.array(features, order="C"))
 
 
 def checked_labels(value: Any, n: int) -> Int:

@@ -26,17 +26,6 @@ class PropagatedMLP(Model):
     r"""Base of APPNP and PPNP: the outputs of an MLP are propagated.
 
     :math:`f = P\,\mathrm{MLP}(X)`, hence the kernel :math:`P\,\Theta_{\mathrm{MLP}}\,P^\top`.
-
-    Parameters
-    ----------
-    alpha
-        Teleport probability: how much of a node's own prediction is kept.
-    depth
-        Hidden layers of the MLP.
-    normalization, edge_weight
-        As in `GCN`, for the S that P is built from.
-    activation, variant, C
-        As in `MLP`.
     """
 
     alpha: float = 0.1
@@ -57,9 +46,6 @@ class PropagatedMLP(Model):
     def _network(self) -> MLP:
         return MLP(depth=self.depth, activation=self.activation, variant=self.variant)
 
-    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
-        return self._network._between(left, right, same=same)
-
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         S = self._convolution(adjacency)
         return replace(
@@ -75,7 +61,7 @@ class PropagatedMLP(Model):
         n = int(view.adjacency.shape[0])
         require_memory(4 * 8 * n * n, f"the kernel of {n} nodes")
         S = self._convolution(view.adjacency)
-        K = self._propagate(S, self._mlp(view.features, view.features, same=True))
+        K = self._propagate(S, self._network._between(view.features, view.features, same=True))
         K = self._propagate(S, K.T)
         K += K.T.copy()
         K *= 0.5
@@ -100,20 +86,16 @@ class PropagatedMLP(Model):
 
     def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:
         r"""Compute :math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), in chunks of rows."""
-        n_left, n_right = int(left.shape[0]), int(right.shape[0])
+        n_left, n_right, L = int(left.shape[0]), int(right.shape[0]), self.depth
         out = np.empty((n_left, P.shape[1]))
         for rows in chunks.row_chunks(n_left, n_right, chunks.MLP_ENTRIES):
-            theta = self._mlp(left[rows], right)
+            theta = self._network._between(left[rows], right, same=False)
             if same:
                 own = np.arange(rows.start, rows.stop)
-                theta[np.arange(len(own)), own] = self._own(left[rows])
+                # The kernel of a point with itself is the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2.
+                theta[np.arange(len(own)), own] = (L + 1) * (squared_norms(left[rows]) + 1.0) + L * (L + 1) / 2
             out[rows] = theta @ P
         return out
-
-    def _own(self, features: Features) -> Float:
-        """Return the kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
-        L = self.depth
-        return (L + 1) * (squared_norms(features) + 1.0) + L * (L + 1) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,18 +111,14 @@ class APPNP(PropagatedMLP):
     Parameters
     ----------
     alpha
-        Teleport probability in [0, 1]; 1 is the MLP.
+        Teleport probability in [0, 1]: how much of a node's own prediction is kept; 1 is the MLP.
     iterations
         Power iterations k; None means the limit, `PPNP`.
-    depth, normalization, activation, edge_weight, variant, C
-        As in `PropagatedMLP`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import APPNP, Graph
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> APPNP(alpha=1.0).kernel(graph).diagonal().tolist()
+    >>> APPNP(alpha=1.0).kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).diagonal().tolist()
     [5.0, 5.0]
     """
 
@@ -168,9 +146,7 @@ class PPNP(PropagatedMLP):
     Parameters
     ----------
     alpha
-        Teleport probability, above 0.
-    depth, normalization, activation, edge_weight, variant, C
-        As in `APPNP`; the limit needs the normalisation ``"row"`` or ``"symmetric"``.
+        Teleport probability, above 0. The limit needs the normalisation ``"row"`` or ``"symmetric"``.
 
     Examples
     --------

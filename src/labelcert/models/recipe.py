@@ -26,36 +26,22 @@ COMBINATIONS: tuple[str, ...] = get_args(Combination)
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train, and how it came to be chosen.
-
-    Attributes
-    ----------
-    model : Model
-        With its options and C.
-    loss : str
-        What it is trained with.
-    parts : int or None
-        It is trained as an ensemble, with one member for each of this many parts of the labels.
-    seed : int
-        Of the hash that deals out the labels to parts.
-    combine : {"mean", "votes"}
-        How the members decide.
-    source : str
-        Where C comes from: "given", "paper", "default" (of this package for the dataset) or "cross-validation".
-    accuracy : float or None
-        Its cross-validated accuracy, where that was measured.
-    deviation : float or None
-        Of that accuracy: its standard deviation over the folds or, from `labelcert.harden`, its standard error.
-    """
+    """What to train, and how it came to be chosen."""
 
     model: Model
+    """With its options and C."""
     loss: str = "hinge"
     parts: int | None = None
+    """Trained as an ensemble, with one member for each of this many parts of the labels."""
     seed: int = 0
+    """Of the hash that deals out the labels to parts."""
     combine: Combination = "mean"
     source: str = "given"
+    """Where C comes from: "given", "paper", "default" (of this package for the dataset) or "cross-validation"."""
     accuracy: float | None = None
+    """Its cross-validated accuracy, where that was measured."""
     deviation: float | None = None
+    """Of that accuracy: its standard deviation over the folds or, from `labelcert.harden`, its standard error."""
 
     @property
     def name(self) -> str:
@@ -135,17 +121,9 @@ class Recipe:
     ) -> Any:
         """The certificate of some test nodes, or what else is asked about them.
 
-        Models, studies, `labelcert.harden` and the command line all certify recipes here.
-
-        Parameters
-        ----------
-        certifier : GraphCertifier
-            Of this model's kernel.
-        test : indices or mask
-        using : callable, optional
-            What takes the arrays: by default `labelcert.certify` or, for parts, `labelcert.certify_partition`.
-        **options
-            Of that function.
+        Models, studies, `labelcert.harden` and the command line all certify recipes here. `using` takes the arrays: by
+        default it is `labelcert.certify` or, for parts, `labelcert.certify_partition`. Options are those of that
+        function.
 
         Examples
         --------

@@ -15,23 +15,14 @@ Propagate = Callable[[Float], Float]
 
 @dataclass(frozen=True, eq=False)
 class Architecture:
-    """A network of the documented form, on one graph of n nodes.
-
-    Attributes
-    ----------
-    layers
-        In their order. The last one has no activation, unless a second linear map follows it.
-    bias
-        Whether each layer adds a trained bias.
-    propagate
-        What happens to the outputs of all nodes, shape (n, c), in the end; None: nothing.
-    propagate_back
-        The transposed map.
-    """
+    """A network of the documented form, on one graph of n nodes."""
 
     layers: Sequence[Layer]
+    """In their order. The last one has no activation, unless a second linear map follows it."""
     bias: bool = False
+    """Whether each layer adds a trained bias."""
     propagate: Propagate | None = None
+    """What happens to the outputs of all nodes, shape (n, c), in the end; `propagate_back` is the transposed map."""
     propagate_back: Propagate | None = None
 
     @property

@@ -29,24 +29,16 @@ MEMORY = {"cpu": 2e7, "cuda": 8e9}
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """What a network says about some test nodes after each of B trainings.
-
-    Attributes
-    ----------
-    scores : (B, n) or (B, n, K) array
-        With two classes, the score of the second one, else one score per class. One training without the first axis.
-    classes : (K,) array
-        Class codes of the graph, as in `scores`.
-    moved : (B,) array or None
-        With ``recipe="theory"``, how much the scores of labelled nodes moved in the last step.
-    epochs : (B,) array or None
-        With ``recipe="practice"``, the epoch that was kept.
-    """
+    """What a network says about some test nodes after each of B trainings."""
 
     scores: Float
+    """(B, n) with two classes, the scores of the second one; else (B, n, K). One training without the first axis."""
     classes: Int
+    """Class codes of the graph, as in `scores`."""
     moved: Float | None = None
+    """(B,) with ``recipe="theory"``, how much the scores of labelled nodes moved in the last step."""
     epochs: Float | None = None
+    """(B,) with ``recipe="practice"``, the epoch that was kept."""
 
     @property
     def predictions(self) -> Int:

@@ -119,18 +119,9 @@ def _multiply(matrix: Tensor, H: Tensor) -> Tensor:
 class Weights:
     """The initial values of all weights of a network, and the shapes of what training adds to them.
 
-    Parameters
-    ----------
-    architecture
-    n_features, width, outputs
-        Of the features, of every hidden layer, and of the output.
-    seed
-        Of the initial values.
-    place
-    standard
-        False: standard Gaussian, with a scale after each layer. True: as practitioners draw them, without such
-        scales: with a variance of two over the sum of inputs and outputs, and biases of zero. These are in ``start``,
-        and training adds them to zeros.
+    They are standard Gaussian, with a scale after each layer. With `standard`, they are as practitioners draw them,
+    without such scales: with a variance of two over the sum of inputs and outputs, and biases of zero. These are in
+    ``start``, and training adds them to zeros.
     """
 
     def __init__(
@@ -190,19 +181,9 @@ class Weights:
 
 
 class Wired:
-    """A network on one graph, for the outputs of some nodes.
+    """A network on one graph, for the outputs of some nodes, ascending.
 
-    Parameters
-    ----------
-    weights
-    architecture
-        On this graph.
-    features
-        X of this graph, shape (n, d).
-    nodes
-        The wanted nodes, ascending.
-    basis
-        Orthonormal basis of the span that the first layer's weights move in, shape (inputs, r); None: all inputs.
+    The first layer's weights move in the span of `basis`, orthonormal, shape (inputs, r); without it, among all inputs.
     """
 
     def __init__(
@@ -252,18 +233,7 @@ class Wired:
         return int(self.inputs.shape[1])
 
     def outputs(self, moves: Sequence[Tensor]) -> Tensor:
-        """Outputs of the wanted nodes (of all nodes before propagation), for B trainings.
-
-        Parameters
-        ----------
-        moves
-            What training added to the weights, each of shape (B, ...).
-
-        Returns
-        -------
-        Tensor
-            Shape (B, nodes, outputs).
-        """
+        """(B, nodes, c) outputs of the wanted nodes (of all nodes before propagation), from what B trainings added."""
         w, layers = self.weights, self.architecture.layers
         linear = iter(moves[1 : 1 + len(w.linear)])
         biases = iter(moves[1 + len(w.linear) : 1 + len(w.linear) + len(w.biases)])
