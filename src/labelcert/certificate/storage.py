@@ -42,16 +42,7 @@ Made = TypeVar("Made")
 
 
 class Stored(NamedTuple):
-    """What a file holds.
-
-    Attributes
-    ----------
-    metadata : dict
-        What ``metadata.json`` says; only its schema and version are checked.
-    arrays : dict
-        All arrays but those of proofs, by name, read-only.
-    proofs : (bytes, dict) or None
-    """
+    """What a file holds: metadata, of which only schema and version are checked, and read-only arrays by name."""
 
     metadata: dict[str, Any]
     arrays: dict[str, Values]
@@ -61,15 +52,8 @@ class Stored(NamedTuple):
 def write(target: str, claims: dict[str, Any], arrays: dict[str, Values], proofs: Packed | None) -> None:
     """Write a certificate; the file appears under its name only when it is complete.
 
-    Parameters
-    ----------
-    target : str
-        Path of the file.
-    claims : dict
-        Plain JSON values, among them the checksum.
-    arrays : dict
-        By name; :data:`OPTIONAL_ARRAYS`, :data:`PROBLEM_ARRAYS` and the graph may be missing.
-    proofs : (bytes, dict) or None
+    Claims are plain JSON values, among them the checksum. Of the arrays, :data:`OPTIONAL_ARRAYS`,
+    :data:`PROBLEM_ARRAYS` and the graph may be missing.
     """
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **claims}
     texts = {"metadata.json": json.dumps(metadata, indent=1, allow_nan=False).encode()}
@@ -97,17 +81,8 @@ def _little(array: Values) -> Values:
 def read(name: str, make: Callable[[Stored], Made]) -> Made:
     """Read a file that :func:`write` wrote, and make something of it.
 
-    Parameters
-    ----------
-    name : str
-        Path of the file.
-    make : callable
-        What it raises about contents that make no sense is reported as damage to the file.
-
-    Raises
-    ------
-    CertificateFileError
-        The file is not a certificate, is damaged, or was written by another version.
+    What `make` raises about contents that make no sense is reported as damage to the file, as is everything else, in a
+    `CertificateFileError`.
     """
     try:
         with Archive(name) as archive:

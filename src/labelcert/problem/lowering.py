@@ -50,16 +50,8 @@ def check_margin(margin: npt.ArrayLike, n_test: int) -> Float:
 def lowered(problem: Problem, predicted: Int, margin: npt.ArrayLike) -> Problem:
     """The problem whose predictions change where those of the given one lose their margin.
 
-    Each margin is that up to one rounding error.
-
-    Parameters
-    ----------
-    problem : Problem
-    predicted : (n,) array
-        Clean prediction of each test node, as a position in ``classes``.
-    margin : float or (n,) array
-        Least lead that counts: with two classes, the signed score; with more, the score of the predicted class minus
-        the highest other one.
+    Each margin is that up to one rounding error: the least lead that counts. With two classes, the lead is the signed
+    score; with more, the score of the predicted class minus the highest other one.
     """
     assert not problem.intercept, "the labels that stand for a margin would move an intercept"
     m, K = problem.m, problem.n_classes

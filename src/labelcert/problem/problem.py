@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +26,11 @@ ONE_MODEL = "one model"
 
 
 class Predicting(Protocol):
-    """Who predicts, where that is not one model that is trained on all labels.
-
-    Attributes
-    ----------
-    kind : str
-        What engines call it when they say whom they can answer for.
-    """
+    """Who predicts, where that is not one model that is trained on all labels."""
 
     @property
-    def kind(self) -> str: ...  # noqa: D102 (said above)
+    def kind(self) -> str:
+        """What engines call it when they say whom they can answer for."""
 
     def predictor(self, problem: Problem) -> Predictor:
         """Whose predictions are certified."""
@@ -46,64 +41,38 @@ class Predicting(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Kernel, labels, test rows and adversary of one certificate.
+    """Kernel, labels, test rows and adversary of one certificate: m labels, n test nodes.
 
-    Build it with :meth:`build`, which validates. m labels, n test nodes.
-
-    Attributes
-    ----------
-    K_train : (m, m) array
-        The kernel that is certified, bit for bit: the given one plus ``shift`` on its diagonal.
-    K_test : (n, m) array
-    labels : (m,) array
-        In the user's own values; ``classes`` are the K distinct ones.
-    codes : (m,) array
-        Class of each label, as a position in ``classes``.
-    C : float
-    loss : str
-        The name of :attr:`trained_with`, which says whether there is an intercept. With ``"linear"``, the rows of
-        ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel.
-    threat : Threat
-    adversary : Adversary
-    max_flips : int
-        Largest budget asked for, in cost units.
-    shift : float
-        0 unless the given kernel missed positive semidefiniteness by rounding.
-    min_eig : float
-        Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known; minus infinity:
-        nothing is known yet).
-    by : Predicting or None
-        Who predicts; None for one model that is trained on all labels.
+    Build it with :meth:`build`, which validates.
     """
 
     K_train: Float
+    """(m, m) the kernel that is certified, bit for bit: the given one plus ``shift`` on its diagonal."""
     K_test: Float
     labels: Values
+    """(m,) in the user's own values; ``classes`` are the K distinct ones."""
     classes: Values
     codes: Int
+    """(m,) class of each label, as a position in ``classes``."""
     C: float
     loss: str
+    """The name of :attr:`trained_with`, which says whether there is an intercept. With ``"linear"``, the rows of
+    ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel."""
     threat: Threat
     adversary: Adversary
     max_flips: int
+    """Largest budget asked for, in cost units."""
     shift: float
+    """0 unless the given kernel missed positive semidefiniteness by rounding."""
     min_eig: float
+    """Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known; minus infinity:
+    nothing is known yet)."""
     by: Predicting | None = None
+    """Who predicts; None for one model that is trained on all labels."""
 
     @classmethod
-    def build(
-        cls,
-        K_train: npt.ArrayLike,
-        labels: npt.ArrayLike,
-        K_test: npt.ArrayLike,
-        C: float,
-        *,
-        threat: Threat | None = None,
-        max_flips: int | None = None,
-        loss: str = "hinge",
-        intercept: bool = False,
-    ) -> Problem:
-        """Validate everything, before any work starts.
+    def build(cls, *arrays: Any, **options: Any) -> Problem:
+        """Validate everything, before any work starts; arguments as of :meth:`unsettled`.
 
         Examples
         --------
@@ -111,10 +80,7 @@ class Problem:
         >>> problem.codes, problem.max_flips
         (array([0, 1]), 2)
         """
-        given = cls.unsettled(
-            K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss, intercept=intercept
-        )
-        return given.settled()
+        return cls.unsettled(*arrays, **options).settled()
 
     @classmethod
     def unsettled(
@@ -166,23 +132,12 @@ class Problem:
         return replace(self, K_train=Q, shift=shift, min_eig=min_eig)
 
     def restricted(self, index: Int) -> Problem:
-        """The problem of some labels alone: their kernel, and what the adversary may do to them.
+        """The problem of some labels alone, by ascending indices: their kernel, and what the adversary may do to them.
 
         All classes stay, also those that none of these labels has. Group budgets stay as they are.
-
-        Parameters
-        ----------
-        index : array
-            Indices of labels, ascending.
         """
-        a = self.adversary
-        part = a.only(np.flatnonzero(np.isin(a.labels, index)).astype(np.int64))
-        adversary = replace(
-            part,
-            m=int(index.size),
-            labels=np.searchsorted(index, part.labels).astype(np.int64),
-            never=int(part.costs.sum()) + 1,
-        )
+        part = self._adversary_of(index)
+        adversary = replace(part, never=int(part.costs.sum()) + 1)
         return replace(
             self,
             K_train=np.ascontiguousarray(self.K_train[np.ix_(index, index)]),
@@ -204,18 +159,7 @@ class Problem:
     ) -> Problem:
         """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
 
-        Parameters
-        ----------
-        labels, threat, max_flips
-            As in :meth:`build`.
-        usual : int, optional
-            Where no ``max_flips`` is given: at most this.
-
-        Examples
-        --------
-        >>> problem = Problem.linear(["cat", "dog", "dog"], usual=2)
-        >>> problem.max_flips, problem.with_rows([[0.5, 0.25, 0.25]]).n_test
-        (2, 1)
+        Where no ``max_flips`` is given, it is at most `usual`.
         """
         values, classes, codes = validation.check_labels(labels)
         threat, adversary = _resolved(threat, values, classes)
@@ -240,23 +184,20 @@ class Problem:
         )
 
     def with_rows(self, rows: npt.ArrayLike, columns: Int | None = None) -> Problem:
-        """The same about other test rows; of a linear problem, about the labels of some columns alone.
+        """The same about other test rows; of a linear problem, about the labels of some columns alone, ascending.
 
         Labels whose entries are all zero change nothing, so their columns can be left out.
-
-        Parameters
-        ----------
-        rows : (n, m) array, or (n, k) for k columns
-        columns : (k,) array, optional
-            Ascending.
         """
         given = np.asarray(rows, dtype=np.float64)
         if columns is None:
             return replace(self, K_test=given)
-        positions = np.flatnonzero(np.isin(self.adversary.labels, columns)).astype(np.int64)
-        kept = self.adversary.only(positions)
-        adversary = replace(kept, m=columns.size, labels=np.searchsorted(columns, kept.labels).astype(np.int64))
+        adversary = self._adversary_of(columns)
         return replace(self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary)
+
+    def _adversary_of(self, index: Int) -> Adversary:
+        """Who may do to some labels what the adversary may do to all."""
+        kept = self.adversary.only(np.flatnonzero(np.isin(self.adversary.labels, index)).astype(np.int64))
+        return replace(kept, m=int(index.size), labels=np.searchsorted(index, kept.labels).astype(np.int64))
 
     @property
     def kind(self) -> str:
@@ -315,18 +256,9 @@ class Problem:
         return codes
 
     def after(self, change: Relabelling, free: Int) -> Problem | None:
-        """What is left to attack once a relabelling is made and, of the other labels, only some may still change.
+        """What is left to attack once a relabelling is made and, of the other labels, only those at `free` may change.
 
-        Parameters
-        ----------
-        change : Relabelling
-        free : position array
-            The labels that may still change.
-
-        Returns
-        -------
-        Problem or None
-            None where the budgets do not pay for the relabelling.
+        None where the budgets do not pay for the relabelling.
         """
         a = self.adversary
         caps = a.group_caps.copy()
@@ -343,12 +275,6 @@ class Problem:
         """The two-class problem of class ``c`` (+1) against the rest (-1), under the same adversary.
 
         Its flippable labels are those that a relabelling can toggle: labels of ``c``, and labels that may become it.
-
-        Examples
-        --------
-        >>> problem = Problem.build(np.eye(3), ["a", "b", "c"], np.eye(3), C=1.0)
-        >>> problem.one_vs_rest(2).y
-        array([-1., -1.,  1.])
         """
         member = self.codes == c
         return replace(
