@@ -100,17 +100,7 @@ def attack(
 
 @dataclass(frozen=True)
 class AttackEngine(PlainEngine):
-    """One heuristic, at rising budgets.
-
-    Attributes
-    ----------
-    using : str
-        Its name among the attacks.
-    seed : int
-        Of everything random.
-    targeted : bool
-        Whether every node is attacked alone, too.
-    """
+    """One heuristic, at rising budgets; if targeted, against every node alone, too."""
 
     using: str
     seed: int = 0

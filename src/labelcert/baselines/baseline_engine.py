@@ -125,14 +125,7 @@ def certify_baseline(
 
 @dataclass
 class BaselineEngine(PlainEngine):
-    """One certificate from the literature.
-
-    Attributes
-    ----------
-    info : BaselineInfo
-    options : mapping
-        Its own, and the seed.
-    """
+    """One certificate from the literature, with its own options and the seed."""
 
     info: BaselineInfo
     options: Mapping[str, Any] = field(default_factory=dict)
