@@ -35,13 +35,7 @@ Answer = tuple[Certificate, dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Cells that share the graph, the labelled nodes and the kernel.
-
-    Attributes
-    ----------
-    model : Model
-        With all options; each cell has a C of its own.
-    """
+    """Cells that share the graph, the labelled nodes and the kernel; each has a C of its own."""
 
     graph: Graph
     labeled: Int
@@ -69,40 +63,26 @@ class Job:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell:
-    """One certificate to compute.
-
-    Attributes
-    ----------
-    recipe : Recipe
-        Its C counts unless there is a rule.
-    test : (n,) array of node indices
-    rule : str or None
-        How cross-validation over the labels chooses C.
-    engine : str
-    collective : bool
-        Whether the collective curve is asked for.
-    device : str
-        Of several attacks that are equally strong, a GPU may find another one than the CPU.
-    using : callable or None
-        What certifies the arrays instead of `labelcert.certify`, with options of its own.
-    key : str
-        Content hash.
-    about : mapping
-        Description in plain values, for the record.
-    """
+    """One certificate to compute."""
 
     recipe: Recipe
+    """Its C counts unless there is a rule."""
     test: Int
     max_flips: int
     rule: str | None = None
+    """How cross-validation over the labels chooses C."""
     engine: str = "auto"
     time_limit: float | None = None
     collective: bool = True
     threat: Threat | None = None
     device: str = "cpu"
+    """Of several attacks that are equally strong, a GPU may find another one than the CPU."""
     using: Callable[..., Certificate] | None = None
+    """What certifies the arrays instead of `labelcert.certify`, with options of its own."""
     key: str = ""
+    """Content hash."""
     about: Mapping[str, Any] = field(default_factory=dict)
+    """Description in plain values, for the record."""
 
     def named(self, job: Job, kernel: Mapping[str, Any]) -> Cell:
         """The cell with its hash and its description."""
@@ -213,17 +193,12 @@ class RecheckedCell(Cell):
 
 @dataclass(frozen=True)
 class JobBatch:
-    """Jobs to run under one name.
-
-    Attributes
-    ----------
-    unavailable : mapping
-        For the hash of each cell that cannot be computed here: its description, and the reason.
-    """
+    """Jobs to run under one name."""
 
     name: str
     jobs: tuple[Job, ...]
     unavailable: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    """For the hash of each cell that cannot be computed here: its description, and the reason."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -251,13 +226,7 @@ class JobList:
 
 
 def content_hash(value: Any) -> str:
-    """Name a value by 32 hex digits.
-
-    Examples
-    --------
-    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
-    True
-    """
+    """Name a value by 32 hex digits."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
 
 

@@ -24,26 +24,19 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run did.
-
-    Attributes
-    ----------
-    computed, reused, failed : int
-        Cells that were computed now, were in the store already, and have no result.
-    seconds : float
-        Wall-clock time.
-    certificate_seconds : float
-        Time that all certificates of the study took when they were computed, summed over processes.
-    reasons : tuple of str
-        Why cells failed, each reason once.
-    """
+    """What a run did."""
 
     computed: int
+    """Cells that were computed now."""
     reused: int
+    """Cells that were in the store already."""
     failed: int
+    """Cells that have no result."""
     seconds: float
     certificate_seconds: float
+    """What all certificates of the study took when they were computed, summed over processes."""
     reasons: tuple[str, ...]
+    """Why cells failed, each reason once."""
 
 
 def run_plan(
@@ -56,23 +49,10 @@ def run_plan(
     progress: bool = False,
     backend: Backend | None = None,
 ) -> RunOutcome:
-    """Compute the cells that are missing in the store.
+    """Compute the cells that are missing in a store that is open for writing.
 
-    Parameters
-    ----------
-    plan : JobBatch
-    store : Store
-        Open for writing.
-    workers : int, optional
-        Number of local processes, by default one per core. With 1, jobs run in this process.
-    scheduler : str, optional
-        Address of a Dask scheduler to use instead.
-    retry_failed : bool
-        Whether to try failed cells again.
-    progress : bool
-        Whether to show a bar with the remaining time on standard error.
-    backend : callable, optional
-        Runs the jobs, instead of `workers` and `scheduler`.
+    Jobs run in `workers` local processes, by default one per core (with 1, in this process), on the cluster of a Dask
+    scheduler, or wherever `backend` runs them. Failed cells are tried again if that is asked for.
     """
     started = time.perf_counter()
     reused = sum(store.done(key) for key in plan.keys)
