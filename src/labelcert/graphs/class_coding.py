@@ -41,10 +41,13 @@ def encode_classes(
     plus_minus = set(numeric.values()) == {-1, 1}
     for i, name in enumerate(names):
         if name is not None and (name.lower() in _MISSING_WORDS or (numeric[name] == UNLABELED and not plus_minus)):
-            (refuse or _raise)(
+            message = (
                 f"expected the name of a class, got {name!r} in {place(i)}, which may stand for no label; "
                 f"leave the field empty for an unlabelled node, or give the class another name"
             )
+            if refuse is None:
+                raise InvalidInput(message)
+            refuse(message)
     exact = {name: number for name, number in numeric.items() if number is not None}
     if len(exact) == len(numeric):
         code, classes = _by_value(exact)
@@ -53,10 +56,6 @@ def encode_classes(
         code = {name: k for k, name in enumerate(classes)}
     labels = [UNLABELED if name is None else code[name] for name in names]
     return np.array(labels, dtype=np.int64), tuple(classes)
-
-
-def _raise(message: str) -> None:
-    raise InvalidInput(message)
 
 
 def _by_value(numeric: Mapping[str, Decimal]) -> tuple[dict[str, int], list[str]]:

@@ -137,31 +137,20 @@ class Graph:
         return len(self.class_names)
 
     def __repr__(self) -> str:
+        facts = [f"{value} {what}" for what, value in self._facts().items() if value or what != "unlabelled"]
+        return f"Graph({', '.join([repr(self.name), *facts])})"
+
+    def _facts(self) -> dict[str, int]:
+        kind = "directed edges" if self.directed else "edges"
         unlabeled = int(np.count_nonzero(self.labels == UNLABELED))
-        parts = [
-            repr(self.name),
-            f"{self.n_nodes} nodes",
-            f"{self.n_edges} {'directed ' if self.directed else ''}edges",
-            f"{self.n_features} features",
-            f"{self.n_classes} classes",
-        ]
-        if unlabeled:
-            parts.append(f"{unlabeled} unlabelled")
-        return f"Graph({', '.join(parts)})"
+        counts = {"nodes": self.n_nodes, kind: self.n_edges, "features": self.n_features, "classes": self.n_classes}
+        return {**counts, "unlabelled": unlabeled}
 
     def _repr_html_(self) -> str:
-        kind = "directed edges" if self.directed else "edges"
-        facts = {
-            "nodes": self.n_nodes,
-            kind: self.n_edges,
-            "features": self.n_features,
-            "unlabelled": int(np.count_nonzero(self.labels == UNLABELED)),
-        }
-        classes = dict(
-            zip(self.class_names, np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes), strict=True)
-        )
-        cells = [f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in facts.items()]
-        cells += [f"<tr><td>class {html.escape(name)}</td><td>{count}</td></tr>" for name, count in classes.items()]
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes)
+        named = {f"class {name}": size for name, size in zip(self.class_names, sizes, strict=True)}
+        facts = {what: value for what, value in self._facts().items() if what != "classes"}
+        cells = [f"<tr><td>{html.escape(key)}</td><td>{value}</td></tr>" for key, value in {**facts, **named}.items()]
         return f"<div><strong>Graph</strong> {html.escape(self.name)}<table>{''.join(cells)}</table></div>"
 
     def names(self, nodes: ArrayLike) -> list[str]:
@@ -206,11 +195,9 @@ class Graph:
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from labelcert import Graph
-        >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, 1])
-        >>> graph.subgraph([1, 2])
-        Graph('graph', 2 nodes, 1 edges, 3 features, 2 classes)
+        >>> from labelcert.graphs import karate
+        >>> karate().subgraph([0, 1, 33])
+        Graph('karate', 3 nodes, 1 edges, 34 features, 2 classes)
         """
         index = as_indices(nodes, n_nodes=self.n_nodes, what="nodes of the subgraph")
         return replace(
@@ -227,11 +214,10 @@ class Graph:
         Examples
         --------
         >>> import numpy as np
-        >>> from labelcert import Graph
-        >>> dense = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
         >>> import scipy.sparse as sp
+        >>> from labelcert import Graph
         >>> sparse = Graph(np.zeros((2, 2)), sp.eye_array(2), [0, 1], name="another name")
-        >>> dense.fingerprint() == sparse.fingerprint()
+        >>> sparse.fingerprint() == Graph(np.zeros((2, 2)), np.eye(2), [0, 1]).fingerprint()
         True
         """
         digest = hashlib.sha256()
@@ -253,14 +239,10 @@ class Graph:
         Examples
         --------
         >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from labelcert import Graph
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> path = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).to_npz(Path(folder.name) / "pair.npz")
-        >>> Graph.from_npz(path)
-        Graph('graph', 2 nodes, 1 edges, 2 features, 2 classes)
-        >>> folder.cleanup()
+        >>> from labelcert.graphs import Graph, karate
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Graph.from_npz(karate().to_npz(f"{folder}/club.npz"))
+        Graph('karate', 34 nodes, 78 edges, 34 features, 2 classes)
         """
         arrays: dict[str, Any] = {
             "adj_indptr": self.adjacency.indptr,
@@ -425,15 +407,13 @@ class Graph:
         Examples
         --------
         >>> import tempfile
-        >>> from pathlib import Path
         >>> import numpy as np
         >>> from labelcert import Graph
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> path = Path(folder.name) / "edge.npz"
-        >>> np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])
-        >>> Graph.from_npz(path)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = f"{folder}/edge.npz"
+        ...     np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])
+        ...     Graph.from_npz(path)
         Graph('edge.npz', 2 nodes, 1 edges, 2 features, 1 classes, 1 unlabelled)
-        >>> folder.cleanup()
         """
         source = Path(path)
         arrays = read_npz(source)
@@ -444,14 +424,9 @@ class Graph:
                 f"{', '.join(missing)} is missing (found: {', '.join(sorted(arrays)) or 'nothing'}); write "
                 f"the file with Graph.to_npz"
             )
-        indices = arrays["adj_indices"]
-        adjacency = assembled_csr(
-            arrays.get("adj_data", np.ones(indices.size)),
-            indices,
-            arrays["adj_indptr"],
-            arrays["adj_shape"],
-            what=f"the adjacency in {source}",
-        )
+        indices, indptr, shape = (arrays[f"adj_{part}"] for part in ("indices", "indptr", "shape"))
+        weights = arrays.get("adj_data", np.ones(indices.size))
+        adjacency = assembled_csr(weights, indices, indptr, shape, what=f"the adjacency in {source}")
         if directed is None:
             stored = scalar_of(arrays, "directed", "biu", source)
             square = adjacency.shape[0] == adjacency.shape[1]

@@ -36,8 +36,6 @@ BETWEEN_CLASSES = 0.74
 ORDERS_FILE = "random_graph_orders.npz"
 """File in the data folder with the node orders behind the paper's tables."""
 
-_LARGEST_LEGACY_SEED = 2**32 - 1
-
 
 def csbm(
     *,
@@ -147,7 +145,7 @@ def cba(
     d, mean = _feature_model(n, n_features, separation, sigma)
     _require_positive(within_affinity=within_affinity, between_affinity=between_affinity, homophily=homophily)
     whole_number("edges_per_node", edges_per_node, least=1)
-    whole_number("seed", seed, 0, _LARGEST_LEGACY_SEED, "for this model")
+    whole_number("seed", seed, 0, 2**32 - 1, "for this model")
     rng = np.random.RandomState(int(seed))
     y = rng.randint(0, 2, n, dtype=np.int64)
     X = _class_features(rng, y, mean, sigma, d)

@@ -102,16 +102,14 @@ class Cell:
             "engine": self.engine,
             "time_limit": self.time_limit,
         }
-        if not self.collective:
-            found["collective"] = False
-        if recipe.parts is not None:
-            found["parts"] = {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed}
-        if recipe.loss != "hinge":
-            found["loss"] = recipe.loss
         threat = {} if self.threat is None else self.threat.describe()
-        if threat := {key: value for key, value in threat.items() if value is not None}:
-            found["threat"] = threat
-        return found
+        newer = {
+            "collective": None if self.collective else False,
+            "parts": recipe.parts and {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed},
+            "loss": None if recipe.loss == "hinge" else recipe.loss,
+            "threat": {key: value for key, value in threat.items() if value is not None} or None,
+        }
+        return found | {key: value for key, value in newer.items() if value is not None}
 
     def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
         """Certify it, with a certifier of the job's kernel."""

@@ -56,8 +56,11 @@ def run_plan(
     """
     started = time.perf_counter()
     reused = sum(store.done(key) for key in plan.keys)
-    _record_unavailable(plan, store, retry_failed)
-    jobs = _pending(plan, store, retry_failed)
+    for key, (about, reason) in plan.unavailable.items():
+        if not store.failed(key) or retry_failed:
+            store.append(unavailable(key, about, reason))
+    wanted = {key for key in plan.keys if not store.done(key) and (retry_failed or not store.failed(key))}
+    jobs = [part for job in plan.jobs if (part := job.only(wanted)) is not None]
     total = sum(len(job.cells) for job in jobs)
     run = choose_backend(workers, scheduler) if backend is None else backend
     computed = 0
@@ -76,19 +79,6 @@ def run_plan(
         certificate_seconds=sum(record["run"]["seconds"] for record in records),
         reasons=tuple(dict.fromkeys(record["reason"] for record in records if record["status"] == RecordStatus.FAILED)),
     )
-
-
-def _record_unavailable(plan: JobBatch, store: Store, retry_failed: bool) -> None:
-    for key, (about, reason) in plan.unavailable.items():
-        if not store.failed(key) or retry_failed:
-            store.append(unavailable(key, about, reason))
-
-
-def _pending(plan: JobBatch, store: Store, retry_failed: bool) -> list[Job]:
-    """Jobs with the cells that are to be computed."""
-    skipped = {key for key in plan.keys if store.done(key) or (store.failed(key) and not retry_failed)}
-    wanted = set(plan.keys) - skipped
-    return [part for job in plan.jobs if (part := job.only(wanted)) is not None]
 
 
 def choose_backend(workers: int | None, scheduler: str | None) -> Backend:

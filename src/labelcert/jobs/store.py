@@ -34,17 +34,6 @@ class Store:
     Only one process at a time can write. With `keep_old`, results of older engines count. ``records`` are by content
     hash of the cells; ``dropped`` is the number of damaged lines, ``old`` that of cells whose results of other engines
     do not count.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from labelcert._version import NUMERICS
-    >>> run = {"seconds": 0.1, "finished": "2026-01-01", "versions": {}, "numerics": NUMERICS}
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     with Store(Path(name), write=True) as store:
-    ...         store.append({"cell": "ab12", "status": "failed", "about": {}, "run": run, "reason": "no memory"})
-    ...     Store(Path(name)).records["ab12"]["reason"]
-    'no memory'
     """
 
     def __init__(self, folder: Path, *, write: bool = False, keep_old: bool = False) -> None:

@@ -22,7 +22,7 @@ from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import as_indices
 from labelcert.models.features import Features, as_features
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture
 from labelcert.models.networks.network import Network
 from labelcert.models.propagation import NORMALIZATIONS
 

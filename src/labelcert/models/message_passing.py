@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float
 from labelcert.models.base import Activation, Model, Variant, View, require_between
-from labelcert.models.layers import Layer, Side
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture, Layer, Side
 from labelcert.models.propagation import Normalization, convolution_matrix, mean_aggregation_matrix
 from labelcert.models.recursion import kernel_block
 

@@ -16,7 +16,7 @@ from labelcert.memory import require_memory
 from labelcert.models import chunks
 from labelcert.models.base import Activation, Model, Variant, View, require, require_between
 from labelcert.models.features import Features, squared_norms
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture
 from labelcert.models.plain_kernels import MLP
 from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 
@@ -97,6 +97,29 @@ class PropagatedMLP(Model):
             out[rows] = theta @ P
         return out
 
+    def _require_limit(self) -> None:
+        require(
+            self.alpha >= 1e-3,
+            f"the limit of personalised PageRank needs alpha of at least 0.001, got {self.alpha!r}; "
+            "use APPNP with iterations",
+        )
+        require(
+            self.normalization != "none",
+            "the limit of personalised PageRank needs normalization 'row' or 'symmetric', got 'none'; "
+            "use APPNP with iterations",
+        )
+
+    def _propagate_limit(self, S: sp.csr_array, M: Float) -> Float:
+        """Return P M for PPNP: by one dense factorisation for many signals, by power iteration for few."""
+        n, c = M.shape
+        k = pagerank_iterations(self.alpha)
+        if 8 * k * S.nnz * c < n * n * (n / 3 + c):
+            return propagate(S, M, alpha=self.alpha, iterations=k)
+        require_memory(4 * 8 * n * n, f"the propagation matrix of {n} nodes")
+        system = np.asfortranarray(np.eye(n) - (1.0 - self.alpha) * S.toarray())
+        factors = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
+        return np.asarray(self.alpha * scipy.linalg.lu_solve(factors, M, check_finite=False))
+
 
 @dataclass(frozen=True, kw_only=True)
 class APPNP(PropagatedMLP):
@@ -127,13 +150,13 @@ class APPNP(PropagatedMLP):
     def _check(self) -> None:
         super()._check()
         if self.iterations is None:
-            _require_limit(self.alpha, self.normalization)
+            self._require_limit()
         else:
             whole_number("iterations", self.iterations, least=1, remark="None for the limit")
 
     def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         if self.iterations is None:
-            return _propagate_limit(S, M, alpha=self.alpha)
+            return self._propagate_limit(S, M)
         return propagate(S, M, alpha=self.alpha, iterations=self.iterations)
 
 
@@ -159,31 +182,6 @@ class PPNP(PropagatedMLP):
 
     def _check(self) -> None:
         super()._check()
-        _require_limit(self.alpha, self.normalization)
+        self._require_limit()
 
-    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
-        return _propagate_limit(S, M, alpha=self.alpha)
-
-
-def _require_limit(alpha: float, normalization: str) -> None:
-    require(
-        alpha >= 1e-3,
-        f"the limit of personalised PageRank needs alpha of at least 0.001, got {alpha!r}; use APPNP with iterations",
-    )
-    require(
-        normalization != "none",
-        "the limit of personalised PageRank needs normalization 'row' or 'symmetric', got 'none'; "
-        "use APPNP with iterations",
-    )
-
-
-def _propagate_limit(S: sp.csr_array, M: Float, *, alpha: float) -> Float:
-    """Return P M for PPNP: by one dense factorisation for many signals, by power iteration for few."""
-    n, c = M.shape
-    k = pagerank_iterations(alpha)
-    if 8 * k * S.nnz * c < n * n * (n / 3 + c):
-        return propagate(S, M, alpha=alpha, iterations=k)
-    require_memory(4 * 8 * n * n, f"the propagation matrix of {n} nodes")
-    system = np.asfortranarray(np.eye(n) - (1.0 - alpha) * S.toarray())
-    factors = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
-    return np.asarray(alpha * scipy.linalg.lu_solve(factors, M, check_finite=False))
+    _propagate = PropagatedMLP._propagate_limit

@@ -12,8 +12,7 @@ from labelcert.arrays import Float
 from labelcert.memory import require_memory
 from labelcert.models.base import Activation, Model, Variant, View, require, require_positive
 from labelcert.models.features import Features, gram, squared_norms
-from labelcert.models.layers import Layer
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture, Layer
 from labelcert.models.relu import activate, clip_at_smaller_variance
 
 

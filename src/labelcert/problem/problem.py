@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Float, Int, Values
+from labelcert.arrays import Float, Int, Values, frozen
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
 from labelcert.problem import validation
@@ -72,14 +72,7 @@ class Problem:
 
     @classmethod
     def build(cls, *arrays: Any, **options: Any) -> Problem:
-        """Validate everything, before any work starts; arguments as of :meth:`unsettled`.
-
-        Examples
-        --------
-        >>> problem = Problem.build([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"], [[1.0, 0.2]], C=1.0)
-        >>> problem.codes, problem.max_flips
-        (array([0, 1]), 2)
-        """
+        """Validate everything, before any work starts; arguments as of :meth:`unsettled`."""
         return cls.unsettled(*arrays, **options).settled()
 
     @classmethod
@@ -97,26 +90,17 @@ class Problem:
     ) -> Problem:
         """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
         trained_with = get_loss(loss, intercept=intercept)
-        values, classes, codes = validation.check_labels(labels)
-        Q = validation.check_train_kernel(K_train, codes.size)
-        rows = validation.check_test_kernel(K_test, codes.size)
-        constant = validation.check_cap(C)
-        threat, adversary = _resolved(threat, values, classes)
-        budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
+        asked = cls.linear(labels, threat=threat, max_flips=max_flips)
+        budget = asked.max_flips
         if trained_with.intercept:
-            budget = _while_all_classes_last(codes, classes, adversary, budget, chosen=max_flips is not None)
-        return cls(
-            K_train=Q,
-            K_test=rows,
-            labels=values,
-            classes=classes,
-            codes=codes,
-            C=constant,
+            budget = _while_all_classes_last(asked, chosen=max_flips is not None)
+        return replace(
+            asked,
+            K_train=validation.check_train_kernel(K_train, asked.m),
+            K_test=validation.check_test_kernel(K_test, asked.m),
+            C=validation.check_cap(C),
             loss=trained_with.name,
-            threat=threat,
-            adversary=adversary,
             max_flips=budget,
-            shift=0.0,
             min_eig=-np.inf,
         )
 
@@ -127,9 +111,7 @@ class Problem:
             (lambda: True) if self.trained_with.defined_anywhere else partial(self.is_linear, strict=True)
         )
         Q, shift, min_eig = validation.settle_kernel(self.K_train, self.K_test, anywhere)
-        for array in (Q, self.K_test, self.labels, self.classes, self.codes):
-            array.setflags(write=False)
-        return replace(self, K_train=Q, shift=shift, min_eig=min_eig)
+        return replace(self, K_train=frozen(Q), K_test=frozen(self.K_test), shift=shift, min_eig=min_eig)
 
     def restricted(self, index: Int) -> Problem:
         """The problem of some labels alone, by ascending indices: their kernel, and what the adversary may do to them.
@@ -162,18 +144,19 @@ class Problem:
         Where no ``max_flips`` is given, it is at most `usual`.
         """
         values, classes, codes = validation.check_labels(labels)
-        threat, adversary = _resolved(threat, values, classes)
+        threat = Threat() if threat is None else threat
+        if not isinstance(threat, Threat):
+            raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
+        adversary = threat.resolve(values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         if max_flips is None and usual is not None:
             budget = min(budget, usual)
-        for array in (values, classes, codes):
-            array.setflags(write=False)
         return cls(
             K_train=np.zeros((0, 0)),
             K_test=np.zeros((0, codes.size)),
-            labels=values,
-            classes=classes,
-            codes=codes,
+            labels=frozen(values),
+            classes=frozen(classes),
+            codes=frozen(codes),
             C=1.0,
             loss=LINEAR,
             threat=threat,
@@ -322,15 +305,16 @@ class Problem:
         return h.hexdigest()
 
 
-def _while_all_classes_last(codes: Int, classes: Values, adversary: Adversary, budget: int, *, chosen: bool) -> int:
+def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
     """The largest budget at which no class can lose all of its labels: an intercept needs both sides.
 
     Refuses a larger one that the user chose. Group budgets are not looked at.
     """
+    codes, adversary, budget = problem.codes, problem.adversary, problem.max_flips
     position = np.full(codes.size, -1)
     position[adversary.labels] = np.arange(adversary.labels.size)
     last = budget
-    for c in range(classes.size):
+    for c in range(problem.n_classes):
         for members in (np.flatnonzero(codes == c), np.flatnonzero(codes != c)):
             # All labels of a class become others, or all others become it.
             if members.size and np.all(position[members] >= 0):
@@ -342,13 +326,6 @@ def _while_all_classes_last(codes: Int, classes: Values, adversary: Adversary, b
             "a loss without an intercept"
         )
     return last
-
-
-def _resolved(threat: Threat | None, labels: Values, classes: Values) -> tuple[Threat, Adversary]:
-    threat = Threat() if threat is None else threat
-    if not isinstance(threat, Threat):
-        raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
-    return threat, threat.resolve(labels, classes)
 
 
 def signs_of(codes: Int, c: int) -> Float:

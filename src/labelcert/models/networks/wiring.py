@@ -12,15 +12,15 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Int
 from labelcert.models.features import Features
-from labelcert.models.layers import Side
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture, Side
 from labelcert.models.networks.torch_extra import torch
 
 Tensor = Any
@@ -86,27 +86,22 @@ def _compressed(matrix: sp.csr_array, place: Place) -> Tensor:
         )
 
 
+@cache
 def _sparse_product() -> Any:
     """The product of a fixed sparse matrix and a batch, differentiable."""
-    global _SPARSE_PRODUCT
-    if _SPARSE_PRODUCT is None:
-        t = torch()
+    t = torch()
 
-        class SparseProduct(t.autograd.Function):  # type: ignore[misc, name-defined]
-            @staticmethod
-            def forward(ctx: Any, H: Tensor, forth: Tensor, back: Tensor) -> Tensor:
-                ctx.back = back
-                return _multiply(forth, H)
+    class SparseProduct(t.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, H: Tensor, forth: Tensor, back: Tensor) -> Tensor:
+            ctx.back = back
+            return _multiply(forth, H)
 
-            @staticmethod
-            def backward(ctx: Any, G: Tensor) -> Any:
-                return _multiply(ctx.back, G), None, None
+        @staticmethod
+        def backward(ctx: Any, G: Tensor) -> Any:
+            return _multiply(ctx.back, G), None, None
 
-        _SPARSE_PRODUCT = SparseProduct.apply
-    return _SPARSE_PRODUCT
-
-
-_SPARSE_PRODUCT: Any = None
+    return SparseProduct.apply
 
 
 def _multiply(matrix: Tensor, H: Tensor) -> Tensor:
@@ -193,27 +188,21 @@ class Wired:
         wanted = nodes if architecture.propagate is None else np.arange(int(features.shape[0]))
         side = Side(architecture.layers, features, wanted)
         self.nodes = nodes
-        given = Operator(side.first.mapped, place)
+        given, embedding = Operator(side.first.mapped, place), cast(Tensor, weights.embedding)
         self.inputs: Operator | Tensor = given
-        if weights.embedding is not None:
-            embedded = given(weights.embedding[None])[0]
+        if embedding is not None:
+            embedded = given(embedding[None])[0]
             self.inputs, self.base = embedded, embedded @ weights.first
         else:
             self.base = given(weights.first[None])[0]
         if basis is not None:
-            self.inputs = self.inputs @ basis if weights.embedding is not None else given(basis[None])[0]
-        self._convolutions = [
-            Operator(side.convolutions[level], place) for level in range(2, len(architecture.layers) + 1)
-        ]
+            self.inputs = self.inputs @ basis if embedding is not None else given(basis[None])[0]
+        levels = range(2, len(architecture.layers) + 1)
+        self._convolutions = [Operator(side.convolutions[level], place) for level in levels]
         self._skips = [
-            Operator(side.skips[level].mapped, place)(self._embedding[None]) if level in side.skips else None
-            for level in range(2, len(architecture.layers) + 1)
+            Operator(side.skips[level].mapped, place)(embedding[None]) if level in side.skips else None
+            for level in levels
         ]
-
-    @property
-    def _embedding(self) -> Tensor:
-        assert self.weights.embedding is not None
-        return self.weights.embedding
 
     def span(self) -> Tensor | None:
         """An orthonormal basis of the span of this side's inputs, where working in it is cheaper; else None."""
