@@ -21,14 +21,7 @@ SPARSE_ROWS = 256
 
 
 class RowBlock(NamedTuple):
-    """Some rows.
-
-    Attributes
-    ----------
-    rows : (k, c) array
-    columns : (c,) array or None
-        The columns that are not all zero, ascending; None: all of them.
-    """
+    """Some rows, with the ascending columns that are not all zero; None: all of them."""
 
     rows: Float
     columns: Int | None = None
@@ -47,13 +40,9 @@ class RowBlock(NamedTuple):
 
 
 class Rows:
-    """Rows with one column per label, read block by block.
+    """Rows with one column per label, read block by block: of an array, a SciPy sparse matrix, or an iterable of such.
 
-    Parameters
-    ----------
-    H : (n, m) array, SciPy sparse matrix, or iterable of such blocks of rows
-        An iterable is read once. Arrays are checked at once, blocks as they come.
-    m : int
+    An iterable is read once. Arrays are checked at once, blocks as they come.
     """
 
     def __init__(self, H: Any, m: int) -> None:
