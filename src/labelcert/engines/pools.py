@@ -27,24 +27,12 @@ Chunk = TypeVar("Chunk")
 
 
 class DeviceLoad(NamedTuple):
-    """What a task means to a GPU.
+    """What a task means to a GPU."""
 
-    Attributes
-    ----------
-    kind : str
-        Which of a device's programs it is for.
-    labels : int
-        Labels of its problem.
-    labellings : float
-        Trainings of the whole task.
-    bytes_back : int
-        What one training brings back; 0 where only a summary comes back.
-    """
-
-    kind: str
-    labels: int
-    labellings: float
-    bytes_back: int
+    kind: str  # which of a device's programs it is for
+    labels: int  # labels of its problem
+    labellings: float  # trainings of the whole task
+    bytes_back: int  # what one training brings back; 0 where only a summary comes back
 
 
 class PoolTask(Protocol):
@@ -93,18 +81,11 @@ class Promise(Protocol):
 class ChunkPool(Protocol):
     """Walks batches of chunks.
 
-    Attributes
-    ----------
-    batch : int
-        Chunks per batch.
-    ahead : int
-        Batches to have under way at a time.
-    device : str
-        What trains: the CPU, or the name of a GPU.
+    ``device``: what trains: the CPU, or the name of a GPU.
     """
 
-    batch: int
-    ahead: int
+    batch: int  # chunks per batch
+    ahead: int  # batches to have under way at a time
 
     @property
     def device(self) -> str:
@@ -259,12 +240,8 @@ def side_by_side(work: Callable[[int], Result], count: int, together: int) -> It
 def walk_batch(task: PoolTask, read_only: Sequence[bool], chunks: Sequence[Any]) -> list[Any]:
     """Walk a batch that came from another process.
 
-    Parameters
-    ----------
-    task : PoolTask
-    read_only : sequence of bool
-        Which of its arrays were read-only where it comes from (`read_only_arrays`): compiled code depends on it.
-    chunks : sequence
+    ``read_only``: which of its arrays were read-only where it comes from (`read_only_arrays`): compiled code depends on
+    it.
     """
     for array, locked in zip(_arrays(task), read_only, strict=True):
         if array.flags.writeable == locked:  # NumPy refuses to unlock even unlocked arrays that older pickles hold
@@ -294,12 +271,7 @@ SHORT_RUNS = 20
 def seconds_per_step(walk: Callable[[Signs], int], moment: float = 0.3) -> float:
     """How long one step of some work takes, measured for a moment; the start, which takes longer, is left out.
 
-    Parameters
-    ----------
-    walk : callable
-        Takes a flag that tells it to stop; returns how many steps it made, at least one.
-    moment : float
-        Seconds.
+    ``walk`` takes a flag that tells it to stop; returns how many steps it made, at least one.
     """
 
     def timed(seconds: float) -> tuple[int, float]:

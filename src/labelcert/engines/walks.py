@@ -21,12 +21,8 @@ from labelcert.engines.pools import PoolTask, in_order
 class Piece(Protocol):
     """A chunk of a walk.
 
-    Attributes
-    ----------
-    stops : int
-        How much work it is, in the units of a progress report.
-    min_cost : int
-        The least that an attack in this chunk or a later one costs.
+    - ``stops``: how much work it is, in the units of a progress report.
+    - ``min_cost``: the least that an attack in this chunk or a later one costs.
     """
 
     @property
@@ -62,15 +58,8 @@ def collect_all(
 ) -> bool:
     """Walk all chunks; returns whether everything was visited.
 
-    Parameters
-    ----------
-    task : PoolTask
-        Its results are pairs of what was found and whether the chunk was finished.
-    chunks : iterator of Piece
-    collectors : sequence of Collector
-    control : Control
-    total, done : float
-        For the progress report: all stops, and those made before.
+    - ``task``: its results are pairs of what was found and whether the chunk was finished.
+    - ``total``, ``done``: for the progress report: all stops, and those made before.
     """
     finished = True
     for chunk, (found, complete) in in_order(task, chunks, control):

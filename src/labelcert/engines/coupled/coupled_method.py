@@ -136,10 +136,7 @@ def _chunks(task: Extend) -> Iterator[Parents]:
 class RelabellingLedger(Ledger):
     """The ledger of a walk that writes down what every relabelling does.
 
-    Attributes
-    ----------
-    trainings, doubts : int
-        Relabellings that were trained on, and those whose effect on some nodes is open.
+    ``trainings``, ``doubts``: relabellings that were trained on, and those whose effect on some nodes is open.
     """
 
     def __init__(self, question: Question, moves: MoveNumbers) -> None:

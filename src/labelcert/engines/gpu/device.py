@@ -25,23 +25,12 @@ class NoDevice(LabelcertError, RuntimeError):
 
 
 class Program(NamedTuple):
-    """What kernels are compiled for.
+    """What kernels are compiled for."""
 
-    Attributes
-    ----------
-    labels : int
-        Number of labels, those that only fill up included.
-    linear : bool
-        Whether labels enter linearly, so that nothing is trained.
-    shared_tableau : bool
-        Whether tableaus are in shared memory.
-    threads, blocks : int
-        Threads of a block, and blocks at a time on a multiprocessor, that registers have to suffice for.
-    """
-
-    labels: int
-    linear: bool
-    shared_tableau: bool
+    labels: int  # number of labels, those that only fill up included
+    linear: bool  # whether labels enter linearly, so that nothing is trained
+    shared_tableau: bool  # whether tableaus are in shared memory
+    # threads, blocks: threads of a block, and blocks at a time on a multiprocessor, that registers have to suffice for
     threads: int
     blocks: int
 
@@ -73,22 +62,12 @@ def source() -> str:
 
 
 class Device(Protocol):
-    """Where kernels run.
-
-    Attributes
-    ----------
-    name : str
-    multiprocessors : int
-    shared_bytes : int
-        Shared memory that one block can have.
-    warps : int
-        Warps that a block may have.
-    """
+    """Where kernels run."""
 
     name: str
     multiprocessors: int
-    shared_bytes: int
-    warps: int
+    shared_bytes: int  # shared memory that one block can have
+    warps: int  # warps that a block may have
 
     def enter(self) -> None:
         """Make ready for the thread that calls."""

@@ -57,17 +57,11 @@ class DeviceChunks:
 
     DeviceProblems of one shape that wait at the same time are walked in one launch.
 
-    Parameters
-    ----------
-    find : callable
-        The devices. It is called when there is work for them.
-    workers : int
-        Threads that share the work elsewhere, for estimates.
-    large_only : bool
-        Whether to leave work to threads where a device would not pay off, or there is none; and to the CPU where a
-        device fails.
-    launches : int
-        Launches of one chunk: some tenths of a second.
+    - ``find``: the devices. It is called when there is work for them.
+    - ``workers``: threads that share the work elsewhere, for estimates.
+    - ``large_only``: whether to leave work to threads where a device would not pay off, or there is none; and to the
+      CPU where a device fails.
+    - ``launches``: launches of one chunk: some tenths of a second.
     """
 
     batch = 1

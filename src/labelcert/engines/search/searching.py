@@ -35,13 +35,7 @@ FEW_NODES = 100
 class Searching:
     """One run.
 
-    Attributes
-    ----------
-    lower : (n,) array
-        Lower ends of radii, as far as the search got.
-    attacks : Attacks
-    curve_upper : (B + 1,) array
-    proofs : Proofs
+    ``lower`` (n,) are lower ends of radii, as far as the search got.
     """
 
     def __init__(self, question: Question, control: Control, known: Findings) -> None:
@@ -149,11 +143,8 @@ class Searching:
     def sweep_curve(self, close: Callable[[int, Int], tuple[int, Tree | None]]) -> None:
         """Close the curve budget by budget.
 
-        Parameters
-        ----------
-        close : callable
-            From a budget and the nodes that may change: an upper end of how many of them one attack changes, and its
-            proof (None where it rests on a solver).
+        ``close``: from a budget and the nodes that may change: an upper end of how many of them one attack changes, and
+        its proof (None where it rests on a solver).
         """
         question, attacks = self.question, self.attacks
         self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
