@@ -251,6 +251,18 @@ class Attacks:
                 break
             self.curve[b], self.curve_changes[b] = count, change
 
+    def findings(self, radius_lower: Int, statistics: dict[str, Any], curve_upper: Int | None = None) -> Findings:
+        """They are the upper ends of radii and the lower ends of the curve; without one, radii bound the curve."""
+        return Findings(
+            radius_lower=radius_lower,
+            radius_upper=self.radius,
+            radius_changes=self.radius_changes,
+            curve_lower=self.curve,
+            curve_upper=within_reach(radius_lower, self.curve.size - 1) if curve_upper is None else curve_upper,
+            curve_changes=self.curve_changes,
+            statistics=statistics,
+        )
+
 
 def running_best(most: Int, change: Callable[[int], Relabelling]) -> tuple[Int, list[Relabelling]]:
     """From the best attack of each exact cost, the best within each budget: numbers of nodes, and relabellings."""
@@ -345,11 +357,16 @@ class Engine(Protocol):
 
 
 class PlainEngine:
-    """What many engines say: nothing is refused, the model is retrained, and a larger budget takes no longer."""
+    """What many engines say: they refuse what they are not capable of, retrain, and work as long as there is time."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers need to know."""
+        raise NotImplementedError
 
     def refuses(self, problem: Problem) -> str | None:
-        """Nothing: it applies to every problem."""
-        return None
+        """What is beyond its capabilities."""
+        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where there is nothing to retrain."""

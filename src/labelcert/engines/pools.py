@@ -78,11 +78,8 @@ class Promise(Protocol):
         """Wait for them; raises TimeoutError when it takes longer."""
 
 
-class ChunkPool(Protocol):
-    """Walks batches of chunks.
-
-    ``device``: what trains: the CPU, or the name of a GPU.
-    """
+class ChunkPool:
+    """Walks batches of chunks: what is the same on all ordinary processors."""
 
     batch: int  # chunks per batch
     ahead: int  # batches to have under way at a time
@@ -90,45 +87,30 @@ class ChunkPool(Protocol):
     @property
     def device(self) -> str:
         """What trains, for the certificate's record."""
+        return "cpu"
 
     def accepts(self, task: PoolTask) -> bool:
         """Whether it can walk chunks of this task; if not, threads of this process do."""
-
-    def chunk_stops(self, task: PoolTask, usual: int) -> int:
-        """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
-
-    def take_many(self, labellings: float) -> int:
-        """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
-
-    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> float | None:
-        """Measured on one chunk, as if one worker did it; None: as on a thread."""
-
-    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Promise:
-        """Start walking a batch; the flag may end it early."""
-
-
-class Processors:
-    """What pools of ordinary processors have in common."""
-
-    device = "cpu"
-
-    def accepts(self, task: PoolTask) -> bool:
-        """Whatever may leave this process."""
         return task.may_leave
 
     def chunk_stops(self, task: PoolTask, usual: int) -> int:
-        """As many as are usual."""
+        """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
         return usual
 
     def take_many(self, labellings: float) -> int:
-        """One at a time, on all processors."""
+        """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
         return 1
 
-    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> None:
-        """As on a thread."""
+    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> float | None:
+        """Measured on one chunk, as if one worker did it; None: as on a thread."""
+        return None
+
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Promise:
+        """Start walking a batch; the flag may end it early."""
+        raise NotImplementedError
 
 
-class Threads(Processors):
+class Threads(ChunkPool):
     """Threads of this process, one chunk at a time; the flag makes them return."""
 
     batch = 1

@@ -16,7 +16,7 @@ from labelcert.arrays import Signs
 from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.device_tables import DeviceTables
 from labelcert.engines.gpu.device_walks import FEW_STOPS, DeviceWalks, Shape, launch_stops, start_of
-from labelcert.engines.pools import DeviceLoad, PoolTask
+from labelcert.engines.pools import ChunkPool, DeviceLoad, PoolTask
 
 MOST_LABELS = 512
 
@@ -52,7 +52,7 @@ class _Parcel(NamedTuple):
     promise: Future[list[Any]]
 
 
-class DeviceChunks:
+class DeviceChunks(ChunkPool):
     """Walks chunks on one or more devices.
 
     DeviceProblems of one shape that wait at the same time are walked in one launch.

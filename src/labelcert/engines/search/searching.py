@@ -166,18 +166,6 @@ class Searching:
 
     def findings(self, statistics: dict[str, Any]) -> Findings:
         """Everything that is proved."""
-        attacks = self.attacks
-        return Findings(
-            radius_lower=self.lower,
-            radius_upper=attacks.radius,
-            radius_changes=attacks.radius_changes,
-            curve_lower=attacks.curve,
-            curve_upper=self.curve_upper,
-            curve_changes=attacks.curve_changes,
-            statistics={
-                "proved_by_relaxation": self.proved_by_relaxation,
-                **statistics,
-                "seconds": time.perf_counter() - self._started,
-            },
-            proofs=self.proofs.trimmed(),
-        )
+        seconds = {"seconds": time.perf_counter() - self._started}
+        numbers = {"proved_by_relaxation": self.proved_by_relaxation, **statistics, **seconds}
+        return replace(self.attacks.findings(self.lower, numbers, self.curve_upper), proofs=self.proofs.trimmed())
