@@ -43,7 +43,7 @@ def collect_all(
     """Walk all chunks; returns whether everything was visited.
 
     - ``task``: its results are pairs of what was found and whether the chunk was finished.
-    - ``chunks``: each has ``stops``, its amount of work, and ``min_cost``, the least that an attack in it or later costs.
+    - ``chunks``: each has ``stops``, its amount of work, and ``min_cost``, a least cost from it on.
     - ``total``, ``done``: for the progress report: all stops, and those made before.
     """
     finished = True
