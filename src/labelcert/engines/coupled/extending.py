@@ -24,56 +24,29 @@ CHILDREN = 256
 
 
 class Parents(NamedTuple):
-    """Some relabellings to extend.
+    """Some relabellings to extend."""
 
-    Attributes
-    ----------
-    positions, targets : (P, s) arrays
-        The labels that each of them changes, and what they become.
-    min_cost : int
-        The least that a child of any parent of this level or a later one costs.
-    stops : int
-        How many children there are.
-    """
-
+    # positions, targets: (P, s) the labels that each of them changes, and what they become
     positions: Int
     targets: Int
-    min_cost: int
-    stops: int
+    min_cost: int  # the least that a child of any parent of this level or a later one costs
+    stops: int  # how many children there are
 
 
 class Extend(NamedTuple):
-    """Everything that a walk needs: constant, and plain values, so that it can travel as work for a pool.
-
-    Attributes
-    ----------
-    machine : SoftmaxMachine
-    rows : (n, m) array
-        Scaled test rows.
-    own : (n,) array
-        Predicted classes.
-    codes : (m,) array
-        Clean labels.
-    Z, inverse : (K, m) and (Km, Km) arrays
-        The clean solution, and from where similar labels are trained.
-    adversary : Adversary
-    numbers : (ν, K) array
-        The number of each single move: see :class:`~labelcert.engines.seen.MoveNumbers`.
-    budget : int
-    longest : int
-        Labels of the longest relabelling.
-    """
+    """Everything that a walk needs: constant, and plain values, so that it can travel as work for a pool."""
 
     machine: SoftmaxMachine
-    rows: Float
-    own: Int
-    codes: Int
+    rows: Float  # (n, m) scaled test rows
+    own: Int  # (n,) predicted classes
+    codes: Int  # (m,) clean labels
+    # Z, inverse: (K, m) and (Km, Km) the clean solution, and from where similar labels are trained
     Z: Float
     inverse: Float
     adversary: Adversary
-    numbers: Int
+    numbers: Int  # (ν, K) the number of each single move: see ``MoveNumbers``
     budget: int
-    longest: int
+    longest: int  # labels of the longest relabelling
 
     @property
     def may_leave(self) -> bool:
