@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy.typing as npt
 
-from labelcert.arrays import Int
+from labelcert.arrays import Float, Int
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
@@ -47,6 +47,8 @@ class GivenKernel:
     loss : str
     intercept : bool
         Whether the model has an intercept that is not regularised.
+    drops_to : str
+        As in :class:`~labelcert.problem.Problem`.
     """
 
     K_train: npt.ArrayLike
@@ -54,6 +56,7 @@ class GivenKernel:
     C: float | str
     loss: str = "hinge"
     intercept: bool = False
+    drops_to: str = ""
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The task with its arrays validated; nothing says yet that the kernel is positive semidefinite."""
@@ -66,6 +69,7 @@ class GivenKernel:
             max_flips=task.max_flips,
             loss=self.loss,
             intercept=self.intercept,
+            drops_to=self.drops_to,
         ), ""
 
 
@@ -78,14 +82,19 @@ class GivenRows:
     H : (n, m) array, SciPy sparse matrix, or iterable of blocks of rows
     C : float
         Of no meaning.
+    drops : bool
+        Whether a class without labels is dropped: it cannot be predicted.
     """
 
     H: object
     C: float = 1.0
+    drops: bool = False
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and rows that are still to be read."""
-        problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS)
+        problem = Problem.linear(
+            task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS, drops=self.drops
+        )
         note = ""
         if task.max_flips is None and problem.max_flips < problem.adversary.full_budget:
             note = f"budgets up to {problem.max_flips} are answered; ask for more with max_flips"
@@ -108,6 +117,8 @@ class Task:
     parts : Parts or None
         None: one model, trained on all labels.
     margin : float, (n,) array or MeasuredMargins
+    offsets : (n, K) array or None
+        What the score of each class begins with, of a linear map; None: zero.
     predicted : (n,) array or None
         Clean predictions to assume instead of the model's own, as positions among the classes.
     collective : bool
@@ -128,6 +139,7 @@ class Task:
     max_fraction: float | None = None
     parts: Parts | None = None
     margin: npt.ArrayLike | MeasuredMargins = 0.0
+    offsets: Float | None = None
     predicted: Int | None = None
     collective: bool = True
     observers: Sequence[Observer] = ()

@@ -126,6 +126,8 @@ class Findings:
         What was checked on the way.
     sha256 : str
         Hash of all that decided the answer, where that is not the problem alone.
+    drops : bool
+        Whether the predictor was asked wherever a class has no labels left: see :mod:`labelcert.engines.emptied`.
     """
 
     radius_lower: Int
@@ -142,6 +144,7 @@ class Findings:
     curve_claimed: Int | None = None
     read: ReadOnce | None = None
     sha256: str = ""
+    drops: bool = False
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
