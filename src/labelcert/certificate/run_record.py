@@ -116,6 +116,8 @@ class RunRecord:
     """Predictions count as changed once their lead falls to this; one number for each test node, where they differ."""
     margin_from: str = ""
     """Where the margins come from, if somebody measured them."""
+    drops_to: str = ""
+    """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
     """What was certified, as Python writes it; empty where arrays were given."""
@@ -169,7 +171,11 @@ class RunRecord:
     def plain(self) -> dict[str, Any]:
         """In plain JSON values; empty values that older versions did not know are left out, as their files do."""
         plain = {"engine": self.engine, **msgspec.to_builtins(self)}
-        return {key: value for key, value in plain.items() if value or key not in ("model", "command", "remarks")}
+        return {
+            key: value
+            for key, value in plain.items()
+            if value or key not in ("model", "command", "remarks", "drops_to")
+        }
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:

@@ -154,6 +154,7 @@ def _record(
         seconds=0.0,
         spendable=problem.adversary.spendable,
         remarks=control.remarks,
+        drops_to=problem.drops_to,
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy.typing as npt
 
-from labelcert.arrays import Int
+from labelcert.arrays import Float, Int
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
@@ -44,6 +44,7 @@ class GivenKernel:
     C: float | str
     loss: str = "hinge"
     intercept: bool = False
+    drops_to: str = ""
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The task with its arrays validated; nothing says yet that the kernel is positive semidefinite."""
@@ -56,6 +57,7 @@ class GivenKernel:
             max_flips=task.max_flips,
             loss=self.loss,
             intercept=self.intercept,
+            drops_to=self.drops_to,
         ), ""
 
 
@@ -65,10 +67,14 @@ class GivenRows:
 
     H: object
     C: float = 1.0  # of no meaning
+    drops: bool = False
+    """Whether a class without labels is dropped: it cannot be predicted."""
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and rows that are still to be read."""
-        problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS)
+        problem = Problem.linear(
+            task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS, drops=self.drops
+        )
         note = ""
         if task.max_flips is None and problem.max_flips < problem.adversary.full_budget:
             note = f"budgets up to {problem.max_flips} are answered; ask for more with max_flips"
@@ -89,6 +95,8 @@ class Task:
     parts: Parts | None = None
     """None: one model, trained on all labels."""
     margin: npt.ArrayLike | MeasuredMargins = 0.0
+    offsets: Float | None = None
+    """(n, K) what the score of each class begins with, of a linear map; None: zero."""
     predicted: Int | None = None
     """(n,) clean predictions to assume instead of the model's own, as positions among the classes."""
     collective: bool = True

@@ -103,6 +103,7 @@ class Findings:
     curve_claimed: Int | None = None  # (B + 1,) upper ends of the curve, in the same way
     read: ReadOnce | None = None  # what was checked on the way
     sha256: str = ""  # hash of all that decided the answer, where that is not the problem alone
+    drops: bool = False  # whether the predictor was asked wherever a class has no labels left: see ``emptied``
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -69,6 +69,9 @@ class Problem:
     nothing is known yet)."""
     by: Predicting | None = None
     """Who predicts; None for one model that is trained on all labels."""
+    drops_to: str = ""
+    """Where a class without labels is dropped, as estimators of scikit-learn do, the name of the loss of a model with
+    two classes left; empty: such a class stays, and can be predicted."""
 
     @classmethod
     def build(cls, *arrays: Any, **options: Any) -> Problem:
@@ -87,12 +90,13 @@ class Problem:
         max_flips: int | None = None,
         loss: str = "hinge",
         intercept: bool = False,
+        drops_to: str = "",
     ) -> Problem:
         """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
         trained_with = get_loss(loss, intercept=intercept)
         asked = cls.linear(labels, threat=threat, max_flips=max_flips)
         budget = asked.max_flips
-        if trained_with.intercept:
+        if trained_with.intercept and (asked.n_classes == 2 or not drops_to):
             budget = _while_all_classes_last(asked, chosen=max_flips is not None)
         return replace(
             asked,
@@ -102,6 +106,7 @@ class Problem:
             loss=trained_with.name,
             max_flips=budget,
             min_eig=-np.inf,
+            drops_to=drops_to,
         )
 
     def settled(self) -> Problem:
@@ -138,6 +143,7 @@ class Problem:
         threat: Threat | None = None,
         max_flips: int | None = None,
         usual: int | None = None,
+        drops: bool = False,
     ) -> Problem:
         """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
 
@@ -164,6 +170,7 @@ class Problem:
             max_flips=budget,
             shift=0.0,
             min_eig=0.0,
+            drops_to=LINEAR if drops else "",
         )
 
     def with_rows(self, rows: npt.ArrayLike, columns: Int | None = None) -> Problem:
@@ -266,7 +273,29 @@ class Problem:
             classes=np.array([False, True]),
             codes=member.astype(np.int64),
             adversary=self.adversary.toggling(self.codes, c),
+            drops_to="",
         )
+
+    @cached_property
+    def emptied(self) -> dict[int, Relabelling]:
+        """How the budget pays for taking the last label from a class, for each class where it does.
+
+        Only where classes without labels are dropped.
+        """
+        a, found = self.adversary, dict[int, Relabelling]()
+        for c in range(self.n_classes if self.drops_to else 0):
+            members = np.flatnonzero(self.codes == c)
+            positions = np.flatnonzero(np.isin(a.labels, members)).astype(np.int64)
+            if 0 < members.size == positions.size and a.affords(positions, self.max_flips):
+                found[c] = a.flipped(positions)
+        return found
+
+    def remaining(self, codes: Int) -> Problem:
+        """The problem of the classes that still have labels."""
+        present, own = np.unique(codes, return_inverse=True)
+        loss = self.loss if present.size > 2 else self.drops_to
+        classes, labels = self.classes[present], self.classes[codes]
+        return replace(self, labels=labels, classes=classes, codes=own.astype(np.int64), loss=loss, drops_to="")
 
     def is_linear(self, *, strict: bool = False) -> bool:
         """Whether all scores are provably linear in the labels, for every admissible relabelling.
@@ -302,6 +331,8 @@ class Problem:
         for whole in (self.codes, a.labels, a.costs, a.groups, a.group_caps, a.targets):
             h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
+        if self.emptied:
+            h.update(self.drops_to.encode())
         return h.hexdigest()
 
 

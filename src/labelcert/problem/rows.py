@@ -112,6 +112,29 @@ class Rows:
             )
 
 
+class OffsetRows:
+    """Rows with one more column per class: what its score begins with, whatever the labels are.
+
+    Parameters
+    ----------
+    rows : iterable of RowBlock
+    offsets : (n, K) array
+    m : int
+    """
+
+    def __init__(self, rows: Rows | OffsetRows, offsets: Float, m: int) -> None:
+        self._rows, self._offsets = rows, offsets
+        self._columns = m + np.arange(offsets.shape[1])
+        self.n: int | None = rows.n
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        done = 0
+        for rows, columns in self._rows:
+            own = self._offsets[done : done + rows.shape[0]]
+            done += rows.shape[0]
+            yield RowBlock(np.hstack([rows, own]), None if columns is None else np.append(columns, self._columns))
+
+
 def _blocks(H: Any) -> bool:
     return len(H) > 0 and all(scipy.sparse.issparse(part) or np.ndim(part) == 2 for part in H)
 

@@ -58,7 +58,7 @@ def every_relabelling(question: Question, control: Control, task: PoolTask, chun
         telling.collect(clean_labels(question), None)
     collectors = [ledger, telling] if question.observers else [ledger]
     collect_all(task, chunks, collectors, control, float(relabelling_counts(question)[-1]), 1.0)
-    return ledger.findings(
+    found = ledger.findings(
         {
             "trainings": ledger.trainings,
             "doubtful_labellings": ledger.doubts,
@@ -66,6 +66,7 @@ def every_relabelling(question: Question, control: Control, task: PoolTask, chun
             "seconds": time.perf_counter() - started,
         }
     )
+    return replace(found, drops=True)
 
 
 def extend_for(question: Question) -> Extend:
@@ -83,6 +84,7 @@ def extend_for(question: Question) -> Extend:
         numbers=MoveNumbers(a).number,
         budget=question.budget,
         longest=max(1, a.most_flips(question.budget)),
+        drops=bool(problem.emptied),
     )
 
 

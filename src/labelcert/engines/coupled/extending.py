@@ -47,6 +47,7 @@ class Extend(NamedTuple):
     numbers: Int  # (ν, K) the number of each single move: see ``MoveNumbers``
     budget: int
     longest: int  # labels of the longest relabelling
+    drops: bool  # whether classes without labels are dropped; where one is, everything is left open
 
     @property
     def may_leave(self) -> bool:
@@ -80,7 +81,7 @@ class Extend(NamedTuple):
         parent = self.codes.copy()
         parent[self.adversary.labels[positions]] = targets
         Z, inverse = self.Z, self.inverse
-        if positions.size:
+        if positions.size and not self._dropped(parent[None])[0]:
             Z = self.machine.train(parent[None], Z, inverse)[0][0]
             inverse = self.machine.inverse(Z)
         spent, size, found = self.adversary.costs[positions].sum(), positions.size, []
@@ -88,13 +89,23 @@ class Extend(NamedTuple):
             some = moves[start : start + CHILDREN]
             codes = np.repeat(parent[None], some.shape[0], axis=0)
             codes[np.arange(some.shape[0]), self.adversary.labels[some[:, 0]]] = some[:, 1]
-            solutions, error = self.machine.train(codes, Z, inverse)
             chosen = np.full((some.shape[0], self.longest), -1, dtype=np.int64)
             chosen[:, :size] = self.numbers[positions, targets]
             chosen[:, size] = self.numbers[some[:, 0], some[:, 1]]
             cost = spent + self.adversary.costs[some[:, 0]]
-            found.append(Seen(cost, chosen, *self._effects(solutions, score_errors(solutions, error))))
+            effects = np.zeros((2, cost.size, self.own.size), dtype=bool)
+            whole = ~self._dropped(codes)
+            if whole.any():
+                solutions, error = self.machine.train(codes[whole], Z, inverse)
+                effects[:, whole] = self._effects(solutions, score_errors(solutions, error))
+            found.append(Seen(cost, chosen, *effects))
         return found
+
+    def _dropped(self, codes: Int) -> Bool:
+        """(B,) whether some class has no labels under labels (B, m), and is dropped."""
+        if not self.drops:
+            return np.zeros(codes.shape[0], dtype=bool)
+        return np.any([np.all(codes != c, axis=1) for c in range(self.Z.shape[0])], axis=0)
 
     def _effects(self, Z: Float, tau: Float) -> tuple[Bool, Bool]:
         """(c, n) nodes that are provably changed, and nodes that are provably not."""
