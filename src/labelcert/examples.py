@@ -11,32 +11,18 @@ from labelcert.arrays import Float, Text
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Points in the plane, some of them labelled, and a Gaussian kernel between them.
-
-    Attributes
-    ----------
-    K_train, K_test : (m, m) and (n, m) arrays
-    labels : (m,) array of str
-    truth : (n,) array of str
-        True labels of the test points.
-    C : float
-    """
+    """Points in the plane, some of them labelled, and a Gaussian kernel between them."""
 
     K_train: Float
     K_test: Float
     labels: Text
     truth: Text
+    """True labels of the test points."""
     C: float
 
 
 def two_clouds(*, n_labels: int = 16, n_test: int = 12, seed: int = 0) -> Example:
     """Two overlapping clouds of points, "fraud" and "fine", as a few reviewers might have labelled them.
-
-    Parameters
-    ----------
-    n_labels, n_test : int
-        Numbers of labelled and of test points, half of them of each class.
-    seed : int
 
     Examples
     --------
@@ -51,15 +37,7 @@ def two_clouds(*, n_labels: int = 16, n_test: int = 12, seed: int = 0) -> Exampl
 
 
 def several_clouds(*, classes: int = 3, n_labels: int = 15, n_test: int = 12, seed: int = 0) -> Example:
-    """Overlapping clouds of points around centres on a circle, one for each class: "red", "green", "blue" and so on.
-
-    Parameters
-    ----------
-    classes : int
-        Up to six.
-    n_labels, n_test : int
-        Numbers of labelled and of test points, as even over the classes as possible.
-    seed : int
+    """Overlapping clouds of points around centres on a circle, up to six: "red", "green", "blue" and so on.
 
     Examples
     --------

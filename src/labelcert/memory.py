@@ -11,14 +11,7 @@ GIB = 1 << 30
 
 
 def available_bytes() -> int | None:
-    """Return the memory that is free without swapping, in bytes; None if the system does not say.
-
-    Examples
-    --------
-    >>> free = available_bytes()
-    >>> free is None or free > 0
-    True
-    """
+    """Return the memory that is free without swapping, in bytes; None if the system does not say."""
     limits = [_machine_bytes(), *(_group_bytes(limit, used) for limit, used in _CONTROL_GROUPS)]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
@@ -54,30 +47,7 @@ LESS = "ask for fewer labelled or test nodes at a time, a smaller depth, or use 
 
 
 def require_memory(needed: int, what: str, advice: str = LESS) -> None:
-    """Refuse work that would not fit into memory.
-
-    Parameters
-    ----------
-    needed
-        Estimated peak, in bytes.
-    what
-        The work; the error message names it.
-    advice
-        What to do.
-
-    Raises
-    ------
-    WorkTooLarge
-        With the estimate, the free memory and what to do.
-
-    Examples
-    --------
-    >>> require_memory(8, "a kernel block of 1 row")
-    >>> require_memory(1 << 60, "a kernel block of 10^8 rows")
-    Traceback (most recent call last):
-    ...
-    labelcert.errors.WorkTooLarge: a kernel block of 10^8 rows takes about 1073741824.0 GiB of memory, ...
-    """
+    """Refuse work whose estimated peak, in bytes, would not fit into memory, and say what to do."""
     free = available_bytes()
     if free is not None and needed > free:
         raise WorkTooLarge(

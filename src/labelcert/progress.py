@@ -24,13 +24,7 @@ class Show:
 
 @contextmanager
 def progress_report(title: str, enabled: bool) -> Iterator[Show]:
-    """A bar with the remaining time, or nothing.
-
-    Examples
-    --------
-    >>> with progress_report("certifying", enabled=False) as show:
-    ...     show.report(1, 2)
-    """
+    """A bar with the remaining time, or nothing."""
     if not enabled:
         yield Show()
         return

@@ -17,8 +17,7 @@ from tests.helpers.small_problems import CLASS_THREATS, certify_problem, class_p
 import labelcert
 from labelcert import Certificate, InvalidInput, Threat, attack, certify
 from labelcert.attacks import ATTACKS, attack_names, linearised
-from labelcert.attacks.linear_model import LinearModel
-from labelcert.attacks.linearised import linear_question
+from labelcert.attacks.linearised import LinearModel, linear_question
 from labelcert.attacks.shared import ask, spend
 from labelcert.certification import Names
 from labelcert.engines.linear.greedy import greedy_changes

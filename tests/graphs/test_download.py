@@ -17,8 +17,7 @@ import scipy.sparse as sp
 from labelcert.errors import DataUnavailable
 from labelcert.graphs import Graph, dataset_info, load_dataset
 from labelcert.graphs.datasets import DATASETS
-from labelcert.graphs.download import RawSource, RemoteFile, git_blob_sha1, raw_graph
-from labelcert.graphs.local_data import data_folder, user_cache
+from labelcert.graphs.download import RawSource, RemoteFile, data_folder, git_blob_sha1, raw_graph, user_cache
 from labelcert.graphs.preprocessing import symmetrize, two_largest_classes
 from labelcert.graphs.published_datasets import CHAMELEON, CORA, CORA_ML, POLBLOGS, WIKI_CS, prepared
 from labelcert.graphs.published_formats import wiki_cs_graph

@@ -15,7 +15,7 @@ import numpy as np
 import labelcert
 from labelcert import Threat
 from labelcert.certification import places
-from labelcert.engines.pools import Processors, read_only_arrays, walk_batch
+from labelcert.engines.pools import ChunkPool, read_only_arrays, walk_batch
 
 MARGIN = 0.0625
 
@@ -111,7 +111,7 @@ def baseline(request: Any, kernel: Any, how: dict[str, Any]) -> Any:
     )
 
 
-class Elsewhere(Processors):
+class Elsewhere(ChunkPool):
     """Walks what went through a pickle, as if it came to another process."""
 
     def __init__(self, *_: Any) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from labelcert.arrays import Signs
-from labelcert.engines.pools import PoolTask, Processors, read_only_arrays, walk_batch
+from labelcert.engines.pools import ChunkPool, PoolTask, read_only_arrays, walk_batch
 
 
-class PicklingPool(Processors):
+class PicklingPool(ChunkPool):
     """Walks batches in this process, but sends tasks, chunks and results through pickle, as a cluster would.
 
     Attributes

@@ -12,7 +12,8 @@ import pytest
 from labelcert.cli import main
 from labelcert.graphs import karate
 from labelcert.models import GCN
-from labelcert.pipeline import certify_targets, choose_model, choose_split, choose_targets
+from labelcert.pipeline import Targets, certify_targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.pipeline.settings import known_rule, known_setting
 from labelcert.studies import Store, expand, parse_study, run_plan
 
 STUDY = """
@@ -88,3 +89,25 @@ def test_certified_rows_speak_of_the_graph() -> None:
     assert 0.45 < after < 0.47
     assert f"still correct {after:.0%}" in panel.title
     assert certified.describe()["classes"] == ["Mr. Hi", "Officer"]
+
+
+def test_choices_before_a_certificate() -> None:
+    graph = karate()
+    assert choose_split(graph, labeled=[0, 33]).labeled.tolist() == [0, 33]
+    split = choose_split(graph)
+    assert len(split.labeled) == 8
+    assert [targets.title for targets in choose_targets(graph, split)] == ["all 26 unlabelled nodes"]
+    assert choose_targets(graph, split, test=split.pool[:2])[0].title == "2 chosen nodes"
+    assert Targets("collective", np.arange(3)).title == "the 3 nodes of the paper's collective test"
+    assert getattr(choose_model("gcn", graph, [0, 1, 32, 33], C=0.5, depth=2).model, "depth", None) == 2
+    given = {"alpha": 0.2, "depth": 1}
+    assert model_options(["gcn", "appnp"], given) == [{"depth": 1}, given]
+
+
+def test_known_settings() -> None:
+    usual, deep = known_setting("cora-ml-b", "gcn"), known_setting("cora-ml-b", "gcn", {"depth": 4})
+    assert usual is not None
+    assert deep is not None
+    assert (usual.C, deep.C) == (0.075, 0.1)
+    assert known_setting("cora-ml-b", "gcn", {"depth": 3}) is None
+    assert (known_rule("csbm"), known_rule("cora-ml-b")) == ("smallest", "best")

@@ -265,3 +265,10 @@ def test_exactness_in_words() -> None:
     assert "an attack proves upper ends alone" in told["attack"][0]
     assert "sensitivity proves lower ends alone" in told["bound"][0]
     assert "the curve of an ensemble is a bound" in " ".join(told["parts"])
+
+
+def test_names_cannot_leave_their_place() -> None:
+    page = page_html.render({"models": []}, title="</title><b>", summary="nothing")
+    assert "<b>" not in page
+    assert "&lt;/title&gt;&lt;b&gt;" in page
+    assert page_html.inert_json("</script>&") == r'"\u003c/script\u003e\u0026"'

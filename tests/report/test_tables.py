@@ -57,3 +57,9 @@ def test_units_are_those_of_the_run() -> None:
     assert cert.run.unit == "cost units"
     assert "of total" in text(tables.budget_table(cert))
     assert "cost units" in (str(tables.takeover_table(cert).title))
+
+
+def test_short_lines() -> None:
+    assert tables.flips_text({3: "fine", 7: "fraud"}) == "3 → fine, 7 → fraud"
+    assert tables.class_counts(["spam", "ham", "spam"]) == "ham (1), spam (2)"
+    assert tables.listing("Models", ("name", "what it is"), [("gcn", "a network")]).row_count == 1

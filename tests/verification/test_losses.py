@@ -22,13 +22,13 @@ from labelcert import (
     verify,
 )
 from labelcert.attacks import attack_names
-from labelcert.losses import loss_names
-from labelcert.verification import CheckStatus, smooth
+from labelcert.verification import smooth
 from labelcert.verification.relabellings import Walk
 from labelcert.verification.statement import Statement
 from labelcert.verification.trainers import LOSSES, machine_of
 
 TRAINED = ("squared_hinge", "logistic", "cross_entropy")
+INTERCEPTS = ("logistic_intercept", "cross_entropy_intercept")
 
 THREATS = [
     Threat(),
@@ -42,7 +42,7 @@ def problem(classes: int, m: int = 8) -> tuple[Any, Any, Any]:
     return gaussian(m, 6, seed=3) if classes == 2 else blobs(m, 6, classes=3, seed=3)
 
 
-@pytest.mark.parametrize("loss", sorted({*LOSSES, "hinge"} - {"linear"}))
+@pytest.mark.parametrize("loss", sorted({*LOSSES} - {"linear", *INTERCEPTS}))
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("threat", THREATS, ids=repr)
 @pytest.mark.parametrize("margin", [0.0, 0.05])
@@ -65,7 +65,7 @@ def larger_radius(cert: Certificate) -> Certificate | None:
     return replace(lie, checksum=lie.computed_checksum())
 
 
-@pytest.mark.parametrize("loss", TRAINED)
+@pytest.mark.parametrize("loss", [*TRAINED, *INTERCEPTS])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("steps", [0, 1, 3, 6])
 def test_bounds_hold_for_trainings_that_stop_early(
@@ -110,13 +110,33 @@ def test_bounds_on_flips_hold(loss: str, classes: int) -> None:
                 assert np.all(new[sure] > -off[sure])
 
 
-def test_intercepts_are_not_checked_and_said_so() -> None:
-    K, y, rows = problem(2)
-    for loss in set(loss_names()) - set(LOSSES):
-        found = verify(certify(K, y, rows, 1.0, loss=loss, max_flips=1), K, y, rows)
-        assert found.accepted
-        assert not found.complete
-        assert {check.status for check in found.checks if check.what == "radii"} == {CheckStatus.NOT_CHECKED}
+@pytest.mark.parametrize("loss", INTERCEPTS)
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
+def test_intercepts(loss: str, classes: int, C: float) -> None:
+    K, y, rows = problem(classes, 10)
+    cert = certify(K, y, np.vstack([rows, 0 * rows[:1]]), C, loss=loss, max_flips=2)
+    found = verify(cert)
+    assert found.complete, found
+    lie = larger_radius(cert)
+    assert lie is None or not verify(lie).accepted
+
+
+@pytest.mark.parametrize("loss", ["hinge", *TRAINED, *INTERCEPTS])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_large_problems_have_bounds_that_decide(loss: str, classes: int) -> None:
+    """Conjugate gradients, and systems of free labels, from similar solutions and from none."""
+    K, y, rows = gaussian(90, 4, seed=3) if classes == 2 else blobs(90, 4, classes=3, seed=3)
+    cert = certify(K, y, rows, 2.0, loss=loss, max_flips=0)
+    statement = Statement.of(cert, K, y, rows)
+    codes = np.array([np.roll(statement.codes, k) for k in range(2)] + [statement.codes])
+    codes[2, 3] = 1 - min(codes[2, 3], 1)
+    one = Walk(statement, machine_of(statement, False, lambda: None))
+    alone = [Walk(statement, machine_of(statement, False, lambda: None)).trained(row[None]) for row in codes]
+    for c, model in enumerate(one.trained(codes)):
+        assert float(model.error.max()) < 1e-7
+        for k, other in enumerate(alone):
+            assert np.all(np.abs(model.value[k] - other[c].value[0]) <= model.error[k] + other[c].error[0])
 
 
 @pytest.mark.parametrize("k", range(12))

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labelcert.attacks.baselines import furthest, nearest, random_flips
 from labelcert.attacks.growing import greedy
 from labelcert.attacks.linearised import label_propagation, lafak, ridge_gradient
-from labelcert.attacks.support_vectors import alfa, biggio
+from labelcert.attacks.ranking import alfa, biggio, furthest, nearest, random_flips
 from labelcert.errors import InvalidInput
 from labelcert.problem import Problem, Relabelling
 
@@ -20,22 +19,13 @@ Attack = Callable[[Problem, int, np.random.Generator], Relabelling]
 
 @dataclass(frozen=True)
 class AttackInfo:
-    """One attack.
-
-    Attributes
-    ----------
-    name : str
-        What ``using=`` takes.
-    description : str
-    reference : str
-        Where it comes from.
-    function : callable
-        Its docstring says what it keeps of the original, and what it replaces.
-    """
+    """One attack. The docstring of its function says what it keeps of the original, and what it replaces."""
 
     name: str
+    """What ``using=`` takes."""
     description: str
     reference: str
+    """Where it comes from."""
     function: Attack
 
 
@@ -79,13 +69,7 @@ ATTACKS: dict[str, AttackInfo] = {
 
 
 def attack_names() -> list[str]:
-    """What ``using=`` takes.
-
-    Examples
-    --------
-    >>> attack_names()[:4]
-    ['random', 'nearest', 'furthest', 'alfa']
-    """
+    """What ``using=`` takes."""
     return list(ATTACKS)
 
 

@@ -72,15 +72,6 @@ def attack(
     workers : int, optional
         Threads; all cores by default.
 
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    InvalidInput
-        The input is refused; the message says why and what to do.
-
     Examples
     --------
     >>> from labelcert import attack
@@ -100,17 +91,7 @@ def attack(
 
 @dataclass(frozen=True)
 class AttackEngine(PlainEngine):
-    """One heuristic, at rising budgets.
-
-    Attributes
-    ----------
-    using : str
-        Its name among the attacks.
-    seed : int
-        Of everything random.
-    targeted : bool
-        Whether every node is attacked alone, too.
-    """
+    """One heuristic, at rising budgets; if targeted, against every node alone, too."""
 
     using: str
     seed: int = 0
@@ -132,12 +113,21 @@ class AttackEngine(PlainEngine):
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """All nodes at once, then each of them alone if that is asked for."""
-        running = _Running(question, get_attack(self.using).function, self.seed, control)
+        running, began = _Running(question, get_attack(self.using).function, self.seed, control), time.perf_counter()
+        targeted = self.targeted and question.nodes.size > 0
         if question.nodes.size:
             running.attack_all()
-            if self.targeted:
-                running.attack_each()
-        return running.findings(known)
+        if targeted:
+            running.attack_each()
+        found, seconds = running.attacks, time.perf_counter() - began
+        return replace(
+            known,
+            radius_upper=found.radius,
+            radius_changes=found.radius_changes,
+            curve_lower=found.curve,
+            curve_changes=found.curve_changes,
+            statistics={"seed": self.seed, "attacks": running.calls, "targeted": targeted, "seconds": seconds},
+        )
 
 
 for _name in ATTACKS:
@@ -153,8 +143,7 @@ class _Running:
     def __init__(self, question: Question, function: Attack, seed: int, control: Control) -> None:
         self._question, self._function, self._seed, self._control = question, function, seed, control
         self._problem = question.problem.with_rows(question.problem.K_test[question.nodes])
-        self._attacks = Attacks(question)
-        self._calls, self._targeted, self._began = 0, False, time.perf_counter()
+        self.attacks, self.calls = Attacks(question), 0
 
     def attack_all(self) -> None:
         """All nodes at once, at rising budgets, until all of them change."""
@@ -167,20 +156,19 @@ class _Running:
         with ThreadPoolExecutor(self._control.workers) as pool:
             while batch := list(itertools.islice(budgets, self._control.workers)):
                 for change in pool.map(found_at, batch):
-                    if self._control.over() or self._attacks.curve[-1] == n:
+                    if self._control.over() or self.attacks.curve[-1] == n:
                         return
-                    self._calls += 1
-                    self._attacks.enter(change)
+                    self.calls += 1
+                    self.attacks.enter(change)
 
     def attack_each(self) -> None:
         """Every node alone, at rising budgets below its known radius, until it changes."""
-        self._targeted = True
-        nodes, known = range(self._question.nodes.size), self._attacks.radius.copy()
+        nodes, known = range(self._question.nodes.size), self.attacks.radius.copy()
         with ThreadPoolExecutor(self._control.workers) as pool:
             for t, (change, calls) in enumerate(pool.map(lambda t: self._first(t, int(known[t])), nodes)):
-                self._calls += calls
+                self.calls += calls
                 if change is not None:
-                    self._attacks.take(change, np.arange(len(nodes)) == t)
+                    self.attacks.take(change, np.arange(len(nodes)) == t)
 
     def _first(self, t: int, known: int) -> tuple[Relabelling | None, int]:
         """The first attack on one node that changes it, and the number of attacks that were tried."""
@@ -193,19 +181,3 @@ class _Running:
             if self._question.changed(change, np.array([t]))[0][0]:
                 return change, calls
         return None, calls
-
-    def findings(self, known: Findings) -> Findings:
-        """What the attacks prove beside what is known."""
-        return replace(
-            known,
-            radius_upper=self._attacks.radius,
-            radius_changes=self._attacks.radius_changes,
-            curve_lower=self._attacks.curve,
-            curve_changes=self._attacks.curve_changes,
-            statistics={
-                "seed": self._seed,
-                "attacks": self._calls,
-                "targeted": self._targeted,
-                "seconds": time.perf_counter() - self._began,
-            },
-        )

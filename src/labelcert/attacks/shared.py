@@ -24,15 +24,7 @@ def sources(problem: Problem) -> Int:
 
 
 def spend(adversary: Adversary, budget: int, merit: Float) -> Relabelling:
-    """Make the best changes first, as long as the budgets pay for them.
-
-    Parameters
-    ----------
-    adversary : Adversary
-    budget : int
-    merit : (ν, K) array
-        How good each change is; ``-inf`` stands for a change that is never made.
-    """
+    """Make the best changes first, by (ν, K) merits, as long as the budgets pay for them; ``-inf``: never."""
     return last(grow(by_merit(adversary, budget, fixed(merit))))
 
 
@@ -49,14 +41,7 @@ def worth(question: Question, change: Relabelling) -> tuple[int, float]:
 
 
 def training_scores(problem: Problem, duals: Float) -> Float:
-    """(m, K) scores of the labelled points by all classes.
-
-    Parameters
-    ----------
-    problem : Problem
-    duals : (K, m) array
-        From :meth:`labelcert.losses.Loss.train_classes`.
-    """
+    """(m, K) scores of the labelled points by all classes, from (K, m) duals of :meth:`.Loss.train_classes`."""
     return np.asarray(problem.trained_with.rows(problem.K_train) @ duals.T)
 
 
@@ -66,11 +51,5 @@ def trained(problem: Problem, codes: Int) -> Float:
 
 
 def leads_over(scores: Float, source: Int) -> Float:
-    """(ν, K) by how much the score of each label's own class exceeds that of every class.
-
-    Parameters
-    ----------
-    scores : (ν, K) array
-    source : (ν,) array
-    """
+    """(ν, K) by how much the score of each label's own class exceeds that of every class."""
     return np.asarray(scores[np.arange(source.size), source][:, None] - scores)

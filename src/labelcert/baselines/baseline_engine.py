@@ -84,11 +84,6 @@ def certify_baseline(
     Certificate
         With lower ends alone: ``radius_upper`` is ``never``, but for a node whose clean votes or scores are tied.
 
-    Raises
-    ------
-    InvalidInput
-        The input is refused; the message says why and what to do.
-
     Examples
     --------
     >>> import numpy as np
@@ -125,14 +120,7 @@ def certify_baseline(
 
 @dataclass
 class BaselineEngine(PlainEngine):
-    """One certificate from the literature.
-
-    Attributes
-    ----------
-    info : BaselineInfo
-    options : mapping
-        Its own, and the seed.
-    """
+    """One certificate from the literature, with its own options and the seed."""
 
     info: BaselineInfo
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -154,10 +142,6 @@ class BaselineEngine(PlainEngine):
     def configured(self, **options: Any) -> BaselineEngine:
         """With its options, for one run."""
         return BaselineEngine(self.info, options)
-
-    def refuses(self, problem: Problem) -> str | None:
-        """Nothing that the table of what is supported does not refuse."""
-        return None
 
     def predictor(self, problem: Problem) -> Predictor:
         """The classifier that the baseline speaks of: some are only known with what is proved about them."""

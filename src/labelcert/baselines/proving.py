@@ -11,18 +11,10 @@ from labelcert.prediction import Predictor
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """What a baseline proves.
-
-    Attributes
-    ----------
-    predictor : Predictor
-        The clean predictions of the model that it speaks of, and that model's problem.
-    lower : (n,) array
-        Lower ends of the radii of all test nodes. Those of nodes without a prediction do not count.
-    statistics : dict
-        Plain values about the run.
-    """
+    """What a baseline proves."""
 
     predictor: Predictor
+    """The clean predictions of the model that it speaks of, and that model's problem."""
     lower: Int
+    """(n,) lower ends of the radii of all test nodes. Those of nodes without a prediction do not count."""
     statistics: dict[str, Any]

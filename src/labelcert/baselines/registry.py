@@ -18,25 +18,17 @@ from labelcert.errors import InvalidInput
 
 @dataclass(frozen=True)
 class BaselineInfo:
-    """One certificate from the literature.
-
-    Attributes
-    ----------
-    name, description, reference : str
-    losses : tuple of str
-        What its model may be trained with; the first is the default.
-    prove : callable
-        Takes the problem, and the options as keywords.
-    deals_out : bool
-        Whether its classifier is an ensemble on ``parts`` of the labels.
-    """
+    """One certificate from the literature."""
 
     name: str
     description: str
     reference: str
     losses: tuple[str, ...]
+    """What its model may be trained with; the first is the default."""
     prove: Callable[..., Proved]
+    """Takes the problem, and the options as keywords."""
     deals_out: bool = False
+    """Whether its classifier is an ensemble on ``parts`` of the labels."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -46,15 +38,7 @@ class BaselineInfo:
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in bound}
 
     def check(self, loss: str, options: Iterable[str]) -> None:
-        """Refuse a loss or an option that it does not have.
-
-        Examples
-        --------
-        >>> BASELINES["smoothing"].check("hinge", [])
-        Traceback (most recent call last):
-        ...
-        labelcert.errors.InvalidInput: the baseline 'smoothing' needs the loss 'square', got 'hinge'
-        """
+        """Refuse a loss or an option that it does not have."""
         if loss not in self.losses:
             known = " or ".join(map(repr, self.losses))
             raise InvalidInput(f"the baseline {self.name!r} needs the loss {known}, got {loss!r}")

@@ -22,14 +22,8 @@ def sensitivity(problem: Problem, *, per_label: bool = True) -> Proved:
     """Lower ends of the radii of the model itself, which are those of its most probable noisy prediction.
 
     Labels change one after the other. Each moves the score of a class by at most its own sensitivity, so r labels move
-    it by the r largest at most. A change from one class to another moves the scores of two classes.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the hinge loss, or the square loss, whose sensitivities are exact.
-    per_label : bool
-        Whether each label has a sensitivity of its own. Without, the largest one counts for all, as is usual.
+    it by the r largest at most. A change from one class to another moves the scores of two classes. Of the square loss,
+    sensitivities are exact. Without `per_label`, the largest one counts for all labels, as is usual.
     """
     predictor = OneVsRest(problem, linear=problem.trained_with.always_linear)
     scorer = predictor.scorer

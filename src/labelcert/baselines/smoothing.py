@@ -30,18 +30,11 @@ ULPS = 16.0
 
 
 def smoothing(problem: Problem, *, noise: float = 0.1, tight: bool) -> Proved:
-    """Lower ends of the radii of the smoothed classifier.
+    """Lower ends of the radii of the smoothed classifier, with the square loss.
 
-    A node for which no class has a proved majority has no prediction.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the square loss.
-    noise : float
-        The probability that a label is replaced by one of the other classes, all alike.
-    tight : bool
-        Whether radii come from the lemma of Neyman and Pearson, or from the divergence alone, as published.
+    `noise` is the probability that a label is replaced by one of the other classes, all alike. Radii come from the
+    lemma of Neyman and Pearson if `tight`, or from the divergence alone, as published. A node for which no class has a
+    proved majority has no prediction.
     """
     q = _checked_noise(noise, problem.n_classes)
     base = predictor_for(problem, linear=True)

@@ -13,12 +13,7 @@ from labelcert.problem import Problem
 def partition_votes(problem: Problem, *, parts: int = 30) -> Proved:
     """Lower ends of the radii of the ensemble's votes: each changed label may turn the vote of its part.
 
-    Parameters
-    ----------
-    problem : Problem
-        Of labels that are dealt out as by :func:`labelcert.certify_partition`.
-    parts : int
-        Number of parts.
+    Labels are dealt out as by :func:`labelcert.certify_partition`.
     """
     dealt = cast(DealtLabels, problem.by)
     votes = Votes(problem, dealt.parts)

@@ -45,16 +45,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class RelabellingList:
-    """Many relabellings in flat arrays: number k changes ``labels[starts[k]:starts[k + 1]]``.
-
-    Attributes
-    ----------
-    starts : (N + 1,) array
-    labels : array
-        Indices of the labels that change.
-    targets : array
-        What each becomes, as a position among the classes.
-    """
+    """Many relabellings in flat arrays: number k changes ``labels[starts[k]:starts[k + 1]]``, each to its target."""
 
     starts: Int
     labels: Int
@@ -218,10 +209,10 @@ class Certificate:
 
         They are about votes, also where mean scores are certified.
         """
-        for stage in self.run.stages:
-            if "black_box_radius" in stage.statistics:
-                return np.array(stage.statistics["black_box_radius"], dtype=np.int64)
-        return None
+        found = [
+            stage.statistics["black_box_radius"] for stage in self.run.stages if "black_box_radius" in stage.statistics
+        ]
+        return np.array(found[0], dtype=np.int64) if found else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -372,12 +363,10 @@ class Certificate:
         (0.0, 0.5)
         """
         b = self._budget(budget, flips, fraction)
-        if bound not in ("lower", "upper"):
-            raise InvalidInput(f"bound must be 'lower' or 'upper', got {bound!r}")
+        radius = self._radius(bound)
         if collective:
             changed = self.collective_upper if bound == "lower" else self.collective_lower
             return 1.0 - float(changed[b]) / self.n_test
-        radius = self.radius_lower if bound == "lower" else self.radius_upper
         return float(np.mean(radius > b))
 
     def certified_accuracy(
@@ -399,11 +388,12 @@ class Certificate:
             As in :meth:`certified_ratio`.
         """
         b = self._budget(budget, flips, fraction)
-        correct = self.correct(true_labels)
+        return float(np.mean(self.correct(true_labels) & (self._radius(bound) > b)))
+
+    def _radius(self, bound: str) -> Int:
         if bound not in ("lower", "upper"):
             raise InvalidInput(f"bound must be 'lower' or 'upper', got {bound!r}")
-        radius = self.radius_lower if bound == "lower" else self.radius_upper
-        return float(np.mean(correct & (radius > b)))
+        return self.radius_lower if bound == "lower" else self.radius_upper
 
     def correct(self, true_labels: npt.ArrayLike) -> Bool:
         """(n,) which clean predictions are right; a node without one is wrong.
@@ -460,11 +450,11 @@ class Certificate:
         import pandas as pd
 
         b = self._budget(budget, flips, fraction)
-        names = pd.Index(self.classes.tolist(), name="prediction"), pd.Index(self.classes.tolist(), name="becomes")
+        index, columns = (pd.Index(self.classes.tolist(), name=name) for name in ("prediction", "becomes"))
         counts = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
         changed = (self.radius_upper > 0) & (self.radius_upper <= b)
         np.add.at(counts, (self._predicted[changed], self.new_classes[changed]), 1)
-        return pd.DataFrame(counts, index=names[0], columns=names[1])
+        return pd.DataFrame(counts, index=index, columns=columns)
 
     def radii_in_words(self) -> list[str]:
         """Each radius in words: a number, an interval, "≥ 3" where nothing larger is known, or "never"."""
@@ -543,17 +533,19 @@ class Certificate:
         import pandas as pd
 
         budgets = range(self.max_flips + 1)
+
+        def ratios(bound: str, collective: bool) -> list[float]:
+            return [self.certified_ratio(flips=b, bound=bound, collective=collective) for b in budgets]
+
         return pd.DataFrame(
             {
-                "ratio_lower": [self.certified_ratio(flips=b) for b in budgets],
-                "ratio_upper": [self.certified_ratio(flips=b, bound="upper") for b in budgets],
+                "ratio_lower": ratios("lower", False),
+                "ratio_upper": ratios("upper", False),
                 "changed_lower": self.collective_lower,
                 "changed_upper": self.collective_upper,
                 "changed_claimed": self.collective_claimed,
-                "collective_ratio_lower": [self.certified_ratio(flips=b, collective=True) for b in budgets],
-                "collective_ratio_upper": [
-                    self.certified_ratio(flips=b, collective=True, bound="upper") for b in budgets
-                ],
+                "collective_ratio_lower": ratios("lower", True),
+                "collective_ratio_upper": ratios("upper", True),
                 "proved_by": self.collective_proved_by,
                 "witness": [self.collective_witness(b, names=True) for b in budgets],
             },
@@ -785,10 +777,7 @@ class Certificate:
             "the graph": lambda: self.around is None or self.around.fits(m[0], n[0]),
             "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,
         }
-        for what, holds in checks.items():
-            if not holds():
-                return what
-        return ""
+        return next((what for what, holds in checks.items() if not holds()), "")
 
 
 def _finite(array: Float | None) -> bool:

@@ -46,10 +46,6 @@ def compare(certificates: Mapping[str, Certificate]) -> Comparison:
 class Comparison:
     """Several models side by side: what provably survives each budget that all of them cover.
 
-    Attributes
-    ----------
-    certificates : tuple of (name, Certificate)
-
     Examples
     --------
     >>> import labelcert
@@ -88,15 +84,10 @@ class Comparison:
         import pandas as pd
 
         columns = pd.MultiIndex.from_product([[kind for kind, _ in KINDS], [name for name, _ in self.certificates]])
-        values = [
-            [
-                100 * cert.certified_ratio(flips=b, collective=collective)
-                for _, collective in KINDS
-                for _, cert in self.certificates
-            ]
-            for b in range(self.last_flips + 1)
-        ]
-        return pd.DataFrame(values, columns=columns, index=pd.RangeIndex(self.last_flips + 1, name="flips"))
+        index = pd.RangeIndex(self.last_flips + 1, name="flips")
+        shown = [(cert, collective) for _, collective in KINDS for _, cert in self.certificates]
+        values = [[100 * cert.certified_ratio(flips=b, collective=all_) for cert, all_ in shown] for b in index]
+        return pd.DataFrame(values, columns=columns, index=index)
 
     def to_latex(self, budgets: Sequence[int] | None = None) -> str:
         r"""The table for LaTeX.

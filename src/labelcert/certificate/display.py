@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from labelcert.text import printable
 
 if TYPE_CHECKING:
+    from labelcert.arrays import Text
     from labelcert.certificate.certificate import Certificate
 
 WIDTH = 80
@@ -19,26 +20,14 @@ BUDGETS = 6
 
 
 def interval(lower: int, upper: int, never: int) -> str:
-    """A radius in words: exact, an interval, or open above.
-
-    Examples
-    --------
-    >>> interval(2, 2, 21), interval(2, 5, 21), interval(4, 21, 21), interval(21, 21, 21)
-    ('2', '2 to 5', '≥ 4', 'never')
-    """
+    """A radius in words: exact, an interval, or open above."""
     if lower == upper:
         return "never" if lower == never else str(lower)
     return f"≥ {lower}" if upper == never else f"{lower} to {upper}"
 
 
 def budgets_to_show(max_flips: int) -> list[int]:
-    """A few budgets, more of them small.
-
-    Examples
-    --------
-    >>> budgets_to_show(3), budgets_to_show(20)
-    ([0, 1, 2, 3], [0, 1, 2, 3, 8, 20])
-    """
+    """A few budgets, more of them small."""
     if max_flips < BUDGETS:
         return list(range(max_flips + 1))
     return [0, 1, 2, 3, max(4, (2 * max_flips) // 5), max_flips]
@@ -68,19 +57,14 @@ def weakest(cert: Certificate) -> str:
     if not 0 < cert.radius_upper[t] < cert.never:
         return ""
     change = cert.witness(t) or {}
-    named = ", ".join(f"{label_name(cert, i)} → {printable(str(new))}" for i, new in list(change.items())[:3])
-    more = ", …" if len(change) > 3 else ""
-    return f"weakest: {node_name(cert, t)} ({printable(str(cert.predictions[t]))}) changes with {named}{more}"
+    some = [f"{_name('label', i, cert.label_names)} → {printable(str(new))}" for i, new in change.items()]
+    named, more = ", ".join(some[:3]), ", …" if len(some) > 3 else ""
+    node, predicted = _name("node", t, cert.test_names), printable(str(cert.predictions[t]))
+    return f"weakest: {node} ({predicted}) changes with {named}{more}"
 
 
-def node_name(cert: Certificate, t: int) -> str:
-    """What test node ``t`` is called."""
-    return f"node {t}" if cert.test_names is None else printable(str(cert.test_names[t]))
-
-
-def label_name(cert: Certificate, i: int) -> str:
-    """What labelled point ``i`` is called."""
-    return f"label {i}" if cert.label_names is None else printable(str(cert.label_names[i]))
+def _name(kind: str, i: int, names: Text | None) -> str:
+    return f"{kind} {i}" if names is None else printable(str(names[i]))
 
 
 def summary(cert: Certificate) -> str:
@@ -124,12 +108,6 @@ def tabular(headings: Sequence[Sequence[str]], body: Sequence[Sequence[str]], *,
 
 
 def latex_text(text: str) -> str:
-    r"""A name as text in LaTeX.
-
-    Examples
-    --------
-    >>> print(latex_text("a_b & 5%"))
-    a\_b \& 5\%
-    """
+    """A name as text in LaTeX."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in printable(text))

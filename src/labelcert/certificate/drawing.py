@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 def draw_ratio(axes: Axes, cert: Certificate, *, collective: bool, **style: Any) -> None:
     """A line for what provably survives each budget; a band up to what is not excluded, where that is more.
 
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    cert : Certificate
-    collective : bool
-        Against one attack on all nodes, or on each node alone.
-    **style
-        Of the line, as in ``Axes.plot``.
+    Survives one attack on all nodes, or on each node alone. `style` is that of the line, as in ``Axes.plot``.
     """
     from matplotlib.ticker import MaxNLocator
 

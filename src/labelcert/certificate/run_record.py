@@ -64,16 +64,7 @@ class _Statistics(msgspec.Struct):
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One engine's part of a run.
-
-    Attributes
-    ----------
-    engine : str
-    max_flips : int
-        Largest budget that it was asked about.
-    statistics : dict
-        Plain numbers about its work.
-    """
+    """One engine's part of a run: the largest budget that it was asked about, and plain numbers about its work."""
 
     engine: str
     max_flips: int
@@ -88,76 +79,48 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything about a run that is worth keeping.
-
-    Attributes
-    ----------
-    engine_asked : str
-        The engine that the user named.
-    stages : tuple of StageRecord
-        The engines that ran, in order.
-    finds_attacks : bool
-        False: lower ends of radii were all that was asked for.
-    stopped : Stop
-    loss : str
-    C : float
-    kernel_shift : float
-        Added to the kernel's diagonal because it missed positive semidefiniteness by rounding.
-    threat : dict
-        The adversary, in plain values.
-    time_limit, node_time_limit : float or None
-    collective : bool
-        Whether the collective curve was asked for.
-    solver : str
-    trust_solver : bool
-        Whether a solver's claims were asked to count as proofs.
-    workers : int
-    problem_sha256 : str
-        Hash of the problem: :meth:`labelcert.problem.Problem.digest`.
-    seconds : float
-    spendable : int or None
-        The most that the adversary can spend: no larger budget changes anything.
-    budget_note : str
-        Why the largest budget is what it is, where nobody gave it and not all are answered.
-    remarks : tuple of str
-        What is different about what was asked: see the page "What goes with what".
-    device : str
-        Where labellings were trained on: the CPU, or the name of a GPU.
-    margin : float, or tuple of float
-        Predictions count as changed once their lead falls to this; one number for each test node, where they differ.
-    margin_from : str
-        Where the margins come from, if somebody measured them.
-    versions : dict
-    model : str
-        What was certified, as Python writes it; empty where arrays were given.
-    command : str
-        The command line that was given, if there was one.
-    """
+    """Everything about a run that is worth keeping."""
 
     engine_asked: str
+    """The engine that the user named."""
     stages: tuple[StageRecord, ...]
+    """The engines that ran, in order."""
     finds_attacks: bool
+    """False: lower ends of radii were all that was asked for."""
     stopped: Stop
     loss: str
     C: float
     kernel_shift: float
+    """Added to the kernel's diagonal because it missed positive semidefiniteness by rounding."""
     threat: dict[str, Any]
+    """The adversary, in plain values."""
     time_limit: float | None
     node_time_limit: float | None
     collective: bool
     solver: str
     trust_solver: bool
+    """Whether a solver's claims were asked to count as proofs."""
     workers: int
     problem_sha256: str
+    """:meth:`labelcert.problem.Problem.digest`."""
     seconds: float
     spendable: int | None = None
+    """The most that the adversary can spend: no larger budget changes anything."""
     budget_note: str = ""
+    """Why the largest budget is what it is, where nobody gave it and not all are answered."""
     remarks: tuple[str, ...] = ()
+    """What is different about what was asked: see the page "What goes with what"."""
     device: str = "cpu"
+    """Where labellings were trained on: the CPU, or the name of a GPU."""
     margin: float | tuple[float, ...] = 0.0
+    """Predictions count as changed once their lead falls to this; one number for each test node, where they differ."""
     margin_from: str = ""
+    """Where the margins come from, if somebody measured them."""
+    drops_to: str = ""
+    """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
+    """What was certified, as Python writes it; empty where arrays were given."""
     command: str = field(default_factory=lambda: command_line.get())
 
     @property
@@ -184,12 +147,7 @@ class RunRecord:
     def contradiction(self, classes: Sequence[str], m: int, never: int) -> str:
         """What cannot be, in words; empty where the record may be one of m labels of these classes.
 
-        Parameters
-        ----------
-        classes : sequence of str
-        m : int
-        never : int
-            The radius that means that no change is known: the total cost of all labels, plus 1.
+        ``never`` is the radius that means that no change is known: the total cost of all labels, plus 1.
         """
         checks: dict[str, Callable[[], bool]] = {
             "the numbers of the run": lambda: (
@@ -213,7 +171,11 @@ class RunRecord:
     def plain(self) -> dict[str, Any]:
         """In plain JSON values; empty values that older versions did not know are left out, as their files do."""
         plain = {"engine": self.engine, **msgspec.to_builtins(self)}
-        return {key: value for key, value in plain.items() if value or key not in ("model", "command", "remarks")}
+        return {
+            key: value
+            for key, value in plain.items()
+            if value or key not in ("model", "command", "remarks", "drops_to")
+        }
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:

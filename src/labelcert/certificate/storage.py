@@ -42,16 +42,7 @@ Made = TypeVar("Made")
 
 
 class Stored(NamedTuple):
-    """What a file holds.
-
-    Attributes
-    ----------
-    metadata : dict
-        What ``metadata.json`` says; only its schema and version are checked.
-    arrays : dict
-        All arrays but those of proofs, by name, read-only.
-    proofs : (bytes, dict) or None
-    """
+    """What a file holds: metadata, of which only schema and version are checked, and read-only arrays by name."""
 
     metadata: dict[str, Any]
     arrays: dict[str, Values]
@@ -61,15 +52,8 @@ class Stored(NamedTuple):
 def write(target: str, claims: dict[str, Any], arrays: dict[str, Values], proofs: Packed | None) -> None:
     """Write a certificate; the file appears under its name only when it is complete.
 
-    Parameters
-    ----------
-    target : str
-        Path of the file.
-    claims : dict
-        Plain JSON values, among them the checksum.
-    arrays : dict
-        By name; :data:`OPTIONAL_ARRAYS`, :data:`PROBLEM_ARRAYS` and the graph may be missing.
-    proofs : (bytes, dict) or None
+    Claims are plain JSON values, among them the checksum. Of the arrays, :data:`OPTIONAL_ARRAYS`,
+    :data:`PROBLEM_ARRAYS` and the graph may be missing.
     """
     metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **claims}
     texts = {"metadata.json": json.dumps(metadata, indent=1, allow_nan=False).encode()}
@@ -97,89 +81,71 @@ def _little(array: Values) -> Values:
 def read(name: str, make: Callable[[Stored], Made]) -> Made:
     """Read a file that :func:`write` wrote, and make something of it.
 
-    Parameters
-    ----------
-    name : str
-        Path of the file.
-    make : callable
-        What it raises about contents that make no sense is reported as damage to the file.
-
-    Raises
-    ------
-    CertificateFileError
-        The file is not a certificate, is damaged, or was written by another version.
+    What `make` raises about contents that make no sense is reported as damage to the file, as is everything else, in a
+    `CertificateFileError`.
     """
     try:
         with Archive(name) as archive:
-            damaged = archive.damaged()
-            if damaged is not None:
-                raise CertificateFileError(f"{name} is damaged: its part {damaged} does not match its checksum")
-            return _Reader(name, archive).made(make)
-    except CertificateFileError:
-        raise
+            part = archive.damaged()
+            if part is not None:
+                raise CertificateFileError(f"is damaged: its part {part} does not match its checksum")
+            return _made(Stored(_metadata(archive), _arrays(archive), _proofs(archive)), make)
+    except CertificateFileError as error:
+        raise CertificateFileError(f"{name} {error}") from None
     except FileNotFoundError:
         raise CertificateFileError(f"there is no file {name}") from None
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise CertificateFileError(f"{name} is not a labelcert certificate, or is damaged: {error}") from None
 
 
+def _made(stored: Stored, make: Callable[[Stored], Made]) -> Made:
+    try:
+        return make(stored)
+    except InvalidInput as error:
+        raise CertificateFileError(f"is damaged: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
+        raise CertificateFileError(f"is damaged: metadata.json lacks or garbles {error}") from None
+
+
+def _metadata(archive: Archive) -> dict[str, Any]:
+    if "metadata.json" not in archive:
+        raise CertificateFileError("is a zip archive, but not a labelcert certificate: no metadata.json")
+    try:
+        metadata = json.loads(archive.read("metadata.json"), parse_constant=_not_finite)
+    except (ValueError, RecursionError) as error:
+        raise CertificateFileError(f"is damaged: metadata.json is not JSON ({error})") from None
+    if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
+        raise CertificateFileError(f"is not a labelcert certificate: its schema is not {SCHEMA!r}")
+    if metadata.get("schema_version") != SCHEMA_VERSION:
+        raise CertificateFileError(
+            f"has certificate schema version {metadata.get('schema_version')!r}, this labelcert reads version "
+            f"{SCHEMA_VERSION}: use the labelcert that wrote it, or certify again"
+        )
+    return metadata
+
+
 def _not_finite(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-class _Reader:
-    """Reads one archive and says what is wrong with it."""
+def _arrays(archive: Archive) -> dict[str, Values]:
+    names = [*ARRAYS, *(name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in archive)]
+    names += [f"{name}_{part}" for name in ATTACKS for part in ATTACK_PARTS]
+    if f"graph_{AROUND[0]}.npy" in archive:
+        names += [f"graph_{part}" for part in AROUND]
+    return {name: _array(archive, name) for name in names}
 
-    def __init__(self, name: str, archive: Archive) -> None:
-        self._name = name
-        self._archive = archive
 
-    def made(self, make: Callable[[Stored], Made]) -> Made:
-        stored = Stored(self._metadata(), self._arrays(), self._proofs())
-        try:
-            return make(stored)
-        except InvalidInput as error:
-            raise self._damaged(str(error)) from None
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
-            raise self._damaged(f"metadata.json lacks or garbles {error}") from None
+def _proofs(archive: Archive) -> Packed | None:
+    if "proofs.json" not in archive:
+        return None
+    return archive.read("proofs.json"), {kind: _array(archive, f"proofs_{kind}") for kind in KINDS}
 
-    def _arrays(self) -> dict[str, Values]:
-        names = [*ARRAYS, *(name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in self._archive)]
-        names += [f"{name}_{part}" for name in ATTACKS for part in ATTACK_PARTS]
-        if f"graph_{AROUND[0]}.npy" in self._archive:
-            names += [f"graph_{part}" for part in AROUND]
-        return {name: self._array(name) for name in names}
 
-    def _proofs(self) -> Packed | None:
-        if "proofs.json" not in self._archive:
-            return None
-        return self._archive.read("proofs.json"), {kind: self._array(f"proofs_{kind}") for kind in KINDS}
-
-    def _metadata(self) -> dict[str, Any]:
-        if "metadata.json" not in self._archive:
-            raise CertificateFileError(
-                f"{self._name} is a zip archive, but not a labelcert certificate: no metadata.json"
-            )
-        try:
-            metadata = json.loads(self._archive.read("metadata.json"), parse_constant=_not_finite)
-        except (ValueError, RecursionError) as error:
-            raise self._damaged(f"metadata.json is not JSON ({error})") from None
-        if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
-            raise CertificateFileError(f"{self._name} is not a labelcert certificate: its schema is not {SCHEMA!r}")
-        if metadata.get("schema_version") != SCHEMA_VERSION:
-            raise CertificateFileError(
-                f"{self._name} has certificate schema version {metadata.get('schema_version')!r}, this labelcert reads "
-                f"version {SCHEMA_VERSION}: use the labelcert that wrote it, or certify again"
-            )
-        return metadata
-
-    def _array(self, part: str) -> Values:
-        if f"{part}.npy" not in self._archive:
-            raise CertificateFileError(f"{self._name} is incomplete: {part}.npy is missing")
-        try:
-            return frozen(self._archive.array(part))
-        except ValueError as error:
-            raise self._damaged(f"{part}.npy cannot be read ({error})") from None
-
-    def _damaged(self, why: str) -> CertificateFileError:
-        return CertificateFileError(f"{self._name} is damaged: {why}")
+def _array(archive: Archive, part: str) -> Values:
+    if f"{part}.npy" not in archive:
+        raise CertificateFileError(f"is incomplete: {part}.npy is missing")
+    try:
+        return frozen(archive.array(part))
+    except ValueError as error:
+        raise CertificateFileError(f"is damaged: {part}.npy cannot be read ({error})") from None

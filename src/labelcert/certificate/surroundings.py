@@ -11,25 +11,16 @@ from labelcert.arrays import Int, Text
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """Nodes and edges, and where the labels and test nodes of a certificate are among them.
-
-    Attributes
-    ----------
-    names : (N,) array of str
-        What all nodes of the graph are called.
-    edges : (E, 2) array
-        Pairs of nodes, each pair once.
-    labeled, tested : (m,) and (n,) arrays
-        The nodes of labels and of predictions, in the certificate's order.
-    truth : (n,) array of str
-        The true classes of test nodes; empty where nobody knows.
-    """
+    """Nodes and edges, and where the labels and test nodes of a certificate are among them, in its order."""
 
     names: Text
+    """(N,) what all nodes of the graph are called."""
     edges: Int
+    """(E, 2) pairs of nodes, each pair once."""
     labeled: Int
     tested: Int
     truth: Text
+    """(n,) the true classes of test nodes; empty where nobody knows."""
 
     def fits(self, m: int, n: int) -> bool:
         """Whether it is well formed and speaks of m labels and n test nodes."""

@@ -3,7 +3,7 @@
 from labelcert.certification.facades import certify, certify_linear, certify_partition
 from labelcert.certification.from_graph import GraphCertifier, KernelModel
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenKernel, GivenRows, Run, Task
+from labelcert.certification.task import GivenKernel, GivenRows, Predicts, Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.freezing import Names
 from labelcert.engines.partition.engine import Parts
@@ -16,6 +16,7 @@ __all__ = [
     "KernelModel",
     "Names",
     "Parts",
+    "Predicts",
     "Run",
     "Task",
     "assign",

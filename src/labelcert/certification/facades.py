@@ -170,23 +170,14 @@ def certify_linear(
         are dense or sparse, with m columns; they are read once and not kept, so memory does not grow with n.
     labels : (m,) array
         Two classes or more, of any type.
-    threat : Threat, optional
-        What the adversary may change; by default any label, one unit each.
+    threat, max_fraction, workers, progress, names
+        As in :func:`labelcert.certify`.
     max_flips : int, optional
         Largest budget (in cost units, with costs); by default all labels, but at most 1,000.
-    max_fraction : float, optional
-        The same as a share of the labels (of their total cost, with costs).
     time_limit : float, optional
-        Seconds. What is not proved by then comes as intervals. Ctrl-C does the same at any moment. Clean predictions
-        are always computed for all rows.
-    workers : int, optional
-        Threads; all cores by default.
-    progress : bool
-        Show a progress bar on standard error.
+        As in :func:`labelcert.certify`. Clean predictions are always computed for all rows.
     collective : bool
         Whether the collective curve is asked for. Without it, the curve is the number of nodes within reach.
-    names : Names, optional
-        What test nodes, labelled nodes and classes are called.
 
     Returns
     -------
@@ -259,10 +250,8 @@ def certify_partition(
     combine : {"mean", "votes"}
         The class with the highest mean score is predicted, or the one that most parts predict. A rival with as many
         votes counts as a change. A part whose highest score is shared votes as the adversary likes.
-    threat, max_flips : optional
+    threat, max_flips, max_fraction
         As in :func:`labelcert.certify`, for all labels together.
-    max_fraction : float, optional
-        The largest budget as a fraction of the labels (of their total cost, with costs).
     part_flips : int, optional
         Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
     time_limit, workers, scheduler, device, progress, loss, intercept, names
@@ -298,8 +287,7 @@ def certify_partition(
     """
     asked, limit = PartEngine.name, time_limit
     run = Run(asked, time_limit=limit, workers=workers, progress=progress, scheduler=scheduler, device=device)
-    dealt = Parts(parts, seed, combine, part_flips)
-    known = names or Names()
+    dealt, known = Parts(parts, seed, combine, part_flips), names or Names()
     known = replace(known, model=dealt.described(known.model))
     model = GivenKernel(K_train, K_test, C, loss, intercept)
     task = Task(model, labels, threat, max_flips, max_fraction, dealt, margin, collective=collective, names=known)

@@ -36,24 +36,8 @@ class KernelModel(Protocol):
 class GraphCertifier:
     """Certificates for several sets of test nodes on one graph, from one kernel.
 
-    Parameters
-    ----------
-    model : KernelModel
-    graph : Graph, or anything with adjacency, features and labels
-        The class names and node names of a Graph carry over to certificates.
-    labeled : indices or mask
-    tests : sequence of indices or masks
-        The sets of test nodes that will be asked for.
-    inductive : bool
-        Whether test nodes join after training, each set on its own; then each set has a kernel of its own.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> from labelcert.models import SGC
-    >>> certifier = GraphCertifier(SGC(C=0.1), karate(), [0, 1, 32, 33], [[5, 30]])
-    >>> certifier.certify([5, 30]).predictions.tolist()
-    ['Mr. Hi', 'Officer']
+    The names of a Graph carry over to certificates; anything else with adjacency, features and labels will do.
+    ``tests`` are all sets that will be asked for. ``inductive``: each set joins after training, on its own.
     """
 
     def __init__(
@@ -81,18 +65,9 @@ class GraphCertifier:
     def certify(
         self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
     ) -> Any:
-        """The certificate of one set of test nodes, or what else is asked about it.
+        """The certificate of one set of test nodes in their order, or what else is asked about it.
 
-        Parameters
-        ----------
-        test : indices or mask
-            Certificates keep their order.
-        C : float or "cv", optional
-            Instead of the model's own; "cv" for cross-validation over the labels.
-        using : callable
-            What takes the arrays; :func:`labelcert.certify` by default.
-        **options
-            Passed on to it.
+        The arrays go to what they are certified ``using``, with all options, and with C instead of the model's own.
         """
         nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
         if self._inductive:
@@ -114,24 +89,17 @@ class GraphCertifier:
         return graph.named_labels(self.labeled) if isinstance(graph, Graph) else codes
 
     def _names(self, nodes: Int) -> Names:
-        if not isinstance(self._graph, Graph):
-            return Names(label_keys=self.labeled.astype(np.str_), model=repr(self._model))
-        return Names(
-            model=repr(self._model),
-            around=self._around(nodes),
-            test=np.array(self._graph.names(nodes)),
-            labels=np.array(self._graph.names(self.labeled)),
-            class_list=np.array(self._graph.class_names),
-        )
-
-    def _around(self, nodes: Int) -> Surroundings | None:
-        graph = self._graph
-        if graph.n_edges > LARGEST_KEPT_GRAPH:
-            return None
-        return Surroundings(
-            names=np.array(graph.names(np.arange(graph.n_nodes))),
-            edges=graph.edges.astype(np.int32),
-            labeled=self.labeled,
-            tested=nodes,
-            truth=np.array(graph.named_labels(nodes), dtype=np.str_),
-        )
+        graph, model, labeled = self._graph, repr(self._model), self.labeled
+        if not isinstance(graph, Graph):
+            return Names(label_keys=labeled.astype(np.str_), model=model)
+        around = None
+        if graph.n_edges <= LARGEST_KEPT_GRAPH:
+            around = Surroundings(
+                names=np.array(graph.names(np.arange(graph.n_nodes))),
+                edges=graph.edges.astype(np.int32),
+                labeled=labeled,
+                tested=nodes,
+                truth=np.array(graph.named_labels(nodes), dtype=np.str_),
+            )
+        test, labels = np.array(graph.names(nodes)), np.array(graph.names(labeled))
+        return Names(model=model, around=around, test=test, labels=labels, class_list=np.array(graph.class_names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -47,18 +47,9 @@ def gpu_remark(asked: Request, scheduler: str | None, device: str) -> list[str]:
 
 @contextmanager
 def walked_by(scheduler: str | None, workers: int, device: str = CPU) -> Iterator[None]:
-    """Every certificate inside is computed there.
+    """Every certificate inside is computed there: on processes, on a Dask cluster, on GPUs, or right here.
 
     If a process or a worker dies, its tasks run again elsewhere. The answers are the same, bit for bit.
-
-    Parameters
-    ----------
-    scheduler : str or None
-        None for threads of this process, ``"processes"``, or the address of a Dask scheduler.
-    workers : int
-        Number of processes.
-    device : {"auto", "cpu", "gpu"}
-        Without a scheduler: whether GPUs walk what they can walk.
     """
     if device not in DEVICES:
         raise InvalidInput(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
@@ -69,19 +60,11 @@ def walked_by(scheduler: str | None, workers: int, device: str = CPU) -> Iterato
     elif scheduler is None:
         if device == GPU:
             devices()  # fails now, and not after the first estimate
-        gpus = DeviceChunks(devices, workers, large_only=device != GPU)
-        try:
-            with chunks_walked_by(gpus):
-                yield
-        finally:
-            gpus.close()
+        with closing(DeviceChunks(devices, workers, large_only=device != GPU)) as gpus, chunks_walked_by(gpus):
+            yield
     elif scheduler == PROCESSES:
-        pool = ProcessChunks(workers, BATCH)
-        try:
-            with chunks_walked_by(pool):
-                yield
-        finally:
-            pool.close()
+        with closing(ProcessChunks(workers, BATCH)) as pool, chunks_walked_by(pool):
+            yield
     else:
         with connected(scheduler) as client, chunks_walked_by(ClusterChunks(client, BATCH)):
             yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from labelcert.certificate import Certificate
 from labelcert.certification.task import Task
 from labelcert.engines.partition.engine import DealtLabels
 from labelcert.engines.partition.parts import Part, cut
+from labelcert.engines.row_blocks import ReadRows
+from labelcert.errors import InvalidInput
 from labelcert.losses.cross_validation import best_C
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem
 from labelcert.problem.budget import largest_budget
 from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
+from labelcert.problem.rows import OffsetRows
 
 CROSS_VALIDATED = "cv"
 """Stands where C would: choose it by cross-validation over the labels."""
@@ -124,6 +127,33 @@ class DealtOut(Reduction):
         return recorded(cert, margins, source) if margins.any() else cert
 
 
+class WithOffsets(Reduction):
+    """Scores that begin with something: labels that nobody can change, one of each class, add it."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where a linear map has such numbers."""
+        return task.offsets is not None
+
+    def apply(self, task: Task) -> tuple[Task, Task]:
+        """One more column for each class."""
+        problem, m, K = task.posed, task.posed.m, task.posed.n_classes
+        assert task.offsets is not None
+        extended = replace(
+            problem,
+            labels=np.concatenate([problem.labels, problem.classes]),
+            codes=np.concatenate([problem.codes, np.arange(K)]).astype(np.int64),
+            K_test=np.zeros((0, m + K)),
+            adversary=replace(problem.adversary, m=m + K),
+            by=ReadRows(OffsetRows(cast(ReadRows, problem.by).rows, task.offsets, m)),
+        )
+        return replace(task, problem=extended, offsets=None, names=replace(task.names, labels=None)), task
+
+    def invert(self, cert: Certificate, undo: Task) -> Certificate:
+        """The labels as they were given."""
+        plain = replace(cert, labels=undo.posed.labels, label_names=undo.names.labels)
+        return replace(plain, checksum=plain.computed_checksum())
+
+
 class WithMargin(Reduction):
     """Predictions that have to keep a margin: the same question about predictions that are lowered by it."""
 
@@ -134,6 +164,12 @@ class WithMargin(Reduction):
     def apply(self, task: Task) -> tuple[Task, tuple[Task, Predictor]]:
         """The given predictions, or the model's own, on a problem where they keep only what exceeds the margin."""
         problem = task.posed
+        if problem.emptied:
+            least = min(problem.adversary.cost(change) for change in problem.emptied.values())
+            raise InvalidInput(
+                f"max_flips must be at most {least - 1} with a margin, got {problem.max_flips}: more could take the "
+                "last label from a class, which is then dropped. Trust a label of each class, or leave the margin out"
+            )
         clean = predictor_for(problem, linear=problem.trained_with.always_linear)
         if task.predicted is not None:
             clean = clean.with_predictions(task.predicted)
@@ -186,7 +222,15 @@ def recorded(cert: Certificate, margins: Float, source: str) -> Certificate:
     return replace(plain, checksum=plain.computed_checksum())
 
 
-CHAIN: list[Reduction] = [FractionOfLabels(), ChosenC(), ValidatedArrays(), DealtOut(), SettledKernel(), WithMargin()]
+CHAIN: list[Reduction] = [
+    FractionOfLabels(),
+    ChosenC(),
+    ValidatedArrays(),
+    DealtOut(),
+    SettledKernel(),
+    WithOffsets(),
+    WithMargin(),
+]
 """All reductions, in the order in which a task takes them."""
 
 

@@ -25,23 +25,7 @@ from labelcert.progress import progress_report
 
 
 def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
-    """Reduce, plan, run, check, freeze and restore.
-
-    Parameters
-    ----------
-    task : Task
-        What is asked.
-    run : Run
-        How it is to be answered.
-    control : Control, optional
-        A clock and a stop flag to use instead of new ones.
-
-    Raises
-    ------
-    InvalidInput
-        The input is refused; the message says why and what to do.
-    WorkTooLarge
-        Exact work would take too long; the message says what would fit.
+    """Reduce, plan, run, check, freeze and restore; a ``control`` brings a clock and a stop flag of its own.
 
     Examples
     --------
@@ -170,6 +154,7 @@ def _record(
         seconds=0.0,
         spendable=problem.adversary.spendable,
         remarks=control.remarks,
+        drops_to=problem.drops_to,
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

@@ -19,15 +19,8 @@ from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
 from labelcert.problem import Threat
 
 MACHINE, MAP, VOTES, MEAN = "kernel machine", "linear map", "votes of parts", "mean scores of parts"
-RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS = (
-    "radii",
-    "curve",
-    "recheck",
-    "attack",
-    "verify",
-    "report",
-    "baseline",
-)
+QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline")
+RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
 TRUSTED, COSTS, GROUPS, DIRECTIONS = THREATS = ("trusted labels", "costs", "groups", "directions")
 
@@ -45,45 +38,32 @@ class Support(StrEnum):
     REFUSED = "refused"
 
 
+NOTED, REFUSED = Support.NOTED, Support.REFUSED
+
+
 @dataclass(frozen=True)
 class Request:
-    """What somebody asks for, in plain values.
-
-    Attributes
-    ----------
-    predictor : str
-        ``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``.
-    loss : str or None
-        None: nothing is trained, as with a linear map.
-    intercept : bool
-        Beside the losses that have one by their name.
-    classes : int
-        Two, or more.
-    labels : int
-        How many there are; 0: few.
-    threat : tuple of str
-        Of ``THREATS``, what restricts the adversary; empty: nothing.
-    margin : bool
-    asks : str
-        One of ``QUESTIONS``.
-    engine : str
-    place : str
-        One of ``PLACES``.
-    limited : bool
-        Whether there is a time limit.
-    """
+    """What somebody asks for, in plain values."""
 
     predictor: str = MACHINE
+    """``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``."""
     loss: str | None = "hinge"
+    """None: nothing is trained, as with a linear map."""
     intercept: bool = False
+    """Beside the losses that have one by their name."""
     classes: int = 2
     labels: int = 0
+    """How many there are; 0: few."""
     threat: tuple[str, ...] = ()
+    """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
     asks: str = RADII
+    """One of ``QUESTIONS``."""
     engine: str = AUTO
     place: str = THREADS
+    """One of ``PLACES``."""
     limited: bool = False
+    """Whether there is a time limit."""
 
     @property
     def trained_with(self) -> Loss:
@@ -123,20 +103,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Rule:
-    """One combination, what becomes of it, and a sentence: what was asked, why not, what to do instead.
-
-    Attributes
-    ----------
-    when : tuple of str
-        The rule is about requests with all of these tags.
-    verdict : Support
-    says : str
-        With fields of the request in braces.
-    """
+    """One combination, what becomes of it, and a sentence: what was asked, why not, what to do instead."""
 
     when: tuple[str, ...]
+    """The rule is about requests with all of these tags."""
     verdict: Support
     says: str
+    """With fields of the request in braces."""
 
     def sentence(self, request: Request) -> str:
         """What the rule says about a request."""
@@ -147,127 +120,70 @@ class Rule:
         return self.says.format(**values, why=why, most=most, largest=GPU_LABELS)
 
 
-def _refused(*when: str, says: str) -> Rule:
-    return Rule(when, Support.REFUSED, says)
-
-
-def _noted(*when: str, says: str) -> Rule:
-    return Rule(when, Support.NOTED, says)
-
-
-OTHERS_ALONE = "{asks} knows single kernel machines alone; "
-
-RULES: tuple[Rule, ...] = (
+TABLE: dict[tuple[str, ...], str] = {
     # Linear maps of the labels.
-    _refused(MAP, "trained", says="a linear map trains nothing, so it has no loss; leave out loss={loss!r}"),
-    _refused(MAP, "engine", says="a linear map has an engine of its own, the closed form; leave out engine={engine!r}"),
-    _refused(
-        MAP,
-        "margin",
-        says="certify_linear has no margin; certify(loss='square', margin=...) has one for kernel ridge regression",
-    ),
-    _refused(MAP, "elsewhere", says="a linear map is certified in a moment on threads; leave out the {place}"),
-    _refused(
-        MAP, RECHECK, says="recheck trains on a kernel, and a linear map has none; give the arrays of a kernel machine"
-    ),
-    _refused(MAP, ATTACK, says="attack trains on a kernel, and a linear map has none; use certify_linear's witnesses"),
-    _refused(MAP, BASELINE, says="baselines train on a kernel, and a linear map has none; use certify_linear"),
-    _noted(MAP, VERIFY, says="a certificate does not hold the rows of a linear map: give verify them again, as H"),
-    _noted(
-        MAP, REPORT, says="without a kernel, attacks are not listed: what the switches of a report show is an interval"
-    ),
+    (MAP, "trained", REFUSED): "a linear map trains nothing, so it has no loss; leave out loss={loss!r}",
+    (MAP, "engine", REFUSED): "a linear map has an engine of its own, the closed form; leave out engine={engine!r}",
+    (MAP, "margin", REFUSED): "certify_linear has no margin; certify(loss='square', margin=...) has one for kernel "
+    "ridge regression",
+    (MAP, "elsewhere", REFUSED): "a linear map is certified in a moment on threads; leave out the {place}",
+    (MAP, RECHECK, REFUSED): "recheck trains on a kernel, and a linear map has none; give the arrays of a kernel "
+    "machine",
+    (MAP, ATTACK, REFUSED): "attack trains on a kernel, and a linear map has none; use certify_linear's witnesses",
+    (MAP, BASELINE, REFUSED): "baselines train on a kernel, and a linear map has none; use certify_linear",
+    (MAP, VERIFY, NOTED): "a certificate does not hold the rows of a linear map: give verify them again, as H",
+    (MAP, REPORT, NOTED): "without a kernel, attacks are not listed: what the switches of a report show is an interval",
     # Ensembles on parts of the labels.
-    _refused(
-        "ensemble",
-        "intercept",
-        says="parts may hold labels of one class alone, for which loss={loss!r} has no intercept; "
-        "use the loss without intercept",
-    ),
-    _refused(
-        "ensemble",
-        "coupled",
-        says="ensembles need the scores of each class alone, which loss={loss!r} does not train with more than two "
-        "classes; use loss='logistic'",
-    ),
-    _refused(
-        "ensemble",
-        "engine",
-        says="an ensemble on parts of the labels has an engine of its own; leave out engine={engine!r}",
-    ),
-    _refused(VOTES, VERIFY, says="verify knows ensembles whose mean scores decide, not those that count votes"),
-    _refused("ensemble", ATTACK, says=OTHERS_ALONE + "the witnesses of certify_partition are attacks on an ensemble"),
-    _refused(MEAN, BASELINE, says="the baseline of ensembles counts votes, not scores; use certify_partition"),
-    _noted("ensemble", CURVE, says="the curve of an ensemble is an interval, whose upper end follows from the radii"),
-    _noted(
-        "ensemble",
-        REPORT,
-        says="attacks on an ensemble are listed only where its curve is exact; elsewhere, what the switches of a "
-        "report show is an interval",
-    ),
+    ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
+    "intercept; use the loss without intercept",
+    ("ensemble", "coupled", REFUSED): "ensembles need the scores of each class alone, which loss={loss!r} does not "
+    "train with more than two classes; use loss='logistic'",
+    ("ensemble", "engine", REFUSED): "an ensemble on parts of the labels has an engine of its own; leave out "
+    "engine={engine!r}",
+    (VOTES, VERIFY, REFUSED): "verify knows ensembles whose mean scores decide, not those that count votes",
+    ("ensemble", ATTACK, REFUSED): "{asks} knows single kernel machines alone; the witnesses of certify_partition are "
+    "attacks on an ensemble",
+    (MEAN, BASELINE, REFUSED): "the baseline of ensembles counts votes, not scores; use certify_partition",
+    ("ensemble", CURVE, NOTED): "the curve of an ensemble is an interval, whose upper end follows from the radii",
+    ("ensemble", REPORT, NOTED): "attacks on an ensemble are listed only where its curve is exact; elsewhere, what "
+    "the switches of a report show is an interval",
     # Margins, and intercepts.
-    _refused(
-        "margin",
-        "intercept",
-        says="margin cannot be combined with loss={loss!r}: its intercept is the same for all labels, and those that "
-        "stand for a margin would move it; use the loss without intercept",
-    ),
-    _refused("margin", BASELINE, says="baselines prove nothing about margins; use certify(margin=...)"),
-    _noted(
-        "intercept",
-        says="an intercept needs labels on both sides: budgets end before a class can lose all of its labels",
-    ),
+    ("margin", "intercept", REFUSED): "margin cannot be combined with loss={loss!r}: its intercept is the same for "
+    "all labels, and those that stand for a margin would move it; use the loss without intercept",
+    ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
+    ("intercept", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
+    "labels",
     # Engines, as they declare it.
-    _refused("other-loss", says="engine={engine!r} does not apply: {why}"),
-    _noted(
-        "unproved",
-        says="engine={engine!r} has no proofs for loss={loss!r}: it enumerates small budgets, and looks for attacks "
-        "beyond",
-    ),
-    _noted(
-        "large",
-        says="with more than {most} labels and a time limit, engine={engine!r} looks for attacks alone: it proves "
-        "nothing beyond small budgets",
-    ),
-    _noted("incomplete", says="engine={engine!r} proves lower ends of radii, and looks for no attacks"),
-    _noted("claims", says="what a solver claims proves nothing, unless trust_solver says so"),
+    ("other-loss", REFUSED): "engine={engine!r} does not apply: {why}",
+    ("unproved", NOTED): "engine={engine!r} has no proofs for loss={loss!r}: it enumerates small budgets, and looks "
+    "for attacks beyond",
+    ("large", NOTED): "with more than {most} labels and a time limit, engine={engine!r} looks for attacks alone: it "
+    "proves nothing beyond small budgets",
+    ("incomplete", NOTED): "engine={engine!r} proves lower ends of radii, and looks for no attacks",
+    ("claims", NOTED): "what a solver claims proves nothing, unless trust_solver says so",
     # Questions.
-    _refused("engine", RECHECK, says="recheck chooses its engines itself; leave out engine={engine!r}"),
-    _refused("engine", ATTACK, says="attack runs one heuristic, and no engine; leave out engine={engine!r}"),
-    _refused("engine", BASELINE, says="a baseline is an engine of its own; leave out engine={engine!r}"),
-    _refused("elsewhere", ATTACK, says="attack runs on threads; leave out the {place}"),
-    _refused("elsewhere", BASELINE, says="baselines run on one thread; leave out the {place}"),
-    _refused(
-        "threat",
-        BASELINE,
-        says="baselines let the adversary change any label, at one unit each; leave out threat, or use "
-        "labelcert.certify",
-    ),
-    _refused("no-baseline", BASELINE, says="no baseline is about loss={loss!r}; use labelcert.certify"),
-    _noted(
-        "intercept",
-        VERIFY,
-        says="of models with an intercept that is not regularised, verify checks the record and the problem alone",
-    ),
+    ("engine", RECHECK, REFUSED): "recheck chooses its engines itself; leave out engine={engine!r}",
+    ("engine", ATTACK, REFUSED): "attack runs one heuristic, and no engine; leave out engine={engine!r}",
+    ("engine", BASELINE, REFUSED): "a baseline is an engine of its own; leave out engine={engine!r}",
+    ("elsewhere", ATTACK, REFUSED): "attack runs on threads; leave out the {place}",
+    ("elsewhere", BASELINE, REFUSED): "baselines run on one thread; leave out the {place}",
+    ("threat", BASELINE, REFUSED): "baselines let the adversary change any label, at one unit each; leave out threat, "
+    "or use labelcert.certify",
+    ("no-baseline", BASELINE, REFUSED): "no baseline is about loss={loss!r}; use labelcert.certify",
+    ("intercept", VERIFY, NOTED): "of models with an intercept that is not regularised, verify checks the record and "
+    "the problem alone",
     # Places.
-    _refused(
-        GPU,
-        "no-kernel",
-        says="device='gpu' trains with the hinge loss, its square, or where scores are linear in the labels, and has "
-        "nothing for loss={loss!r}; leave out the device",
-    ),
-    _refused(
-        GPU, "many", says="device='gpu' holds at most {largest} labels, and there are {labels}; leave out the device"
-    ),
-    _noted(
-        "elsewhere", "closed", says="closed forms take a moment on threads of this process: nothing went to the {place}"
-    ),
-    _noted(
-        "elsewhere",
-        "search",
-        says="a search runs on threads of this process: nothing but small budgets, which it enumerates, went to the "
-        "{place}",
-    ),
-)
+    (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
+    "the labels, and has nothing for loss={loss!r}; leave out the device",
+    (GPU, "many", REFUSED): "device='gpu' holds at most {largest} labels, and there are {labels}; leave out the device",
+    ("elsewhere", "closed", NOTED): "closed forms take a moment on threads of this process: nothing went to the "
+    "{place}",
+    ("elsewhere", "search", NOTED): "a search runs on threads of this process: nothing but small budgets, which it "
+    "enumerates, went to the {place}",
+}
+"""What is said, by the tags that a request must have, and what becomes of it then."""
+
+RULES = tuple(Rule(tuple(when), Support(verdict), says) for (*when, verdict), says in TABLE.items())
 
 
 def _engine(name: str) -> Engine | None:
@@ -300,26 +216,13 @@ def rules(request: Request) -> list[Rule]:
 
 
 def refusal(request: Request) -> str | None:
-    """Why a combination is refused, and what to do instead; None where it is not.
-
-    Examples
-    --------
-    >>> refusal(Request(loss="logistic", place=GPU))
-    "device='gpu' trains with the hinge loss, ... nothing for loss='logistic'; leave out the device"
-    >>> refusal(Request(loss="logistic"))
-    """
-    return next((rule.sentence(request) for rule in rules(request) if rule.verdict is Support.REFUSED), None)
+    """Why a combination is refused, and what to do instead; None where it is not."""
+    return next((rule.sentence(request) for rule in rules(request) if rule.verdict is REFUSED), None)
 
 
 def notes(request: Request) -> list[str]:
-    """What is different about a combination that works.
-
-    Examples
-    --------
-    >>> notes(Request(loss="logistic", engine="milp"))
-    ["engine='milp' has no proofs for loss='logistic': it enumerates small budgets, and looks for attacks beyond"]
-    """
-    return [rule.sentence(request) for rule in rules(request) if rule.verdict is Support.NOTED]
+    """What is different about a combination that works."""
+    return [rule.sentence(request) for rule in rules(request) if rule.verdict is NOTED]
 
 
 def require(request: Request) -> list[str]:
@@ -333,7 +236,7 @@ def require(request: Request) -> list[str]:
 def verdict(request: Request) -> Support:
     """What becomes of a request."""
     found = [rule.verdict for rule in rules(request)]
-    return next((one for one in (Support.REFUSED, Support.NOTED) if one in found), Support.WORKS)
+    return next((one for one in (REFUSED, NOTED) if one in found), Support.WORKS)
 
 
 Change = tuple[str, Any]
@@ -385,7 +288,7 @@ PRINTED = (
 def table() -> str:
     """All cells, and then all rules, as Markdown."""
     found = counts()
-    works, noted, refused = (found[kind] for kind in (Support.WORKS, Support.NOTED, Support.REFUSED))
+    works, noted, refused = (found[kind] for kind in (Support.WORKS, NOTED, REFUSED))
     lines = [f"Of {sum(found.values())} cells, {works} work, {noted} work with a remark, {refused} are refused.", ""]
     for down, across in PRINTED:
         columns = {name: change for axis in across for name, change in axes()[axis].items()}
@@ -406,9 +309,9 @@ def _mark(request: Request) -> str:
     """✓, or the number of the rule that refuses it, or those of the rules that have something to say."""
     found = rules(request)
     numbers = {kind: [str(RULES.index(rule) + 1) for rule in found if rule.verdict is kind] for kind in Support}
-    if numbers[Support.REFUSED]:
-        return f"✗ {numbers[Support.REFUSED][0]}"
-    return " ".join(["✓", *numbers[Support.NOTED]])
+    if numbers[REFUSED]:
+        return f"✗ {numbers[REFUSED][0]}"
+    return " ".join(["✓", *numbers[NOTED]])
 
 
 if __name__ == "__main__":

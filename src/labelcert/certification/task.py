@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy.typing as npt
 
-from labelcert.arrays import Int
+from labelcert.arrays import Float, Int
 from labelcert.checking import flag, word
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
@@ -38,23 +38,14 @@ class Predicts(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class GivenKernel:
-    """A kernel machine, by its kernel.
-
-    Attributes
-    ----------
-    K_train : (m, m) array
-    K_test : (n, m) array
-    C : float or "cv"
-    loss : str
-    intercept : bool
-        Whether the model has an intercept that is not regularised.
-    """
+    """A kernel machine, by its kernel: (m, m) among labels, and (n, m) between test nodes and labels."""
 
     K_train: npt.ArrayLike
     K_test: npt.ArrayLike
     C: float | str
     loss: str = "hinge"
     intercept: bool = False
+    drops_to: str = ""
 
     def __post_init__(self) -> None:
         word("loss", self.loss)
@@ -71,26 +62,24 @@ class GivenKernel:
             max_flips=task.max_flips,
             loss=self.loss,
             intercept=self.intercept,
+            drops_to=self.drops_to,
         ), ""
 
 
 @dataclass(frozen=True, eq=False)
 class GivenRows:
-    """A linear map of the labels, by its rows.
-
-    Attributes
-    ----------
-    H : (n, m) array, SciPy sparse matrix, or iterable of blocks of rows
-    C : float
-        Of no meaning.
-    """
+    """A linear map of the labels, by its rows (n, m): an array, a SciPy sparse matrix, or an iterable of blocks."""
 
     H: object
-    C: float = 1.0
+    C: float = 1.0  # of no meaning
+    drops: bool = False
+    """Whether a class without labels is dropped: it cannot be predicted."""
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and rows that are still to be read."""
-        problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS)
+        problem = Problem.linear(
+            task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS, drops=self.drops
+        )
         note = ""
         if task.max_flips is None and problem.max_flips < problem.adversary.full_budget:
             note = f"budgets up to {problem.max_flips} are answered; ask for more with max_flips"
@@ -99,46 +88,30 @@ class GivenRows:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One question about predictions and the labels they are learned from. m labels, n test nodes.
-
-    Attributes
-    ----------
-    model : Predicts
-        Who predicts.
-    labels : (m,) array
-    threat : Threat or None
-        None: any label, one unit each.
-    max_flips, max_fraction : optional
-        Largest budget, as a number or as a share of the labels.
-    parts : Parts or None
-        None: one model, trained on all labels.
-    margin : float, (n,) array or MeasuredMargins
-    predicted : (n,) array or None
-        Clean predictions to assume instead of the model's own, as positions among the classes.
-    collective : bool
-        Whether the collective curve is asked for.
-    observers : sequence of Observer
-        Who else wants to know what relabellings do.
-    names : Names
-    problem : Problem or None
-        The same with validated arrays. Reductions fill it in, and whoever has one already needs no model.
-    budget_note : str
-        Why the largest budget is what it is, where nobody gave it and not all are answered.
-    """
+    """One question about predictions and the labels they are learned from. m labels, n test nodes."""
 
     model: Predicts | None = None
     labels: npt.ArrayLike = ()
     threat: Threat | None = None
+    """None: any label, one unit each."""
     max_flips: int | None = None
     max_fraction: float | None = None
+    """Largest budget as a share of the labels."""
     parts: Parts | None = None
+    """None: one model, trained on all labels."""
     margin: npt.ArrayLike | MeasuredMargins = 0.0
+    offsets: Float | None = None
+    """(n, K) what the score of each class begins with, of a linear map; None: zero."""
     predicted: Int | None = None
+    """(n,) clean predictions to assume instead of the model's own, as positions among the classes."""
     collective: bool = True
     observers: Sequence[Observer] = ()
+    """Who else wants to know what relabellings do."""
     names: Names = field(default_factory=Names)
     problem: Problem | None = None
+    """The same with validated arrays. Reductions fill it in, and whoever has one already needs no model."""
     budget_note: str = ""
+    """Why the largest budget is what it is, where nobody gave it and not all are answered."""
 
     def __post_init__(self) -> None:
         flag("collective", self.collective)
@@ -152,17 +125,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Run:
-    """How a task is to be answered. The answer is the same wherever it is computed, if there is time enough.
+    """How a task is to be answered, in the words of :func:`labelcert.certify`.
 
-    Attributes
-    ----------
-    engine, options : str, and a mapping of the engine's own options
-    time_limit, workers, progress, scheduler, device, solver, trust_solver, node_time_limit
-        As in :func:`labelcert.certify`.
+    The answer is the same wherever it is computed, if there is time enough.
     """
 
     engine: str = AUTO
     options: Mapping[str, Any] = field(default_factory=dict)
+    """The engine's own."""
     time_limit: float | None = None
     node_time_limit: float | None = None
     workers: int | None = None

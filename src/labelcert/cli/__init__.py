@@ -19,11 +19,18 @@ from labelcert.cli.command_certify import certify_command
 from labelcert.cli.command_harden import harden_command
 from labelcert.cli.command_recheck import recheck_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
-from labelcert.cli.lists import datasets_command, models_command
 from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.reporting import report_files
 from labelcert.cli.study_commands import study_group
-from labelcert.cli.without_graph import demo, selfcheck, show_file, sign_file, verify_file
+from labelcert.cli.without_graph import (
+    datasets_command,
+    demo,
+    models_command,
+    selfcheck,
+    show_file,
+    sign_file,
+    verify_file,
+)
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
 from labelcert.extensions import COMMANDS, load_extensions
 from labelcert.signals import ending_in_order
@@ -128,12 +135,8 @@ def _run() -> int:
 
 
 def _refuse(message: str, code: int, whose: str = "labelcert: ") -> int:
-    with contextlib.suppress(OSError):  # nobody listens
-        say(whose + _one_line(message), error=True)
-    return code
-
-
-def _one_line(message: str) -> str:
-    """One line for each problem: a message without needless blanks."""
+    """Say what is wrong, one line for each problem, without needless blanks."""
     lines = [" ".join(line.split()) for line in message.splitlines()]
-    return "\n  ".join(lines)
+    with contextlib.suppress(OSError):  # nobody listens
+        say(whose + "\n  ".join(lines), error=True)
+    return code

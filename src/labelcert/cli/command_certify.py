@@ -7,26 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import click
-
 from labelcert.certificate import Stop
 from labelcert.certification import support
 from labelcert.cli import inputs
+from labelcert.cli import option_groups as groups
 from labelcert.cli.delivery import deliver
 from labelcert.cli.exits import EXIT_INTERRUPTED
-from labelcert.cli.option_groups import (
-    BUDGET_OPTIONS,
-    COMPARISON_OPTIONS,
-    ENSEMBLE_OPTIONS,
-    GRAPH_OPTIONS,
-    MODEL_OPTION_NAMES,
-    MODEL_OPTIONS,
-    NODE_OPTIONS,
-    OUTPUT_OPTIONS,
-    THREAT_OPTIONS,
-    WORK_OPTIONS,
-    GroupedCommand,
-)
+from labelcert.cli.options import grouped
 from labelcert.cli.printing import say
 from labelcert.cli.reporting import check_report
 from labelcert.errors import InvalidInput
@@ -53,16 +40,12 @@ Examples:
       600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
 
-@click.command("certify", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
-@GRAPH_OPTIONS
-@COMPARISON_OPTIONS
-@MODEL_OPTIONS
-@ENSEMBLE_OPTIONS
-@NODE_OPTIONS
-@BUDGET_OPTIONS
-@THREAT_OPTIONS
-@WORK_OPTIONS
-@OUTPUT_OPTIONS
+@grouped(
+    "certify",
+    EXAMPLES,
+    *(groups.GRAPH_OPTIONS, groups.COMPARISON_OPTIONS, groups.MODEL_OPTIONS, groups.ENSEMBLE_OPTIONS),
+    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.WORK_OPTIONS, groups.OUTPUT_OPTIONS),
+)
 def certify_command(**given: Any) -> None:
     """Certify the predictions of models on a graph against changed labels, for all budgets at once.
 
@@ -75,25 +58,21 @@ def certify_command(**given: Any) -> None:
     check_report(given["report"])
     if given["limit"] < 0 or given["attack"] < 0:
         raise InvalidInput("--nodes and --attack must not be negative")
-    quiet = given["quiet"]
-    names, options = _models(given)
+    options = inputs.own_options(list(dict.fromkeys(map(str.lower, given["names"]))) or ["gcn"], given)
     asked = inputs.read_request(given)
-    graph, split, targets, threat = asked.graph, asked.split, asked.targets, asked.threat
-    _add_beside(names, options, given, graph)
+    _add_beside(options, given, asked.graph)
     if given["out"] is not None:
         # Found out now rather than after minutes of work.
         given["out"].mkdir(parents=True, exist_ok=True)
-    progress = sys.stderr.isatty() and not quiet
-    how = {**BUDGET_OPTIONS.chosen(given), **WORK_OPTIONS.chosen(given)}
+    how = {**groups.BUDGET_OPTIONS.chosen(given), **groups.WORK_OPTIONS.chosen(given)}
+    how |= {"inductive": given["inductive"], "threat": asked.threat, "progress": inputs.shows_progress(given)}
     how |= {} if given["part_flips"] is None else {"part_flips": given["part_flips"]}
     results: list[CertifiedTargets] = []
-    for name, own in zip(names, options, strict=True):
-        recipe = inputs.chosen_model(given, asked, name, own, progress=progress, validate=True)
+    for name, own in options.items():
+        recipe = inputs.chosen_model(given, asked, name, own, validate=True)
         if given["parts"] is not None:
             recipe = replace(recipe, parts=given["parts"], combine=given["combine"], seed=given["seed"])
-        results += certify_targets(
-            recipe, graph, split.labeled, targets, inductive=given["inductive"], threat=threat, progress=progress, **how
-        )
+        results += certify_targets(recipe, asked.graph, asked.split.labeled, asked.targets, **how)
         if _interrupted(results):
             break
     deliver(results, given)
@@ -114,24 +93,16 @@ def _check_parts(given: dict[str, Any]) -> None:
         support.require(support.Request(predictor=support.MEAN, engine=given["engine"]))
 
 
-def _models(given: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Names of the models, and the options that each one takes."""
-    names = list(dict.fromkeys(name.lower() for name in given["names"])) or ["gcn"]
-    fixed = {option: given[option] for option in MODEL_OPTION_NAMES if given[option] is not None}
-    return names, model_options(names, fixed)
-
-
-def _add_beside(names: list[str], options: list[dict[str, Any]], given: dict[str, Any], graph: Graph) -> None:
+def _add_beside(options: dict[str, dict[str, Any]], given: dict[str, Any], graph: Graph) -> None:
     """One more model to compare with; by default only where the paper does, and not in answers to scripts."""
-    beside = given["beside"]
-    if beside is None and not given["as_json"] and len(names) == 1:
-        beside = BESIDE.get(graph.name, {}).get(names[0])
-    if beside is None or beside == "none" or beside in names:
+    beside, first = given["beside"], next(iter(options))
+    if beside is None and not given["as_json"] and len(options) == 1:
+        beside = BESIDE.get(graph.name, {}).get(first)
+    if beside is None or beside == "none" or beside in options:
         return
     model_options([beside], {})
     takes = next(info.options for info in models() if info.name == beside)
-    options.append({name: value for name, value in options[0].items() if name in takes})
-    names.append(beside)
+    options[beside] = {name: value for name, value in options[first].items() if name in takes}
 
 
 def _interrupted(results: Sequence[CertifiedTargets]) -> bool:

@@ -6,21 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.table import Table
 
 from labelcert.cli import inputs
 from labelcert.cli.exits import EXIT_INTERRUPTED
-from labelcert.cli.option_groups import (
-    DEFAULT_FOLDER,
-    GRAPH_OPTIONS,
-    HARDEN_WORK_OPTIONS,
-    NODE_OPTIONS,
-    THREAT_OPTIONS,
-    GroupedCommand,
-    OptionGroup,
-)
-from labelcert.cli.printing import print_json, print_table, say
+from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, HARDEN_WORK_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS
+from labelcert.cli.options import FILE, OptionGroup, grouped, option
+from labelcert.cli.printing import print_json, print_table, say, say_written
 from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
@@ -40,41 +32,26 @@ Examples:
 
 _OPTIONS = OptionGroup(
     "What to search",
-    click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
-    click.option(
-        "--model",
-        "-m",
-        "names",
-        multiple=True,
-        help="Architectures to try; repeatable. [default: some twenty settings]",
-    ),
-    click.option(
-        "--loss", "losses", multiple=True, type=click.Choice(loss_names()), help=f"[default: {', '.join(LOSSES)}]"
-    ),
-    click.option("--parts", multiple=True, type=int, help="Ensembles on this many parts of the labels; repeatable."),
-    click.option(
+    option("--flips", int, "How many wrong labels to survive.", required=True),
+    option("--model -m names", str, "Architectures to try; repeatable. [default: some twenty settings]", multiple=True),
+    option("--loss losses", tuple(loss_names()), f"[default: {', '.join(LOSSES)}]", multiple=True),
+    option("--parts", int, "Ensembles on this many parts of the labels; repeatable.", multiple=True),
+    option(
         "--floor",
-        type=float,
+        float,
+        "Least cross-validated accuracy. [default: one standard error below the best]",
         metavar="ACCURACY",
-        help="Least cross-validated accuracy. [default: one standard error below the best]",
     ),
-    click.option(
-        "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep results, to resume; and files."
-    ),
-    click.option("--rows", default=12, show_default=True, help="Show at most this many models."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
+    option("--out", FILE, "Keep results, to resume; and files.", metavar="FOLDER"),
+    option("--rows", int, "Show at most this many models.", 12),
+    option("--json as_json", bool, "Print one JSON object instead of a table."),
     REPORT_OPTION,
-    click.option("--pictures/--no-pictures", default=True, show_default=True),
-    click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
+    option("--pictures/--no-pictures", bool, default=True),
+    option("--quiet -q", bool, "No progress, only results."),
 )
 
 
-@click.command("harden", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
-@GRAPH_OPTIONS
-@_OPTIONS
-@HARDEN_WORK_OPTIONS
-@NODE_OPTIONS
-@THREAT_OPTIONS
+@grouped("harden", EXAMPLES, GRAPH_OPTIONS, _OPTIONS, HARDEN_WORK_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS)
 def harden_command(**given: Any) -> None:
     """Which model to train: the most certified one at a budget, among those that are accurate enough.
 
@@ -85,37 +62,21 @@ def harden_command(**given: Any) -> None:
     out: Path | None = given["out"]
     if out is not None and out.exists() and not out.is_dir():
         raise InvalidInput(f"--out must be a folder, but {out} is a file")
-    work = {**HARDEN_WORK_OPTIONS.chosen(given), "time_limit": given["time_limit"]}
-    found = harden(
-        asked.graph,
-        asked.split.labeled,
-        asked.targets[0].nodes,
-        flips=given["flips"],
-        models=given["names"] or None,
-        losses=given["losses"] or LOSSES,
-        parts=given["parts"] or None,
-        floor=given["floor"],
-        seed=given["seed"],
-        inductive=given["inductive"],
-        threat=asked.threat,
-        out=out,
-        progress=sys.stderr.isatty() and not given["quiet"],
-        **work,
-    )
+    labeled, tested = asked.split.labeled, asked.targets[0].nodes
+    how = {name: given[name] for name in ("flips", "floor", "seed", "inductive", "time_limit", "out")}
+    how |= {**HARDEN_WORK_OPTIONS.chosen(given), "threat": asked.threat, "progress": inputs.shows_progress(given)}
+    how |= {"models": given["names"] or None, "losses": given["losses"] or LOSSES, "parts": given["parts"] or None}
+    found = harden(asked.graph, labeled, tested, **how)
     named = [word for group in (GRAPH_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS) for word in group.words(given)]
     seed = f" --seed {found.seed}" if found.chosen.parts is not None and found.seed else ""
     command = " ".join(["labelcert certify", *named, found.command.removesuffix(seed)])
     written = _write(found, out, pictures=given["pictures"] and not (given["as_json"] and out is None))
     if given["report"] is not None:
-        recipe, tested = found.default, asked.targets[0].nodes
-        default = recipe.certify(
-            recipe.certifier(asked.graph, asked.split.labeled, [tested], inductive=given["inductive"]),
-            tested,
-            threat=asked.threat,
-            max_flips=given["flips"],
-            time_limit=given["time_limit"],
-        )
-        both = {f"train: {found.chosen.full_label}": found.certificate, f"default: {found.default.full_label}": default}
+        recipe = found.default
+        certifier = recipe.certifier(asked.graph, labeled, [tested], inductive=given["inductive"])
+        how = {"threat": asked.threat, "max_flips": given["flips"], "time_limit": given["time_limit"]}
+        default = recipe.certify(certifier, tested, **how)
+        both = {f"train: {found.chosen.full_label}": found.certificate, f"default: {recipe.full_label}": default}
         deliver_report(both, given["report"], title=f"{asked.graph.name}: model to train", quiet=given["quiet"])
     if given["as_json"]:
         print_json({**_plain(found), "command": command})
@@ -124,8 +85,7 @@ def harden_command(**given: Any) -> None:
         say(found.summary())
         say(f"certify it:  {command}")
         say(CAVEAT)
-    if written and not given["quiet"]:
-        say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
+    say_written(written, given["quiet"])
     if not found.complete:
         sys.exit(EXIT_INTERRUPTED)
 
@@ -175,16 +135,9 @@ def _plain(found: Hardened) -> dict[str, Any]:
 
     def described(which: Any) -> dict[str, Any]:
         low, high = found.certified[which]
-        return {
-            "model": which.name,
-            "options": which.options,
-            "C": which.C,
-            "loss": which.loss,
-            "parts": which.parts,
-            "cross_validated_accuracy": which.accuracy,
-            "certified_lower": low,
-            "certified_upper": high,
-        }
+        about = {name: getattr(which, name) for name in ("options", "C", "loss", "parts")}
+        shares = {"cross_validated_accuracy": which.accuracy, "certified_lower": low, "certified_upper": high}
+        return {"model": which.name, **about, **shares}
 
     return {
         "flips": found.flips,

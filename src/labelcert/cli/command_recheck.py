@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
-import click
-
 from labelcert.cli import inputs
-from labelcert.cli.option_groups import (
-    GRAPH_OPTIONS,
-    MODEL_OPTION_NAMES,
-    MODEL_OPTIONS,
-    NODE_OPTIONS,
-    RECHECK_WORK_OPTIONS,
-    THREAT_OPTIONS,
-    GroupedCommand,
-    OptionGroup,
-)
+from labelcert.cli.option_groups import GRAPH_OPTIONS, MODEL_OPTIONS, NODE_OPTIONS, RECHECK_WORK_OPTIONS, THREAT_OPTIONS
+from labelcert.cli.options import FILE, OptionGroup, grouped, option
 from labelcert.cli.printing import print_json, print_table, say
 from labelcert.cli.reporting import REPORT_OPTION, check_report, deliver_report
 from labelcert.errors import InvalidInput
 from labelcert.files import write_csv
-from labelcert.pipeline import model_options
 from labelcert.rechecking import Recheck, recheck
 from labelcert.rechecking.advice import OBJECTIVES
 from labelcert.report import tables
@@ -39,40 +26,31 @@ Examples:
 
 _OPTIONS = OptionGroup(
     "What to confirm",
-    click.option("--model", "-m", "name_of_model", default="gcn", show_default=True, help="See `labelcert models`."),
-    click.option("--flips", type=int, required=True, help="How many wrong labels to survive."),
-    click.option(
-        "--confirm", "--verify", "confirm", type=int, help="How many labels people can confirm, or what it may cost."
-    ),
-    click.option("--until", type=float, metavar="SHARE", help="Confirm as few as it takes until this share survives."),
-    click.option(
+    option("--model -m name_of_model", str, "See `labelcert models`.", "gcn"),
+    option("--flips", int, "How many wrong labels to survive.", required=True),
+    option("--confirm --verify confirm", int, "How many labels people can confirm, or what it may cost."),
+    option("--until", float, "Confirm as few as it takes until this share survives.", metavar="SHARE"),
+    option(
         "--objective",
-        type=click.Choice(OBJECTIVES),
-        default=OBJECTIVES[0],
-        show_default=True,
-        help="Each prediction faces its own worst attack, or one attack faces all of them.",
+        OBJECTIVES,
+        "Each prediction faces its own worst attack, or one attack faces all of them.",
+        OBJECTIVES[0],
     ),
-    click.option(
-        "--confirm-costs",
-        "--verify-costs",
-        "confirm_costs",
-        type=click.Path(path_type=Path),
-        help="CSV with the columns node, cost: what confirming a label costs (1 where absent).",
+    option(
+        "--confirm-costs --verify-costs confirm_costs",
+        FILE,
+        "CSV with the columns node, cost: what confirming a label costs (1 where absent).",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."),
-    click.option("--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the table into a file."),
+    option("--json as_json", bool, "Print one JSON object instead of a table."),
+    option("--out", FILE, "Write the table into a file.", metavar="FILE.csv"),
     REPORT_OPTION,
-    click.option("--quiet", "-q", is_flag=True, help="No progress, only results."),
+    option("--quiet -q", bool, "No progress, only results."),
 )
 
 
-@click.command("recheck", cls=GroupedCommand, epilog=EXAMPLES, context_settings={"max_content_width": 110})
-@GRAPH_OPTIONS
-@_OPTIONS
-@RECHECK_WORK_OPTIONS
-@MODEL_OPTIONS
-@NODE_OPTIONS
-@THREAT_OPTIONS
+@grouped(
+    "recheck", EXAMPLES, *(GRAPH_OPTIONS, _OPTIONS, RECHECK_WORK_OPTIONS, MODEL_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS)
+)
 def recheck_command(**given: Any) -> None:
     """Which labels to confirm, so that as many predictions as possible survive the wrong ones among the others.
 
@@ -84,11 +62,8 @@ def recheck_command(**given: Any) -> None:
     check_report(given["report"])
     asked = inputs.read_request(given)
     graph, labeled = asked.graph, asked.split.labeled
-    name = given["name_of_model"].lower()
-    fixed = {option: given[option] for option in MODEL_OPTION_NAMES if given[option] is not None}
-    [own] = model_options([name], fixed)
-    progress = sys.stderr.isatty() and not given["quiet"]
-    recipe = inputs.chosen_model(given, asked, name, own, progress=progress, validate=False)
+    [(name, own)] = inputs.own_options([given["name_of_model"].lower()], given).items()
+    recipe = inputs.chosen_model(given, asked, name, own, validate=False)
     targets = asked.targets[0]
     certifier = recipe.certifier(graph, labeled, [targets.nodes], inductive=given["inductive"])
     how = {"threat": asked.threat, **RECHECK_WORK_OPTIONS.chosen(given)}
@@ -96,12 +71,9 @@ def recheck_command(**given: Any) -> None:
         certifier,
         targets.nodes,
         using=recheck,
-        flips=given["flips"],
-        confirm=given["confirm"],
-        until=given["until"],
-        objective=given["objective"],
+        **{word: given[word] for word in ("flips", "confirm", "until", "objective")},
         confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"]),
-        progress=progress,
+        progress=inputs.shows_progress(given),
         **how,
     )
     if given["out"] is not None:
@@ -122,12 +94,6 @@ def recheck_command(**given: Any) -> None:
 
 def _plain(advice: Recheck) -> dict[str, Any]:
     """In plain JSON values."""
-    frame = advice.to_frame()
-    return {
-        "flips": advice.flips,
-        "objective": advice.objective,
-        "before": advice.before,
-        "best_possible": advice.best_possible,
-        "optimal": advice.optimal,
-        "labels": [{str(k): v for k, v in row.items()} for row in frame.astype(object).to_dict("records")],
-    }
+    labels = [{str(k): v for k, v in row.items()} for row in advice.to_frame().astype(object).to_dict("records")]
+    words = ("flips", "objective", "before", "best_possible", "optimal")
+    return {**{word: getattr(advice, word) for word in words}, "labels": labels}

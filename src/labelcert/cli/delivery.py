@@ -9,7 +9,7 @@ from typing import Any
 
 from labelcert._version import __version__
 from labelcert.cli.option_groups import DEFAULT_FOLDER
-from labelcert.cli.printing import few, print_json, print_table, say
+from labelcert.cli.printing import few, print_json, print_table, say, say_written, show
 from labelcert.cli.reporting import deliver_report
 from labelcert.models import Recipe
 from labelcert.pipeline import COLLECTIVE, CertifiedTargets, Targets, certificate_file, save_results
@@ -24,21 +24,16 @@ def deliver(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
     if given["pictures"] and not (given["as_json"] and out is None):
         written += draw(results, out or DEFAULT_FOLDER, attack=given["attack"])
     sets = len(_by_targets(results))
-    named = [r.recipe.label if sets == 1 else f"{r.recipe.label}, {r.targets.title}" for r in results]
-    files = {} if out is None else {n: certificate_file(r, out) for n, r in zip(named, results, strict=True)}
-    deliver_report(
-        {name: result.certificate for name, result in zip(named, results, strict=True)},
-        given["report"],
-        title=results[0].graph.name,
-        quiet=given["quiet"],
-        files=files,
-    )
+    named = {r.recipe.label if sets == 1 else f"{r.recipe.label}, {r.targets.title}": r for r in results}
+    files = {} if out is None else {name: certificate_file(result, out) for name, result in named.items()}
+    certificates = {name: result.certificate for name, result in named.items()}
+    title = results[0].graph.name
+    deliver_report(certificates, given["report"], title=title, quiet=given["quiet"], files=files)
     if given["as_json"]:
         print_json(_as_json(results, given))
     else:
         _print(results, given["limit"])
-    if written and not given["quiet"]:
-        say(f"wrote {', '.join(path.name for path in written)} into {written[0].parent}", error=True)
+    say_written(written, given["quiet"])
 
 
 def _print(results: list[CertifiedTargets], limit: int) -> None:
@@ -49,27 +44,10 @@ def _print(results: list[CertifiedTargets], limit: int) -> None:
         say()
         say(f"{recipe.label}: {_model_text(recipe)}")
         for result in of_recipe:
-            cert, where = result.certificate, result.targets.title
             # The nodes of the collective test are among all nodes: their radii have been shown.
-            if result.targets.name != COLLECTIVE or len(of_recipe) == 1:
-                print_table(
-                    tables.node_table(
-                        cert,
-                        limit=limit,
-                        title=f"{recipe.label}: fewest flipped labels that change each prediction, {where}",
-                    )
-                )
-            print_table(
-                tables.budget_table(
-                    cert,
-                    budgets=few(cert.last_flips),
-                    title=f"{recipe.label}: predictions that provably survive, {where}",
-                )
-            )
-            if cert.run.finds_attacks:
-                title = f"{recipe.label}: what predictions become within {cert.last_flips} flips, {where}"
-                print_table(tables.takeover_table(cert, title=title))
-            say(f"{tables.summary(cert)}{_accuracies(result)}")
+            shown = None if result.targets.name == COLLECTIVE and len(of_recipe) > 1 else limit
+            more, where = _accuracies(result), result.targets.title
+            show(result.certificate, limit=shown, of=recipe.label, where=where, more=more)
     for group in _by_targets(results):
         if len(group) > 1:
             say()
@@ -99,22 +77,24 @@ def draw(results: Sequence[CertifiedTargets], folder: Path, *, attack: int) -> l
         pairs = [(result.recipe.label, result.certificate) for result in group]
         title = f"{group[0].graph.name}, {group[0].targets.title}"
         where = group[0].targets.name
-        written += pictures.save_figure(pictures.ratio_figure(pairs, title=title), folder / f"ratio-{where}")
-        written += pictures.save_figure(pictures.radius_figure(pairs, title=title), folder / f"radius-{where}")
+        drawn = {
+            "ratio": pictures.ratio_figure(pairs, title=title),
+            "radius": pictures.radius_figure(pairs, title=title),
+        }
         for result in group:
             if result.certificate.run.finds_attacks:
-                figure = pictures.takeover_figure(result.certificate)
-                written += pictures.save_figure(figure, folder / f"takeovers-{result.recipe.slug}-{where}")
+                drawn[f"takeovers-{result.recipe.slug}"] = pictures.takeover_figure(result.certificate)
         if group[0].graph.n_nodes <= pictures.LARGEST_DRAWN_GRAPH:
-            written += pictures.save_figure(
-                pictures.graph_figure([result.attack_panel(attack) for result in group]), folder / f"graph-{where}"
-            )
+            drawn["graph"] = pictures.graph_figure([result.attack_panel(attack) for result in group])
+        for name, figure in drawn.items():
+            written += pictures.save_figure(figure, folder / f"{name}-{where}")
     return written
 
 
 def _as_json(results: Sequence[CertifiedTargets], given: dict[str, Any]) -> dict[str, Any]:
     first = results[0]
     graph = first.graph
+    labeled = graph.names(first.labeled), first.labeled, first.certificate.labels
     return {
         "labelcert": __version__,
         "graph": {
@@ -129,9 +109,7 @@ def _as_json(results: Sequence[CertifiedTargets], given: dict[str, Any]) -> dict
         "inductive": first.inductive,
         "labeled": [
             {"node": name, "index": int(node), "label": label.item()}
-            for name, node, label in zip(
-                graph.names(first.labeled), first.labeled, first.certificate.labels, strict=True
-            )
+            for name, node, label in zip(*labeled, strict=True)
         ],
         "results": [
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelcert.arrays import Bool, Int
 from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
@@ -21,16 +22,14 @@ from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.checks import reason
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
-from labelcert.models import Recipe
-from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets
+from labelcert.models import Recipe, models
+from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets, model_options
 from labelcert.problem import Threat
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
 
 COLUMNS = ("source", "target", "weight", "node", "label")
 """Columns of tables that may have other names."""
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,19 @@ def read_request(given: Mapping[str, Any]) -> GraphRequest:
     return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
 
 
-def parse_regularization(text: str | None) -> float | str | None:
+def shows_progress(given: Mapping[str, Any]) -> bool:
+    """Whether somebody looks on, and did not ask for quiet."""
+    return sys.stderr.isatty() and not given["quiet"]
+
+
+def own_options(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For each of several models by name, those given options that it takes."""
+    known = [option for info in models() for option in info.options if option != "C"]
+    fixed = {option: given[option] for option in known if given[option] is not None}
+    return dict(zip(names, model_options(names, fixed), strict=True))
+
+
+def _regularization(text: str | None) -> float | str | None:
     """C as it is written on the command line."""
     if text is None or text == "cv":
         return text
@@ -68,35 +79,19 @@ def parse_regularization(text: str | None) -> float | str | None:
 
 
 def chosen_model(
-    given: Mapping[str, Any],
-    request: GraphRequest,
-    name: str,
-    own: Mapping[str, Any],
-    *,
-    progress: bool,
-    validate: bool,
+    given: Mapping[str, Any], request: GraphRequest, name: str, own: Mapping[str, Any], *, validate: bool
 ) -> Recipe:
     """A model with its C, from the options that all commands on models have."""
-    with progress_report(f"{name}: choosing C", progress) as show:
-        return choose_model(
-            name,
-            request.graph,
-            request.split.labeled,
-            C=parse_regularization(given["C"]),
-            rule=given["rule"],
-            seed=given["seed"],
-            loss=given["loss"],
-            validate=validate,
-            report=show.report,
-            **own,
-        )
+    how = {"C": _regularization(given["C"]), **{word: given[word] for word in ("rule", "seed", "loss")}, **own}
+    with progress_report(f"{name}: choosing C", shows_progress(given)) as show:
+        return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 
 
-def per_label(graph: Graph, labeled: IntArray, path: Path | None, column: str = "cost") -> IntArray | None:
-    """(m,) a whole number for each labelled node, 1 where the table has none; None without a table."""
+def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | None:
+    """(m,) the cost of each label, 1 where the table has none; None without a table."""
     if path is None:
         return None
-    numbers = {node: int(text) for node, text in _table(graph, path, column, whole=True)}
+    numbers = {node: int(text) for node, text in _table(graph, path, "cost", whole=True)}
     return np.array([numbers.get(int(node), 1) for node in labeled], dtype=np.int64)
 
 
@@ -148,7 +143,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
+def parse_nodes(graph: Graph, text: str, what: str) -> Int:
     """Nodes from a file with one name per line, or from a list with commas."""
     path = Path(text)
     if _is_file(path):
@@ -173,7 +168,7 @@ def parse_nodes(graph: Graph, text: str, what: str) -> IntArray:
     return np.array([position[name] for name in wanted], dtype=np.int64)
 
 
-def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
+def _trusted(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> Bool | None:
     """(m,) which labels cannot be changed."""
     if given["trusted"] is None:
         return None
@@ -186,12 +181,7 @@ def _trusted(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> npt.N
     return np.isin(labeled, trusted)
 
 
-def _costs(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> IntArray | None:
-    """(m,) the price of changing each label."""
-    return per_label(graph, labeled, given["costs"])
-
-
-def _groups(graph: Graph, labeled: IntArray, given: Mapping[str, Any]) -> list[str | None] | None:
+def _groups(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[str | None] | None:
     """Where each label comes from."""
     path = given["groups"] or (given["labels"] if given["group_column"] else None)
     if path is None:
@@ -239,7 +229,7 @@ def _table(
     return rows
 
 
-def _test_nodes(graph: Graph, labeled: IntArray, text: str) -> IntArray:
+def _test_nodes(graph: Graph, labeled: Int, text: str) -> Int:
     nodes = parse_nodes(graph, text, "--test")
     both = sorted(set(nodes.tolist()) & set(labeled.tolist()))
     if both:
@@ -250,7 +240,7 @@ def _test_nodes(graph: Graph, labeled: IntArray, text: str) -> IntArray:
     return nodes
 
 
-def _allowed(_: Graph, __: IntArray, given: Mapping[str, Any]) -> dict[str, list[str]] | None:
+def _allowed(_: Graph, __: Int, given: Mapping[str, Any]) -> dict[str, list[str]] | None:
     """Which labels may become which others."""
     allowed: dict[str, list[str]] = {}
     for rule in given["allow"]:
@@ -261,7 +251,7 @@ def _allowed(_: Graph, __: IntArray, given: Mapping[str, Any]) -> dict[str, list
     return allowed or None
 
 
-def _group_budgets(_: Graph, __: IntArray, given: Mapping[str, Any]) -> int | dict[str, int] | None:
+def _group_budgets(_: Graph, __: Int, given: Mapping[str, Any]) -> int | dict[str, int] | None:
     """Most that may be spent in each group."""
     texts = given["group_budgets"]
     if not texts:
@@ -279,9 +269,9 @@ def _group_budgets(_: Graph, __: IntArray, given: Mapping[str, Any]) -> int | di
     return budgets
 
 
-_THREAT: dict[str, Callable[[Graph, IntArray, Mapping[str, Any]], Any]] = {
+_THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "trusted": _trusted,
-    "costs": _costs,
+    "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"]),
     "allowed_flips": _allowed,
     "groups": _groups,
     "group_budgets": _group_budgets,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -74,22 +76,33 @@ def print_json(value: Any) -> None:
     click.echo(printable_json(text))
 
 
-def show(cert: Certificate, *, limit: int | None = 20) -> None:
-    """Both tables and the summary of a certificate that knows no names."""
-    print_table(tables.node_table(cert, limit=limit))
-    print_table(tables.budget_table(cert, budgets=few(cert.last_flips)))
+def say_written(paths: Sequence[Path], quiet: bool) -> None:
+    """Name the files that were written, all into one folder."""
+    if paths and not quiet:
+        say(f"wrote {', '.join(path.name for path in paths)} into {paths[0].parent}", error=True)
+
+
+def show(cert: Certificate, *, limit: int | None = 20, of: str = "", where: str = "", more: str = "") -> None:
+    """All tables and the summary of a certificate, under headings that say ``of`` which model it is, and ``where``.
+
+    Without a ``limit`` of nodes, there is no table of nodes.
+    """
+
+    def heading(text: str) -> str:
+        return f"{of}: {text}, {where}" if of else text[0].upper() + text[1:]
+
+    if limit is not None:
+        title = heading("fewest flipped labels that change each prediction")
+        print_table(tables.node_table(cert, limit=limit, title=title))
+    title = heading("predictions that provably survive")
+    print_table(tables.budget_table(cert, budgets=few(cert.last_flips), title=title))
     if cert.run.finds_attacks:
-        print_table(tables.takeover_table(cert))
-    say(tables.summary(cert))
+        title = heading(f"what predictions become within {cert.last_flips} flips")
+        print_table(tables.takeover_table(cert, title=title if of else None))
+    say(f"{tables.summary(cert)}{more}")
 
 
 def few(max_flips: int) -> list[int]:
-    """All budgets, or some two dozen of them.
-
-    Examples
-    --------
-    >>> few(3), len(few(100))
-    ([0, 1, 2, 3], 21)
-    """
+    """All budgets, or some two dozen of them."""
     step = max(1, -(-max_flips // 24))
     return sorted({*range(0, max_flips + 1, step), max_flips})

@@ -12,15 +12,13 @@ import click
 
 from labelcert.certificate import Certificate, load
 from labelcert.cli.exits import EXIT_FAILED
+from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import say
 from labelcert.errors import InvalidInput
 from labelcert.pages import write_report
 
-REPORT_OPTION = click.option(
-    "--report",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Write one page to click through, which needs no network.",
+REPORT_OPTION = option(
+    "--report", FILE, "Write one page to click through, which needs no network.", metavar="FILE.html"
 )
 
 
@@ -55,15 +53,12 @@ def deliver_report(
 
 
 @click.command("report")
-@click.argument("paths", metavar="FILE.cert...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE.html", default="report.html", show_default=True,
-    help="The page.",
-)  # fmt: skip
-@click.option("--title", help="Above the page. [default: the names of the certificates]")
-@click.option("--name", "names", multiple=True, help="What to call each certificate; repeatable. [default: its file]")
-@click.option("--budget", type=click.IntRange(min=0), help="Where the slider stands first.")
-@click.option("--verify", is_flag=True, help="Check certificates in exact arithmetic first, and show what that found.")
+@click.argument("paths", metavar="FILE.cert...", nargs=-1, required=True, type=FILE)
+@option("--out", FILE, "The page.", "report.html", metavar="FILE.html")
+@option("--title", str, "Above the page. [default: the names of the certificates]")
+@option("--name names", str, "What to call each certificate; repeatable. [default: its file]", multiple=True)
+@option("--budget", click.IntRange(min=0), "Where the slider stands first.")
+@option("--verify", bool, "Check certificates in exact arithmetic first, and show what that found.")
 def report_files(
     paths: tuple[Path, ...], out: Path, title: str | None, names: tuple[str, ...], budget: int | None, verify: bool
 ) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.option_groups import OptionGroup
+from labelcert.cli.inputs import shows_progress
+from labelcert.cli.options import OptionGroup, option
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
@@ -22,7 +23,6 @@ from labelcert.studies.report import StudyReport, make_report
 from labelcert.studies.schema import HYPERPARAMETERS
 from labelcert.studies.tidy_tables import has_parquet
 
-DEFAULT_FOLDER = Path("labelcert-studies")
 PARQUET_HINT = "No Parquet files were written; for these: pip install 'labelcert[parquet]'"
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -30,36 +30,23 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 STUDY_OPTIONS = OptionGroup(
     "Study",
-    click.option("--seeds", metavar="LIST", help="Comma-separated seeds, instead of the study's own."),
-    click.option("--variant", type=click.Choice(VARIANTS), help="Use exact kernels, or those of the published code."),
-    click.option(
-        "--hyperparameters",
-        type=click.Choice(HYPERPARAMETERS),
-        help="Use the paper's values, or cross-validate each split.",
-    ),
-    click.option("--data-dir", type=_FOLDER, help="Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
-    click.option("--keep-old", is_flag=True, help="Keep results of engines whose numbers may differ."),
+    option("--seeds", "LIST", "Comma-separated seeds, instead of the study's own."),
+    option("--variant", VARIANTS, "Use exact kernels, or those of the published code."),
+    option("--hyperparameters", HYPERPARAMETERS, "Use the paper's values, or cross-validate each split."),
+    option("--data-dir", _FOLDER, "Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
+    option("--keep-old", bool, "Keep results of engines whose numbers may differ."),
 )
-OUT_OPTION = click.option(
-    "--out",
-    type=_FOLDER,
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    metavar="FOLDER",
-    help="Folder for results. Studies can share it.",
+OUT_OPTION = option(
+    "--out", _FOLDER, "Folder for results. Studies can share it.", Path("labelcert-studies"), metavar="FOLDER"
 )
 RUN_OPTIONS = OptionGroup(
     "Running",
-    click.option(
-        "--workers",
-        type=int,
-        help="Number of local processes; 1 runs everything in this process. [default: one per core]",
-    ),
-    click.option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
-    click.option("--retry-failed", is_flag=True, help="Try failed cells again."),
-    click.option("--pictures/--no-pictures", default=True, show_default=True),
-    click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through."),
-    click.option("--quiet", "-q", is_flag=True, help="Show results only, no progress."),
+    option("--workers", int, "Number of local processes; 1 runs everything in this process. [default: one per core]"),
+    option("--scheduler", "ADDRESS", "Run on the Dask cluster with this scheduler."),
+    option("--retry-failed", bool, "Try failed cells again."),
+    option("--pictures/--no-pictures", bool, default=True),
+    option("--report page", bool, "Write report.html, too: one page to click through."),
+    option("--quiet -q", bool, "Show results only, no progress."),
 )
 
 
@@ -80,7 +67,7 @@ def study_group() -> None:
 @STUDY_OPTIONS
 def check_command(file: str, **given: Any) -> None:
     """Check a study file and list what it would compute."""
-    plan = _plan(find_study(file), given)
+    plan = plan_study(find_study(file), given)
     study = plan.study
     rows = [
         ("datasets", ", ".join(d.label for d in study.datasets)),
@@ -110,7 +97,7 @@ def run_command(file: str, out: Path, **given: Any) -> None:
 
     Each result is saved as it finishes. After a crash or Ctrl-C, run the same command again to continue.
     """
-    ran = run_study(_plan(find_study(file), given), out, given)
+    ran = run_study(plan_study(find_study(file), given), out, given)
     show_study(ran)
     if has_failed(ran):
         sys.exit(EXIT_FAILED)
@@ -122,8 +109,7 @@ def run_command(file: str, out: Path, **given: Any) -> None:
 @STUDY_OPTIONS
 def status_command(file: str, out: Path, **given: Any) -> None:
     """Show how much of a study is done, and why certificates failed."""
-    plan = _plan(find_study(file), given)
-    store = Store(out, keep_old=given["keep_old"])
+    plan, store = plan_study(find_study(file), given), Store(out, keep_old=given["keep_old"])
     done = sum(store.done(key) for key in plan.keys)
     failed = [store.records[key] for key in plan.keys if store.failed(key)]
     left = len(plan.keys) - done - len(failed)
@@ -137,19 +123,16 @@ def status_command(file: str, out: Path, **given: Any) -> None:
 @click.argument("file")
 @OUT_OPTION
 @STUDY_OPTIONS
-@click.option("--pictures/--no-pictures", default=True, show_default=True)
-@click.option("--report", "page", is_flag=True, help="Write report.html, too: one page to click through.")
+@RUN_OPTIONS.some("pictures", "page")
 def export_command(file: str, out: Path, pictures: bool, page: bool, **given: Any) -> None:
     """Write tables, tidy data (CSV and Parquet) and a picture of the results so far."""
-    plan = _plan(find_study(file), given)
-    store = Store(out, keep_old=given["keep_old"])
+    plan, store = plan_study(find_study(file), given), Store(out, keep_old=given["keep_old"])
     _say_what_is_ignored(store, "computed again when the study runs")
     if store.old and not any(key in store.records for key in plan.keys):
         raise InvalidInput(
             f"{out} holds no result of this engine; run the study, or export old results with --keep-old"
         )
-    report = make_report(plan, store, out / plan.study.name, pictures=pictures, page=page)
-    _print_report(plan, report)
+    _print_report(plan, make_report(plan, store, out / plan.study.name, pictures=pictures, page=page))
 
 
 def _say_what_is_ignored(store: Store, then: str) -> None:
@@ -172,32 +155,20 @@ class RanStudy:
     report: StudyReport
 
 
-def changed_study(study: Study, given: dict[str, Any]) -> Study:
-    """The study with what the command line overrides."""
-    return study.changed(
-        seeds=_seeds(given["seeds"]), variant=given["variant"], hyperparameters=given["hyperparameters"]
-    )
-
-
-def _plan(study: Study, given: dict[str, Any]) -> StudyPlan:
-    return expand(changed_study(study, given), graphs=Graphs(given["data_dir"]))
+def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None) -> StudyPlan:
+    """The study with what the command line overrides, and all its cells."""
+    own = {word: given[word] for word in ("variant", "hyperparameters")}
+    return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
 
 
 def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:
     """Compute what is missing, and write the report; Ctrl-C ends the program, with all results kept."""
-    quiet = given["quiet"]
+    how = {word: given[word] for word in ("workers", "scheduler", "retry_failed")}
     with Store(out, write=True, keep_old=given["keep_old"]) as store:
-        if not quiet:
+        if not given["quiet"]:
             _say_what_is_ignored(store, "computed again")
         try:
-            outcome = run_plan(
-                plan,
-                store,
-                workers=given["workers"],
-                scheduler=given["scheduler"],
-                retry_failed=given["retry_failed"],
-                progress=sys.stderr.isatty() and not quiet,
-            )
+            outcome = run_plan(plan, store, **how, progress=shows_progress(given))
         except KeyboardInterrupt:
             done = sum(store.done(key) for key in plan.keys)
             say(
@@ -213,7 +184,12 @@ def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:
 def show_study(ran: RanStudy) -> None:
     """Print the report, and the time that it took."""
     _print_report(ran.plan, ran.report)
-    say(_time(ran) + "\n")
+    outcome = ran.outcome
+    remarks = "".join(remark(ran.plan.study) for remark in TIME_REMARKS)
+    say(
+        f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once "
+        f"({outcome.reused} more were reused; all together took {outcome.certificate_seconds:.1f} s of work){remarks}\n"
+    )
 
 
 def _print_report(plan: StudyPlan, report: StudyReport) -> None:
@@ -229,15 +205,6 @@ def _print_report(plan: StudyPlan, report: StudyReport) -> None:
         say(PARQUET_HINT)
     if report.files:
         say(f"written to {report.files[0].parent}")
-
-
-def _time(ran: RanStudy) -> str:
-    outcome = ran.outcome
-    text = (
-        f"time: {outcome.seconds:.1f} s for {outcome.computed} certificates, each for all budgets at once "
-        f"({outcome.reused} more were reused; all together took {outcome.certificate_seconds:.1f} s of work)"
-    )
-    return text + "".join(remark(ran.plan.study) for remark in TIME_REMARKS)
 
 
 def has_failed(ran: RanStudy) -> bool:

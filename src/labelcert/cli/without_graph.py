@@ -1,8 +1,9 @@
-"""Commands without a graph: the demo, saved certificates and their verification, the self-check."""
+"""Commands without a graph: what there is, the demo, saved certificates and their verification, the self-check."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,60 @@ from labelcert.certificate import load
 from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.printing import say, show
+from labelcert.cli.options import FILE, option
+from labelcert.cli.printing import print_json, print_table, say, show
 from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
+from labelcert.graphs.datasets import datasets
+from labelcert.models import models
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
+from labelcert.report import tables
 from labelcert.signing import sign, signature_of, signed
 from labelcert.verification import verify
 from labelcert.verification.statement import LINEAR
 
 
+@click.command("datasets")
+@option("--json as_json", bool, "Print JSON.")
+def datasets_command(as_json: bool) -> None:
+    """List the graphs that there are by name."""
+    if as_json:
+        print_json([asdict(info) for info in datasets()])
+        return
+    rows = [
+        (info.name, _size(info.n_nodes), _size(info.n_edges), str(info.n_classes), info.source, info.description)
+        for info in datasets()
+    ]
+    print_table(tables.listing("Datasets", ("name", "nodes", "edges", "classes", "source", "what it is"), rows))
+    say("Downloads are kept in the folder given as --data-dir, or named by LABELCERT_DATA_DIR, or in the cache.")
+
+
+@click.command("models")
+@option("--json as_json", bool, "Print JSON.")
+def models_command(as_json: bool) -> None:
+    """List the models that there are by name, with their options and defaults."""
+    known = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    if as_json:
+        found = known.items()
+        print_json([{"name": i.name, "description": i.description, "options": options} for i, options in found])
+        return
+    rows = []
+    for info, options in known.items():
+        words = (f"{name.replace('_', '-')}={default}" for name, default in options.items() if name != "C")
+        rows.append((info.name, info.description, ", ".join(words)))
+    print_table(tables.listing("Models", ("name", "what it is", "options and defaults"), rows))
+
+
+def _size(count: int | None) -> str:
+    return "varies" if count is None else str(count)
+
+
 @click.command()
-@click.option("--labels", "n_labels", default=16, show_default=True, help="Number of labelled points.")
-@click.option("--nodes", "n_test", default=12, show_default=True, help="Number of test points.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Save the certificate to this file.")
+@option("--labels n_labels", int, "Number of labelled points.", 16)
+@option("--nodes n_test", int, "Number of test points.", 12)
+@option("--seed", int, default=0)
+@option("--out", FILE, "Save the certificate to this file.")
 def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
     """Certify a small built-in problem: points in the plane, labelled fraud or fine."""
     example = two_clouds(n_labels=n_labels, n_test=n_test, seed=seed)
@@ -38,8 +78,8 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 
 
 @click.command("show")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--nodes", "limit", default=20, show_default=True, help="Show at most this many nodes.")
+@click.argument("file", type=FILE)
+@option("--nodes limit", int, "Show at most this many nodes.", 20)
 def show_file(file: Path, limit: int) -> None:
     """Print a saved certificate."""
     show(load(file), limit=limit)
@@ -100,8 +140,8 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 @click.command("sign")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), metavar="KEY.pem", required=True, help="Ed25519 private key.")
+@click.argument("file", type=FILE)
+@option("--key", FILE, "Ed25519 private key.", metavar="KEY.pem", required=True)
 def sign_file(file: Path, key: Path) -> None:
     """Sign a saved certificate: writes FILE.sig, which `labelcert verify FILE --key PUBLIC.pem` checks.
 
@@ -113,29 +153,15 @@ def sign_file(file: Path, key: Path) -> None:
 
 
 @click.command()
-@click.option("--problems", type=click.IntRange(min=1), default=500, show_default=True, help="Random problems.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option(
-    "--first",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Number of the first problem: --first 17 --problems 1 is problem 17 again.",
+@option("--problems", click.IntRange(min=1), "Random problems.", 500)
+@option("--seed", click.IntRange(min=0), default=0)
+@option(
+    "--first", click.IntRange(min=0), "Number of the first problem: --first 17 --problems 1 is problem 17 again.", 0
 )
-@click.option(
-    "--largest", type=click.IntRange(min=2), default=8, show_default=True, help="Largest number of labels, usually."
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=checks.SECONDS,
-    show_default=True,
-    help="Time limit of each search.",
-)
-@click.option("--workers", type=int, help="Processes. [default: all cores]")
-@click.option(
-    "--device", type=click.Choice((CPU, GPU)), default=CPU, show_default=True, help="Where enumeration trains."
-)
+@option("--largest", click.IntRange(min=2), "Largest number of labels, usually.", 8)
+@option("--seconds", click.FloatRange(min=0, min_open=True), "Time limit of each search.", checks.SECONDS)
+@option("--workers", int, "Processes. [default: all cores]")
+@option("--device", (CPU, GPU), "Where enumeration trains.", CPU)
 def selfcheck(
     problems: int, seed: int, first: int, largest: int, seconds: float, workers: int | None, device: str
 ) -> None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Float
-from labelcert.engines.base import Findings, Question, Work
+from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import every_relabelling, relabelling_counts
 from labelcert.engines.pools import Local
 from labelcert.engines.seen import MoveNumbers, Seen
-from labelcert.engines.walks import last_fitting, work_of
+from labelcert.engines.walks import Timed
 from labelcert.problem import Relabelling
 
 BLOCK = 32
@@ -41,18 +41,20 @@ class AskedBlock:
         return len(self.changes)
 
 
-class AskingMethod:
+class AskingMethod(Timed):
     """One question to the predictor for each relabelling."""
 
-    def estimate(self, question: Question, control: Control) -> Work:
-        """Count the relabellings, time a few of them, multiply."""
-        seconds = self._seconds(question)
-        advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what can be proved in that time"
-        return work_of(seconds, f"{relabelling_counts(question)[-1]:,.6g} relabellings, one by one", advice, control)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into the given time."""
-        return last_fitting(self._seconds(question) <= seconds)
+    def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
+        """As long as some single changes take."""
+        counts = relabelling_counts(question)
+        some = list(itertools.islice(question.problem.adversary.relabellings(1, question.budget), SAMPLE))
+        if some:
+            question.changed(some[0])  # compiled first
+        started = time.perf_counter()
+        for change in some:
+            question.changed(change)
+        spent = time.perf_counter() - started
+        return counts * spent / max(1, len(some)), f"{counts[-1]:,.6g} relabellings, one by one"
 
     def run(self, question: Question, control: Control) -> Findings:
         """Ask about all relabellings, by size."""
@@ -62,17 +64,6 @@ class AskingMethod:
             return _asked(question, moves, block), True
 
         return every_relabelling(question, control, Local(ask), _blocks(question))
-
-    def _seconds(self, question: Question) -> Float:
-        """(B + 1,) estimated time for each budget, from a few single changes."""
-        some = list(itertools.islice(question.problem.adversary.relabellings(1, question.budget), SAMPLE))
-        if not some:
-            return np.zeros(question.budget + 1)
-        question.changed(some[0])  # compiled first
-        started = time.perf_counter()
-        for change in some:
-            question.changed(change)
-        return relabelling_counts(question) * (time.perf_counter() - started) / len(some)
 
 
 def _blocks(question: Question) -> Iterator[AskedBlock]:

@@ -30,16 +30,10 @@ CACHE_BYTES = 3e8
 
 
 class TrainedModel(NamedTuple):
-    """One model under some labels.
+    """One model under some labels."""
 
-    Attributes
-    ----------
-    scores : (n,) array
-    y, z, state : (m,) arrays
-        Labels, what multiplies the test rows, and the states that the training found.
-    """
-
-    scores: Float
+    scores: Float  # (n,)
+    # y, z, state: (m,) labels, what multiplies the test rows, and the states that the training found
     y: Float
     z: Float
     state: Signs
@@ -52,14 +46,9 @@ class TrainedModel(NamedTuple):
 class Attacker:
     """Looks for attacks on the nodes of one question.
 
-    Parameters
-    ----------
-    question : Question
-        About a model that is retrained.
-    attacks : Attacks
-        The best known so far; improved.
-    over : callable
-        Whether to stop.
+    - ``question``: about a model that is retrained.
+    - ``attacks``: the best known so far; improved.
+    - ``over``: whether to stop.
     """
 
     def __init__(self, question: Question, attacks: Attacks, over: Callable[[], bool]) -> None:
@@ -113,12 +102,8 @@ class Attacker:
     def improve(self, lower: Int, rounds: float) -> None:
         """Try to do better, round by round: without a part of each attack, and on a part of the nodes.
 
-        Parameters
-        ----------
-        lower : (n,) array
-            Lower ends of radii: what they settle is left alone.
-        rounds : float
-            How often. Infinite: until the time is over, or nothing is left to do.
+        - ``lower`` (n,): lower ends of radii: what they settle is left alone.
+        - ``rounds``: how often. Infinite: until the time is over, or nothing is left to do.
         """
         rng = np.random.default_rng(0)
         budget = self._question.budget

@@ -28,23 +28,14 @@ WORK_LIMIT_SECONDS = 900.0
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A problem whose clean predictions are decided.
+    """A problem whose clean predictions are decided."""
 
-    Attributes
-    ----------
-    problem : Problem
-        Its ``max_flips`` and its adversary say what is asked; both may be narrower than the predictor's own.
-    predictor : Predictor
-    nodes : (n,) array
-        The test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
-    observers : sequence of Observer
-        Who else wants to know what relabellings do.
-    """
-
+    # its ``max_flips`` and its adversary say what is asked; both may be narrower than the predictor's own
     problem: Problem
     predictor: Predictor
+    # (n,) the test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     nodes: Index
-    observers: Sequence[Observer] = ()
+    observers: Sequence[Observer] = ()  # who else wants to know what relabellings do
 
     @classmethod
     def ask(cls, predictor: Predictor) -> Question:
@@ -83,65 +74,36 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class ReadOnce:
-    """What the final check cannot find out again, since the rows behind it were read once and not kept.
+    """What the final check cannot find out again, since the rows behind it were read once and not kept."""
 
-    Attributes
-    ----------
-    question : Question
-        As it turned out: only reading the rows decided the clean predictions.
-    becomes : (n,) array
-        Class that each node's witness turns it into, retrained while its row was there; -1 without one.
-    changed : dict
-        For attacks of the curve, (n,) which nodes each provably changes.
-    """
-
-    question: Question
-    becomes: Int
-    changed: dict[Relabelling, Bool]
+    question: Question  # as it turned out: only reading the rows decided the clean predictions
+    becomes: Int  # (n,) class that each node's witness turns it into, retrained while its row was there; -1 without one
+    changed: dict[Relabelling, Bool]  # for attacks of the curve, (n,) which nodes each provably changes
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What an engine proved about the n nodes of a question, for budgets 0..B.
+    """What an engine proved about the n nodes of a question, for budgets 0..B."""
 
-    Attributes
-    ----------
-    radius_lower, radius_upper : (n,) arrays
-    radius_changes : list of n relabellings or None
-        Attacks that realise each ``radius_upper``.
-    curve_lower, curve_upper : (B + 1,) arrays
-    curve_changes : list of B + 1 relabellings
-        Attacks that realise each ``curve_lower``.
-    statistics : dict
-        Plain numbers about the run.
-    radius_by, curve_by : string arrays or None
-        Which engine proved what; filled in by :meth:`refined`.
-    proofs : Proofs or None
-        What a search proved, in a form that can be checked without it.
-    radius_claimed : (n,) array or None
-        Lower ends of radii by a solver's own word, which proves nothing; None: nothing is claimed.
-    curve_claimed : (B + 1,) array or None
-        Upper ends of the curve, in the same way.
-    read : ReadOnce or None
-        What was checked on the way.
-    sha256 : str
-        Hash of all that decided the answer, where that is not the problem alone.
-    """
-
+    # radius_lower, radius_upper: (n,)
     radius_lower: Int
     radius_upper: Int
-    radius_changes: Sequence[Relabelling | None]
+    radius_changes: Sequence[Relabelling | None]  # attacks that realise each ``radius_upper``
+    # curve_lower, curve_upper: (B + 1,)
     curve_lower: Int
     curve_upper: Int
-    curve_changes: Sequence[Relabelling]
-    statistics: dict[str, Any]
+    curve_changes: Sequence[Relabelling]  # attacks that realise each ``curve_lower``
+    statistics: dict[str, Any]  # plain numbers about the run
+    # radius_by, curve_by: which engine proved what; filled in by ``refined``
     radius_by: Text | None = None
     curve_by: Text | None = None
-    proofs: Proofs | None = None
+    proofs: Proofs | None = None  # what a search proved, in a form that can be checked without it
+    # (n,) lower ends of radii by a solver's own word, which proves nothing; None: nothing is claimed
     radius_claimed: Int | None = None
-    curve_claimed: Int | None = None
-    read: ReadOnce | None = None
-    sha256: str = ""
+    curve_claimed: Int | None = None  # (B + 1,) upper ends of the curve, in the same way
+    read: ReadOnce | None = None  # what was checked on the way
+    sha256: str = ""  # hash of all that decided the answer, where that is not the problem alone
+    drops: bool = False  # whether the predictor was asked wherever a class has no labels left: see ``emptied``
 
     @classmethod
     def nothing(cls, question: Question) -> Findings:
@@ -249,12 +211,8 @@ class Findings:
 class Attacks:
     """The best attacks that are known so far: the cheapest on each node, the strongest within each budget.
 
-    Attributes
-    ----------
-    radius : (n,) array
-        Cost of the cheapest attack on each node; ``radius_changes`` are these attacks.
-    curve : (B + 1,) array
-        Most nodes that one attack within each budget changes; ``curve_changes`` are these attacks.
+    - ``radius`` (n,): cost of the cheapest attack on each node; ``radius_changes`` are these attacks.
+    - ``curve`` (B + 1,): most nodes that one attack within each budget changes; ``curve_changes`` are these attacks.
     """
 
     def __init__(self, question: Question, known: Findings | None = None) -> None:
@@ -294,6 +252,18 @@ class Attacks:
                 break
             self.curve[b], self.curve_changes[b] = count, change
 
+    def findings(self, radius_lower: Int, statistics: dict[str, Any], curve_upper: Int | None = None) -> Findings:
+        """They are the upper ends of radii and the lower ends of the curve; without one, radii bound the curve."""
+        return Findings(
+            radius_lower=radius_lower,
+            radius_upper=self.radius,
+            radius_changes=self.radius_changes,
+            curve_lower=self.curve,
+            curve_upper=within_reach(radius_lower, self.curve.size - 1) if curve_upper is None else curve_upper,
+            curve_changes=self.curve_changes,
+            statistics=statistics,
+        )
+
 
 def running_best(most: Int, change: Callable[[int], Relabelling]) -> tuple[Int, list[Relabelling]]:
     """From the best attack of each exact cost, the best within each budget: numbers of nodes, and relabellings."""
@@ -311,67 +281,32 @@ def within_reach(radius_lower: Int, budget: int) -> Int:
 
 @dataclass(frozen=True)
 class Work:
-    """What an answer would cost.
+    """What an answer would cost."""
 
-    Attributes
-    ----------
-    reason : str
-        How the estimate comes about.
-    seconds : float
-    advice : str or None
-        What would fit, where this is too much; None where the engine is ready to start.
-    """
-
-    reason: str
+    reason: str  # how the estimate comes about
     seconds: float = 0.0
-    advice: str | None = None
+    advice: str | None = None  # what would fit, where this is too much; None where the engine is ready to start
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What callers need to know about an engine.
+    """What callers need to know about an engine."""
 
-    Attributes
-    ----------
-    automatic : bool
-        ``engine="auto"`` starts with the first engine of this kind that can do the work.
-    continues : bool
-        It can go on from what another engine left open: ``engine="auto"`` lets it, where a time limit is short.
-    finds_attacks : bool
-        False: it proves lower ends of radii and nothing else.
-    searches : bool
-        It searches for a time that nobody can foresee, and may leave intervals open.
-    advertised : bool
-        ``certify(engine=...)`` takes it by name. Others belong to a function of their own.
-    predictors : set of str
-        Who predicts: :attr:`labelcert.problem.Problem.kind`.
-    observes : bool
-        It shows every relabelling within the budget to the observers of a question.
-    coupled : bool
-        It knows models that are trained on all classes at once.
-    losses : tuple of str
-        The losses that it applies to; empty for all. ``other_losses`` says what to do with others.
-    proved_losses : tuple of str
-        Those for which it proves more than it can enumerate; empty for all.
-    most_labels : int
-        With a time limit and more labels than this, it proves no more than it can enumerate.
-    claims : bool
-        It reports what a solver claims, which proves nothing.
-    """
-
-    automatic: bool = False
+    automatic: bool = False  # ``engine="auto"`` starts with the first engine of this kind that can do the work
+    # it can go on from what another engine left open: ``engine="auto"`` lets it, where a time limit is short
     continues: bool = False
-    finds_attacks: bool = True
-    searches: bool = False
-    advertised: bool = True
-    predictors: frozenset[str] = frozenset({ONE_MODEL})
-    observes: bool = False
-    coupled: bool = True
+    finds_attacks: bool = True  # otherwise it proves lower ends of radii and nothing else
+    searches: bool = False  # it searches for a time that nobody can foresee, and may leave intervals open
+    advertised: bool = True  # ``certify(engine=...)`` takes it by name. Others belong to a function of their own.
+    predictors: frozenset[str] = frozenset({ONE_MODEL})  # who predicts: ``Problem.kind``
+    observes: bool = False  # it shows every relabelling within the budget to the observers of a question
+    coupled: bool = True  # it knows models that are trained on all classes at once
+    # the losses that it applies to; empty for all. ``other_losses`` says what to do with others.
     losses: tuple[str, ...] = ()
     other_losses: str = ""
-    proved_losses: tuple[str, ...] = ()
-    most_labels: int = 10**9
-    claims: bool = False
+    proved_losses: tuple[str, ...] = ()  # those for which it proves more than it can enumerate; empty for all
+    most_labels: int = 10**9  # with a time limit and more labels than this, it proves no more than it can enumerate
+    claims: bool = False  # it reports what a solver claims, which proves nothing
 
     def applies(self, loss: str, coupled: bool) -> bool:
         """Whether it knows models with a loss, trained on all classes at once or not."""
@@ -423,11 +358,16 @@ class Engine(Protocol):
 
 
 class PlainEngine:
-    """What many engines say: nothing is refused, the model is retrained, and a larger budget takes no longer."""
+    """What many engines say: they refuse what they are not capable of, retrain, and work as long as there is time."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers need to know."""
+        raise NotImplementedError
 
     def refuses(self, problem: Problem) -> str | None:
-        """Nothing: it applies to every problem."""
-        return None
+        """What is beyond its capabilities."""
+        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where there is nothing to retrain."""

@@ -71,15 +71,7 @@ class ClosedForm(PlainEngine):
         attacks, curve_upper, statistics = linear_curve(question, radii, control)
         statistics = {"trainings": 0, "seconds_for_radii": seconds, **statistics}
         statistics["seconds"] = time.perf_counter() - started
-        return Findings(
-            radius_lower=radii.lower,
-            radius_upper=attacks.radius,
-            radius_changes=attacks.radius_changes,
-            curve_lower=attacks.curve,
-            curve_upper=curve_upper,
-            curve_changes=attacks.curve_changes,
-            statistics=statistics,
-        )
+        return attacks.findings(radii.lower, statistics, curve_upper)
 
 
 def linear_curve(question: Question, radii: Radii, control: Control) -> tuple[Attacks, Int, dict[str, Any]]:

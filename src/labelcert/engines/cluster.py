@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from labelcert.arrays import Signs
-from labelcert.engines.pools import PoolTask, Processors, read_only_arrays, walk_batch
+from labelcert.engines.pools import ChunkPool, PoolTask, read_only_arrays, walk_batch
 from labelcert.errors import ClusterLost
 from labelcert.workers import Attempts
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class ClusterChunks(Processors):
+class ClusterChunks(ChunkPool):
     """Sends chunks of one certificate to the workers."""
 
     def __init__(self, client: Client, batch: int) -> None:

@@ -7,13 +7,11 @@ their solution, so that a retraining costs microseconds, and one pass answers ev
 from __future__ import annotations
 
 from labelcert.engines.asking import AskingMethod
-from labelcert.engines.base import Capabilities, Findings, Question, Work
+from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import CoupledMethod
 from labelcert.engines.cube.labellings import CubeMethod
 from labelcert.engines.tables.table_method import TableMethod
-from labelcert.prediction import Predictor, predictor_for
-from labelcert.problem import Problem
 
 WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
     "labellings": CubeMethod(),
@@ -24,19 +22,11 @@ WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
 """How models are enumerated, by what their predictors say about themselves: see :attr:`.Predictor.enumerated`."""
 
 
-class Enumerate:
+class Enumerate(PlainEngine):
     """Looks at every admissible labelling."""
 
     name = "enumerate"
     capabilities = Capabilities(automatic=True, observes=True)
-
-    def refuses(self, problem: Problem) -> str | None:
-        """Nothing: only size can be in the way."""
-        return None
-
-    def predictor(self, problem: Problem) -> Predictor:
-        """Retraining, or linear maps where there is nothing to retrain."""
-        return predictor_for(problem, linear=problem.trained_with.always_linear)
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the trainings, time a few of them, multiply."""

@@ -14,20 +14,11 @@ from labelcert.problem import NOTHING, Relabelling
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Findings whose every witness was retrained.
-
-    Attributes
-    ----------
-    findings : Findings
-    becomes : (n,) array
-        Class that each node's witness turns it into; -1 without one.
-    changed : dict
-        For each relabelling of the curve, (n,) which nodes it provably changes.
-    """
+    """Findings whose every witness was retrained."""
 
     findings: Findings
-    becomes: Int
-    changed: dict[Relabelling, Bool]
+    becomes: Int  # (n,) class that each node's witness turns it into; -1 without one
+    changed: dict[Relabelling, Bool]  # for each relabelling of the curve, (n,) which nodes it provably changes
 
 
 def check(question: Question, findings: Findings) -> Checked:
@@ -111,15 +102,9 @@ def _reconciled(findings: Findings, cheapest: Int, most: Int, dropped: int) -> F
     Witnesses are retrained with error bounds, so it is the proof that goes. That, and every witness dropped before,
     would be a bug: there is a warning. One claim of a solver that is contradicted takes all claims with it.
 
-    Parameters
-    ----------
-    findings : Findings
-    cheapest : (n,) array
-        Cost of the cheapest witness, of a radius or of the curve, that changes each node.
-    most : (B + 1,) array
-        Number of nodes that some witness within each budget changes.
-    dropped : int
-        Witnesses that were dropped before.
+    - ``cheapest`` (n,): cost of the cheapest witness, of a radius or of the curve, that changes each node.
+    - ``most`` (B + 1,): number of nodes that some witness within each budget changes.
+    - ``dropped``: witnesses that were dropped before.
     """
     n = findings.radius_lower.size
     refuted = findings.radius_lower > cheapest

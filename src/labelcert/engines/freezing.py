@@ -18,27 +18,15 @@ from labelcert.problem import NOTHING, Problem, Relabelling
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """What the rows and columns of a problem are called, and where they come from.
+    """What the rows and columns of a problem are called, and where they come from."""
 
-    Attributes
-    ----------
-    test, labels : (n,) and (m,) arrays of str, or None
-    class_list : array of str, or None
-        All class names of the graph, in the order of its class codes.
-    label_keys : (m,) array of str, or None
-        What tells labelled points apart where they have no names.
-    model : str
-        What makes the kernel.
-    around : Surroundings or None
-        The graph.
-    """
-
+    # test, labels: (n,) and (m,)
     test: Text | None = None
     labels: Text | None = None
-    class_list: Text | None = None
-    label_keys: Text | None = None
-    model: str = ""
-    around: Surroundings | None = None
+    class_list: Text | None = None  # all class names of the graph, in the order of its class codes
+    label_keys: Text | None = None  # (m,) what tells labelled points apart where they have no names
+    model: str = ""  # what makes the kernel
+    around: Surroundings | None = None  # the graph
 
     def keys(self, m: int) -> list[str]:
         """One string for each of m labelled points: its name, its key, or its index."""

@@ -22,23 +22,14 @@ class Ledger(Collector):
 
     Walks write attacks down in a short form of their own; ``decode`` turns it into a relabelling.
 
-    Parameters
-    ----------
-    question : Question
-        Of n nodes and budgets 0..B.
-    decode : callable, optional
-        From the short form (a row of an array) to a relabelling; None: walks hand over relabellings.
-
-    Attributes
-    ----------
-    radius, open_radius : (n,) arrays
-        Cost of the cheapest attack that is known, and of the cheapest one that is undecided.
-    most, open_most : (B + 1,) arrays
-        Most nodes that an attack of exactly this cost provably changes, and that an undecided one may change.
-    frontier, curve_frontier : int
-        All attacks that cost less were visited: for the radii, and for the curve.
-    decided : int
-        Attacks that were decided one by one.
+    - ``question``: of n nodes and budgets 0..B.
+    - ``decode``: from the short form (a row of an array) to a relabelling; None: walks hand over relabellings.
+    - ``radius``, ``open_radius`` (n,): cost of the cheapest attack that is known, and of the cheapest one that is
+      undecided.
+    - ``most``, ``open_most`` (B + 1,): most nodes that an attack of exactly this cost provably changes, and that an
+      undecided one may change.
+    - ``frontier``, ``curve_frontier``: all attacks that cost less were visited: for the radii, and for the curve.
+    - ``decided``: attacks that were decided one by one.
     """
 
     def __init__(self, question: Question, decode: Callable[[Any], Relabelling] | None = None) -> None:
@@ -96,14 +87,8 @@ class Ledger(Collector):
     def decide(self, cost: int, code: Any, nodes: Int | None = None, *, radii: bool = True, curve: bool = True) -> None:
         """Retrain on an attack that a walk left undecided; what even the predictor leaves undecided stays open.
 
-        Parameters
-        ----------
-        cost : int
-        code : object
-        nodes : array, optional
-            The nodes that it is about; all of them by default.
-        radii, curve : bool
-            What it is about.
+        - ``nodes``: the nodes that it is about; all of them by default.
+        - ``radii``, ``curve``: what it is about.
         """
         self.decided += 1
         yes, no = self.question.changed(self.change(code), nodes)

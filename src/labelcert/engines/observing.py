@@ -16,27 +16,17 @@ from labelcert.problem import Relabelling
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """A batch of S relabellings that a walk visited, and what each of them does to the n nodes of its question.
+    """A batch of S relabellings that a walk visited, and what each of them does to the n nodes of its question."""
 
-    Attributes
-    ----------
-    cost : (S,) array
-        What each of them costs the adversary.
-    changed, unchanged : (S, n) arrays
-        Nodes that are provably changed, and nodes that provably are not. Where both are False, it is open.
-    close : (S, n) array
-        Nodes that the walk could not decide itself: where they count as changed, the highest score may be shared.
-    change : callable
-        ``change(s)`` is the relabelling itself.
-    flipped : callable
-        ``flipped()`` are the (S, ν) labels that each of them changes, among those that the adversary may change.
-    """
-
-    cost: Int
+    cost: Int  # (S,) what each of them costs the adversary
+    # changed, unchanged: (S, n) nodes that are provably changed, and nodes that provably are not. Where both are False,
+    # it is open.
     changed: Bool
     unchanged: Bool
+    # (S, n) nodes that the walk could not decide itself: where they count as changed, the highest score may be shared
     close: Bool
-    change: Callable[[int], Relabelling]
+    change: Callable[[int], Relabelling]  # ``change(s)`` is the relabelling itself
+    # ``flipped()`` are the (S, ν) labels that each of them changes, among those that the adversary may change
     flipped: Callable[[], Bool]
 
 

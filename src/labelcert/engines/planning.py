@@ -10,6 +10,7 @@ from typing import Any
 from labelcert.arrays import Int
 from labelcert.engines.base import Engine, Findings, Question, Work
 from labelcert.engines.control import Control
+from labelcert.engines.emptied import classes_dropped
 from labelcert.engines.observing import Observer
 from labelcert.engines.registry import AUTO, engines_for, get_engine
 from labelcert.errors import InvalidInput, WorkTooLarge
@@ -37,7 +38,7 @@ class Stage:
         """What is known after this stage."""
         part = _up_to(question, self.max_flips)
         own = control if self.share == 1.0 else control.part(self.share)
-        found = self.engine.run(part, own, known)
+        found = classes_dropped(part, self.engine.run(part, own, known), own)
         if found.read is not None:
             known = Findings.nothing(found.read.question)
         return known.refined(found, self.name(part.problem))

@@ -27,24 +27,12 @@ Chunk = TypeVar("Chunk")
 
 
 class DeviceLoad(NamedTuple):
-    """What a task means to a GPU.
+    """What a task means to a GPU."""
 
-    Attributes
-    ----------
-    kind : str
-        Which of a device's programs it is for.
-    labels : int
-        Labels of its problem.
-    labellings : float
-        Trainings of the whole task.
-    bytes_back : int
-        What one training brings back; 0 where only a summary comes back.
-    """
-
-    kind: str
-    labels: int
-    labellings: float
-    bytes_back: int
+    kind: str  # which of a device's programs it is for
+    labels: int  # labels of its problem
+    labellings: float  # trainings of the whole task
+    bytes_back: int  # what one training brings back; 0 where only a summary comes back
 
 
 class PoolTask(Protocol):
@@ -90,64 +78,39 @@ class Promise(Protocol):
         """Wait for them; raises TimeoutError when it takes longer."""
 
 
-class ChunkPool(Protocol):
-    """Walks batches of chunks.
+class ChunkPool:
+    """Walks batches of chunks: what is the same on all ordinary processors."""
 
-    Attributes
-    ----------
-    batch : int
-        Chunks per batch.
-    ahead : int
-        Batches to have under way at a time.
-    device : str
-        What trains: the CPU, or the name of a GPU.
-    """
-
-    batch: int
-    ahead: int
+    batch: int  # chunks per batch
+    ahead: int  # batches to have under way at a time
 
     @property
     def device(self) -> str:
         """What trains, for the certificate's record."""
+        return "cpu"
 
     def accepts(self, task: PoolTask) -> bool:
         """Whether it can walk chunks of this task; if not, threads of this process do."""
-
-    def chunk_stops(self, task: PoolTask, usual: int) -> int:
-        """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
-
-    def take_many(self, labellings: float) -> int:
-        """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
-
-    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> float | None:
-        """Measured on one chunk, as if one worker did it; None: as on a thread."""
-
-    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Promise:
-        """Start walking a batch; the flag may end it early."""
-
-
-class Processors:
-    """What pools of ordinary processors have in common."""
-
-    device = "cpu"
-
-    def accepts(self, task: PoolTask) -> bool:
-        """Whatever may leave this process."""
         return task.may_leave
 
     def chunk_stops(self, task: PoolTask, usual: int) -> int:
-        """As many as are usual."""
+        """Labellings that a chunk of this task should have, if ``usual`` is what a chunk has on a CPU."""
         return usual
 
     def take_many(self, labellings: float) -> int:
-        """One at a time, on all processors."""
+        """Get ready for many small problems, with ``labellings`` in all; returns how many to have under way."""
         return 1
 
-    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> None:
-        """As on a thread."""
+    def seconds_per_stop(self, task: PoolTask, chunk: Any) -> float | None:
+        """Measured on one chunk, as if one worker did it; None: as on a thread."""
+        return None
+
+    def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Promise:
+        """Start walking a batch; the flag may end it early."""
+        raise NotImplementedError
 
 
-class Threads(Processors):
+class Threads(ChunkPool):
     """Threads of this process, one chunk at a time; the flag makes them return."""
 
     batch = 1
@@ -259,12 +222,8 @@ def side_by_side(work: Callable[[int], Result], count: int, together: int) -> It
 def walk_batch(task: PoolTask, read_only: Sequence[bool], chunks: Sequence[Any]) -> list[Any]:
     """Walk a batch that came from another process.
 
-    Parameters
-    ----------
-    task : PoolTask
-    read_only : sequence of bool
-        Which of its arrays were read-only where it comes from (`read_only_arrays`): compiled code depends on it.
-    chunks : sequence
+    ``read_only``: which of its arrays were read-only where it comes from (`read_only_arrays`): compiled code depends on
+    it.
     """
     for array, locked in zip(_arrays(task), read_only, strict=True):
         if array.flags.writeable == locked:  # NumPy refuses to unlock even unlocked arrays that older pickles hold
@@ -294,12 +253,7 @@ SHORT_RUNS = 20
 def seconds_per_step(walk: Callable[[Signs], int], moment: float = 0.3) -> float:
     """How long one step of some work takes, measured for a moment; the start, which takes longer, is left out.
 
-    Parameters
-    ----------
-    walk : callable
-        Takes a flag that tells it to stop; returns how many steps it made, at least one.
-    moment : float
-        Seconds.
+    ``walk`` takes a flag that tells it to stop; returns how many steps it made, at least one.
     """
 
     def timed(seconds: float) -> tuple[int, float]:

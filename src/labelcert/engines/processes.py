@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from labelcert.arrays import Signs
-from labelcert.engines.pools import PoolTask, Processors, read_only_arrays, walk_batch
+from labelcert.engines.pools import ChunkPool, PoolTask, read_only_arrays, walk_batch
 from labelcert.workers import WorkerJob, Workers
 
 
-class ProcessChunks(Processors):
+class ProcessChunks(ChunkPool):
     """Sends chunks of one certificate to local processes."""
 
     def __init__(self, count: int, batch: int) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Int
+from labelcert.arrays import Float, Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import Capabilities, Findings, Question, Work, within_reach
+from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import relaxed_radii
 from labelcert.engines.linear.spending import knapsack_work
@@ -22,12 +22,12 @@ from labelcert.engines.tables.sizes import (
     useful_depth,
 )
 from labelcert.engines.tables.toggled_trees import FORBIDDEN
-from labelcert.engines.walks import Collector, last_fitting, work_of
+from labelcert.engines.walks import Collector, Timed
 from labelcert.prediction import OneVsRest, Predictor
-from labelcert.problem import NOTHING, Problem
+from labelcert.problem import Problem
 
 
-class Relaxed:
+class Relaxed(Timed, PlainEngine):
     """The paper's incomplete certificate: the extreme scores of each class alone.
 
     The adversary may choose another relabelling for each class, so this proves robustness and never the opposite.
@@ -35,10 +35,7 @@ class Relaxed:
 
     name = "relaxed"
     capabilities = Capabilities(finds_attacks=False, coupled=False)
-
-    def refuses(self, problem: Problem) -> str | None:
-        """A model that is trained on all classes at once has no scores of one class alone."""
-        return self.capabilities.refuses(problem)
+    advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what it can prove"
 
     def predictor(self, problem: Problem) -> Predictor:
         """One model per class: linear maps where that is proved, else retraining."""
@@ -46,41 +43,26 @@ class Relaxed:
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Sorting, or one training for each toggled set."""
-        if question.predictor.linear:
-            return knapsack_work(question, 2)
-        per_stop = seconds_per_training(question)
-        sets = toggled_sets(question.problem)
-        seconds = sets * per_stop / control.workers
-        reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
-        advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what it can prove"
-        return work_of(seconds, reason, advice, control)
+        return knapsack_work(question, 2) if question.predictor.linear else super().estimate(question, control)
 
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into the given time."""
-        needed = toggled_sets(question.problem) * seconds_per_training(question) / control.workers
-        return last_fitting(needed <= seconds)
+    def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
+        """One training for each toggled set."""
+        sets, per_stop = toggled_sets(question.problem), seconds_per_training(question)
+        reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
+        return sets * per_stop / control.workers, reason
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Lower bounds on radii; the curve follows from them."""
         started = time.perf_counter()
-        n, budget = question.nodes.size, question.budget
         statistics: dict[str, Any] = {"trainings": 0}
-        if n == 0:
+        if question.nodes.size == 0:
             lower = np.zeros(0, dtype=np.int64)
         elif question.predictor.linear:
             lower = relaxed_radii(question)
         else:
             lower = self._by_training(question, control, statistics)
         statistics["seconds"] = time.perf_counter() - started
-        return Findings(
-            radius_lower=lower,
-            radius_upper=np.full(n, question.problem.adversary.never, dtype=np.int64),
-            radius_changes=[None] * n,
-            curve_lower=np.zeros(budget + 1, dtype=np.int64),
-            curve_upper=within_reach(lower, budget),
-            curve_changes=[NOTHING] * (budget + 1),
-            statistics=statistics,
-        )
+        return Attacks(question).findings(lower, statistics)
 
     def _by_training(self, question: Question, control: Control, statistics: dict[str, Any]) -> Int:
         """Extremes of each class by cost, over all toggled sets; nothing else is kept."""

@@ -19,12 +19,13 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.base import Attacks, Capabilities, Findings, Question, ReadOnce, Work, within_reach
 from labelcert.engines.closed_form import ClosedForm, linear_curve
 from labelcert.engines.control import Control
+from labelcert.engines.emptied import classes_dropped
 from labelcert.engines.final_check import check
 from labelcert.engines.linear.radii import Radii, linear_radii
 from labelcert.engines.linear.spending import spending_work
 from labelcert.prediction import OPEN, TIED, Gathered, Predictor, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
-from labelcert.problem.rows import RowBlock, Rows
+from labelcert.problem.rows import OffsetRows, RowBlock, Rows
 
 CURVE_CELLS = 10_000_000
 """Entries of rows that are kept for the curve."""
@@ -37,7 +38,7 @@ ROW_BLOCKS = "rows read in blocks"
 class ReadRows:
     """Predictions of a linear map whose rows come in blocks: nobody knows them, or how many, before they are read."""
 
-    rows: Rows
+    rows: Rows | OffsetRows
     kind: str = ROW_BLOCKS
 
     def predictor(self, problem: Problem) -> Predictor:
@@ -98,7 +99,7 @@ class _Harvest:
         block.update(self.digest, self._problem.m)
         question = _question(self._problem, block)
         radii = linear_radii(question, self._control)
-        found = check(question, _alone(question, radii))
+        found = check(question, classes_dropped(question, _alone(question, radii), self._control))
         predictor, nodes = question.predictor, question.nodes
         part: dict[str, Any] = {
             "predicted": predictor.predicted,
@@ -197,7 +198,8 @@ class _Harvest:
             changes.append(None if change is None or positions is None else Relabelling(positions, change.targets))
         radii = Radii(self._gathered("lower")[at], self._gathered("upper")[at], changes)
         attacks, upper, statistics = linear_curve(question, radii, self._control)
-        found = check(question, _with_curve(question, radii, attacks, upper))
+        known = _with_curve(question, radii, attacks, upper)
+        found = check(question, classes_dropped(question, known, self._control))
         renamed = {change: Relabelling(back[change.positions], change.targets) for change in (*found.changed, NOTHING)}
         for change, mask in found.changed.items():
             curve.changed[renamed[change]] = np.zeros(self.n, dtype=bool)
@@ -213,6 +215,8 @@ class _Harvest:
         while True:
             table = scipy.sparse.vstack(self._kept, format="csr")
             columns = np.unique(table.indices).astype(np.int64)
+            if self._problem.emptied:  # which classes have labels is to be seen
+                columns = np.arange(self._problem.m)
             most = max(1, int(CURVE_CELLS / max(1, columns.size)))
             if table.shape[0] <= most:
                 columns = columns if columns.size else np.zeros(1, dtype=np.int64)

@@ -17,19 +17,11 @@ from labelcert.problem import Adversary, Relabelling
 
 
 class Seen(NamedTuple):
-    """What S attacks do to n nodes.
+    """What S attacks do to n nodes."""
 
-    Attributes
-    ----------
-    cost : (S,) array
-    code : (S, L) array
-        Which attacks they are: see :class:`FlipBits` and :class:`MoveNumbers`.
-    changed, unchanged : (S, n) arrays
-        Nodes that each of them provably changes, and nodes that it provably does not.
-    """
-
-    cost: Int
-    code: Any
+    cost: Int  # (S,)
+    code: Any  # (S, L) which attacks they are: see ``FlipBits`` and ``MoveNumbers``
+    # changed, unchanged: (S, n) nodes that each of them provably changes, and nodes that it provably does not
     changed: Bool
     unchanged: Bool
 
@@ -69,12 +61,8 @@ class FlipBits:
 class MoveNumbers:
     """Any number of classes: numbers of single moves, ascending, and -1 behind the last one.
 
-    Attributes
-    ----------
-    position, target : (o,) arrays
-        The label that each move changes, and the class that it becomes.
-    number : (ν, K) array
-        The number of each move; -1 where the threat does not allow it.
+    - ``position``, ``target`` (o,): the label that each move changes, and the class that it becomes.
+    - ``number`` (ν, K): the number of each move; -1 where the threat does not allow it.
     """
 
     def __init__(self, adversary: Adversary) -> None:
@@ -100,14 +88,8 @@ class Telling(Collector):
 
     What a walk leaves open is decided one by one, as far as the predictor can, until the run is closed.
 
-    Parameters
-    ----------
-    question : Question
-    control : Control
-    short : Shorthand
-        How the walk writes attacks down.
-    read : callable
-        What a chunk saw, from what it found.
+    - ``short``: how the walk writes attacks down.
+    - ``read``: what a chunk saw, from what it found.
     """
 
     def __init__(self, question: Question, control: Control, short: Shorthand, read: Callable[[Any], Seen]) -> None:

@@ -12,22 +12,13 @@ from labelcert.compiling import compiled
 
 
 class SingleMoves(NamedTuple):
-    """Moves of one label each, in ascending order of labels.
+    """Moves of one label each, in ascending order of labels."""
 
-    Attributes
-    ----------
-    cost, group : (o,) arrays
-        Price, and group of the label (-1: none).
-    following : (o,) array
-        The first move of the next label.
-    later : (o,) array
-        How many labels come later.
-    """
-
+    # cost, group: (o,) price, and group of the label (-1: none)
     cost: Int
     group: Int
-    following: Int
-    later: Int
+    following: Int  # (o,) the first move of the next label
+    later: Int  # (o,) how many labels come later
 
 
 def blocks_of_sets(moves: SingleMoves, caps: Int, budget: int, size: int, block: int) -> Iterator[Int]:

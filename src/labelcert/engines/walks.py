@@ -8,34 +8,14 @@ chunks (threads, processes, a cluster, a GPU) knows no collector, and no collect
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float
-from labelcert.engines.base import WORK_LIMIT_SECONDS, Work
+from labelcert.engines.base import WORK_LIMIT_SECONDS, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.pools import PoolTask, in_order
-
-
-class Piece(Protocol):
-    """A chunk of a walk.
-
-    Attributes
-    ----------
-    stops : int
-        How much work it is, in the units of a progress report.
-    min_cost : int
-        The least that an attack in this chunk or a later one costs.
-    """
-
-    @property
-    def stops(self) -> int:
-        """How much work it is."""
-
-    @property
-    def min_cost(self) -> int:
-        """The least that an attack in it costs."""
 
 
 class Collector:
@@ -62,15 +42,9 @@ def collect_all(
 ) -> bool:
     """Walk all chunks; returns whether everything was visited.
 
-    Parameters
-    ----------
-    task : PoolTask
-        Its results are pairs of what was found and whether the chunk was finished.
-    chunks : iterator of Piece
-    collectors : sequence of Collector
-    control : Control
-    total, done : float
-        For the progress report: all stops, and those made before.
+    - ``task``: its results are pairs of what was found and whether the chunk was finished.
+    - ``chunks``: each has ``stops``, its amount of work, and ``min_cost``, a least cost from it on.
+    - ``total``, ``done``: for the progress report: all stops, and those made before.
     """
     finished = True
     for chunk, (found, complete) in in_order(task, chunks, control):
@@ -89,12 +63,26 @@ def collect_all(
     return finished and rest is None
 
 
-def work_of(seconds: Float, reason: str, advice: str, control: Control) -> Work:
-    """What a walk would cost, from its (B + 1,) time for each budget; the advice has a place ``{fits}`` for one."""
-    fits = np.asarray(seconds <= WORK_LIMIT_SECONDS)
-    if fits[-1] or control.time_limit is not None:
-        return Work(reason, float(seconds[-1]))
-    return Work(reason, float(seconds[-1]), advice.format(fits=last_fitting(fits)))
+class Timed:
+    """What can say for every budget how long it takes."""
+
+    advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what can be proved in that time"
+
+    def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
+        """(B + 1,) estimated time for each budget, and how the estimate for the largest one comes about."""
+        raise NotImplementedError
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Count the trainings, time a few of them, multiply; the advice says which budget would fit."""
+        seconds, reason = self.seconds(question, control)
+        fits = np.asarray(seconds <= WORK_LIMIT_SECONDS)
+        if fits[-1] or control.time_limit is not None:
+            return Work(reason, float(seconds[-1]))
+        return Work(reason, float(seconds[-1]), self.advice.format(fits=last_fitting(fits)))
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into the given time."""
+        return last_fitting(self.seconds(question, control)[0] <= seconds)
 
 
 def last_fitting(fits: Bool) -> int:

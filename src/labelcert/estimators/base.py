@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import Names, certify
+from labelcert.certification import GivenKernel, Names, Predicts, Run, Task, solve
 from labelcert.checking import as_labels
 from labelcert.errors import InvalidInput
 
@@ -73,16 +73,25 @@ class KernelMachine(Certifiable):
         """Certify the predictions for test points against changed labels."""
         labels = checked_labels(X_train, y_train)
         features, tested = self.transform(X_train, X_test)
-        K = self.kernel(features, features)
-        return certify(
-            (K + K.T) / 2,
-            labels,
-            self.kernel(tested, features),
-            self.C,
-            loss=self.loss(np.unique(labels).size),
-            names=Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation),
-            **options,
-        )
+        K, loss = self.kernel(features, features), self.loss(np.unique(labels).size)
+        model = GivenKernel((K + K.T) / 2, self.kernel(tested, features), self.C, loss=loss, drops_to=self.loss(2))
+        names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
+        return certified(model, labels, names, options)
+
+
+def certified(
+    model: Predicts, labels: Values, names: Names, options: Mapping[str, Any], offsets: Float | None = None
+) -> Certificate:
+    """The certificate of a model, with the options of :func:`labelcert.certify` that are none of the model itself."""
+    how = {field.name for field in fields(Run)}
+    asked = {"threat", "max_flips", "max_fraction", "margin", "collective"}
+    for name in options:
+        if name not in how | asked:
+            raise TypeError(f"certify() takes the options {', '.join(sorted(how | asked))}, got {name!r}")
+    task = Task(
+        model, labels, names=names, offsets=offsets, **{name: value for name, value in options.items() if name in asked}
+    )
+    return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
 
 
 def no_class_weights(estimator: Any) -> None:

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelcert.arrays import Float, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import Names, certify
+from labelcert.certification import GivenKernel, Names
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import row_names
+from labelcert.estimators.base import certified, row_names
 from labelcert.estimators.kernels import kernel_between
 from labelcert.losses import get_loss
 from labelcert.rechecking import Recheck, recheck
@@ -121,7 +121,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
         rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
-        return certify(self.K_, self.y_, rows, float(self.C), loss=self.loss_, names=names, **options)
+        return certified(
+            GivenKernel(self.K_, rows, float(self.C), self.loss_, drops_to=self.loss_), self.y_, names, options
+        )
 
     def recheck(self, X_test: Any, **options: Any) -> Recheck:
         """Which of the labels that this was fitted on to confirm, so that more predictions survive wrong ones.

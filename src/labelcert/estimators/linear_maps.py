@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from labelcert.arrays import Bool, Float
+from labelcert.arrays import Bool, Float, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import Names, certify_linear
+from labelcert.certification import GivenRows, Names
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import Certifiable, Transform, checked_labels, no_class_weights, row_names
+from labelcert.estimators.base import Certifiable, Transform, certified, checked_labels, no_class_weights, row_names
 from labelcert.estimators.kernels import kernel_between
 
 Map = Callable[[Float, Float, Bool], Any]
 """From features of training and test points, and which training points are labelled, to one row per test point with
 what each label adds to the score of its class."""
+
+MOST_FREQUENT = "most_frequent"
+"""What scikit-learn calls the most frequent label, for points without neighbours."""
 
 LINEAR = "Its scores are linear in the labels, so that radii are exact at any number of labels."
 
@@ -38,6 +41,10 @@ class LinearMap(Certifiable):
         A regressor on labels -1 and 1, whose sign is the prediction.
     unlabeled : bool
         Points whose label is -1 have none, as in scikit-learn's semi-supervised estimators.
+    votes : bool
+        Ties are exact, and the first class wins them.
+    outlier : object
+        What is predicted where no label has a say; ``votes`` alone.
     """
 
     transform: Transform
@@ -45,6 +52,8 @@ class LinearMap(Certifiable):
     explanation: str
     signs: bool = False
     unlabeled: bool = False
+    votes: bool = False
+    outlier: Any = None
 
     def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
         """Certify the predictions for test points against changed labels."""
@@ -55,13 +64,13 @@ class LinearMap(Certifiable):
             )
         known = labels != -1 if self.unlabeled and labels.dtype.kind in "if" else np.ones(labels.size, dtype=bool)
         features, tested = self.transform(X_train, X_test)
-        names = row_names(X_train)
-        return certify_linear(
-            self.rows(features, tested, known),
-            labels[known],
-            names=Names(test=row_names(X_test), labels=None if names is None else names[known], model=self.explanation),
-            **options,
-        )
+        H, own = self.rows(features, tested, known), row_names(X_train)
+        # A class without labels has the score 0; where the sum of all scores is positive, another one has more.
+        drops = not self.signs and bool((H.sum(axis=1) <= 1e-9 * abs(H).sum(axis=1)).any())
+        offsets = _offsets(H, np.unique(labels), self.outlier) if self.votes else None
+        model = GivenRows(_dense(H) if drops else H, drops=drops)
+        names = Names(test=row_names(X_test), labels=None if own is None else own[known], model=self.explanation)
+        return certified(model, labels[known], names, options, offsets)
 
 
 def ridge(estimator: Any, transform: Transform) -> LinearMap:
@@ -132,6 +141,9 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
     from sklearn.neighbors import NearestNeighbors, RadiusNeighborsClassifier
 
     by_radius = isinstance(estimator, RadiusNeighborsClassifier)
+    outlier = estimator.outlier_label if by_radius else None
+    if not (outlier is None or np.isscalar(outlier)):
+        raise InvalidInput(f"outlier_label must be None, 'most_frequent' or one label, got {outlier!r}")
     shared = ("algorithm", "leaf_size", "metric", "p", "metric_params", "n_jobs")
     search = {name: getattr(estimator, name) for name in shared}
 
@@ -141,15 +153,20 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
             distances, index = finder.radius_neighbors(T, radius=estimator.radius)
         else:
             distances, index = finder.kneighbors(T, n_neighbors=min(estimator.n_neighbors, X.shape[0]))
+        index = list(index)
         lonely = [t for t, own in enumerate(index) if len(own) == 0]
-        if lonely:
+        if lonely and outlier is None:
             raise InvalidInput(
-                f"test point {lonely[0]} has no neighbour within radius={estimator.radius}; use a larger one"
+                f"test point {lonely[0]} has no neighbour within radius={estimator.radius}; use a larger one, or set "
+                "outlier_label"
             )
         weights = [_weights(estimator.weights, np.asarray(far, dtype=np.float64)) for far in distances]
+        if outlier == MOST_FREQUENT:
+            for t in lonely:  # every label has a vote
+                weights[t], index[t] = np.ones(X.shape[0]), np.arange(X.shape[0])
         ends = np.cumsum([0, *map(len, index)])
         H = scipy.sparse.csr_array(
-            (np.concatenate(weights), np.concatenate(list(index)), ends), shape=(T.shape[0], X.shape[0])
+            (np.concatenate(weights), np.concatenate(index), ends), shape=(T.shape[0], X.shape[0])
         )
         H.sort_indices()
         return H
@@ -157,8 +174,10 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
     return LinearMap(
         transform,
         rows,
-        f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, the estimator takes "
-        "the first class, and the certificate has no prediction to certify.",
+        f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, the first class wins"
+        ": its score has a fraction of a vote more.",
+        votes=True,
+        outlier=outlier,
     )
 
 
@@ -209,6 +228,25 @@ def _weights(weights: Any, distances: Float) -> Float:
     if callable(weights):
         return np.asarray(np.asarray(weights(distances[None]), dtype=np.float64)[0])
     raise InvalidInput(f"weights must be 'uniform', 'distance' or a function, got {weights!r}")
+
+
+def _offsets(H: scipy.sparse.csr_array, classes: Values, outlier: Any) -> Float:
+    """(n, K) what no sum of votes can make up for, but decides a tie for the first class; a vote where there is none.
+
+    Sums of a row's entries are multiples of the lowest bit among these.
+    """
+    first = np.arange(classes.size)[::-1] / 2.0 ** np.ceil(np.log2(classes.size))
+    mantissa, exponent = np.frexp(H.data)
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    lowest = np.ldexp((whole & -whole).astype(np.float64), exponent - 53)
+    lonely = np.diff(H.indptr) == 0
+    unit = np.ones(H.shape[0])
+    if not lonely.all():
+        unit[~lonely] = np.minimum.reduceat(lowest, H.indptr[:-1][~lonely])
+    if lonely.any() and outlier not in classes:
+        raise InvalidInput(f"outlier_label must be one of the labels, {classes.tolist()}, got {outlier!r}")
+    offsets: Float = np.where(lonely[:, None], classes == outlier, unit[:, None] * first)
+    return offsets
 
 
 def _solve(A: Float, B: Float) -> Float:

@@ -36,54 +36,35 @@ SETTINGS = {
 
 @dataclass
 class Counts:
-    """What the networks of one recipe did, summed over networks.
-
-    Attributes
-    ----------
-    networks : int
-    nodes : int
-        Test nodes, once for every network.
-    agree : int
-        Nodes that the network predicts as the kernel machine does.
-    certified, broken, violated : int
-        Nodes that are certified at one flip; of these, those that some flip changes though the network predicts them as
-        the kernel machine does, and those that some flip changes or that it predicts otherwise from the start.
-    certified_with_margin, violated_with_margin : int
-        The same for the certificate with a margin.
-    attacked, changed : int
-        Predictions that attacks of two and three flips change in the kernel machine, and of these in the network.
-    correlation, deviation : float
-        Of clean scores with those of the kernel machine (0 where scores are all alike); median of their distance.
-        Summed, too.
-    """
+    """What the networks of one recipe did, summed over networks."""
 
     networks: int = 0
     nodes: int = 0
+    """Test nodes, once for every network."""
     agree: int = 0
+    """Nodes that the network predicts as the kernel machine does."""
     certified: int = 0
+    """Nodes that are certified at one flip."""
     broken: int = 0
+    """Certified nodes that some flip changes though the network predicts them as the kernel machine does."""
     violated: int = 0
+    """Certified nodes that some flip changes or that the network predicts otherwise from the start."""
     certified_with_margin: int = 0
     violated_with_margin: int = 0
+    """The same for the certificate with a margin."""
     attacked: int = 0
+    """Predictions that attacks of two and three flips change in the kernel machine."""
     changed: int = 0
+    """Of these, those that change in the network, too."""
     correlation: float = 0.0
+    """Of clean scores with those of the kernel machine (0 where scores are all alike)."""
     deviation: float = 0.0
+    """Median distance of clean scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """A certificate with the margin for one width, and what networks of that width did.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        With the margin, at one flip.
-    margin : FiniteMargin
-    device : str
-        Where networks were trained.
-    recipes : mapping from recipes to Counts
-    """
+    """A certificate with the margin for one width, at one flip, and what networks of that width did, by recipe."""
 
     certificate: Certificate
     margin: FiniteMargin
@@ -114,23 +95,8 @@ def transfer(
 ) -> Transfer:
     """Train networks on clean labels, on every single flip and on certified attacks, and compare.
 
-    Parameters
-    ----------
-    pair : Twins
-    width : int
-    networks : int
-        How many networks are tried. The margin is measured with others.
-    margin_networks, margin_flips : int
-        As in :func:`labelcert.finite_margin`.
-    seed : int
-    max_flips : int
-        Of the certificate with the margin.
-    practical : bool
-        Whether a network is trained as practitioners do, too, up to a width of 256.
-    time_limit : float, optional
-        Seconds for each certificate.
-    workers : int, optional
-        Threads; all cores by default.
+    The margin is measured with other networks than those that are tried. With `practical`, a network is trained as
+    practitioners do, too, up to a width of 256. The time limit is for each certificate.
     """
     rng = np.random.default_rng([seed, width])
     K, rows = pair.kernels

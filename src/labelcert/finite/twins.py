@@ -23,16 +23,7 @@ HINGE = LOSSES["hinge"]
 class Twins:
     """A model, a graph and its nodes; both sides are trained on any labels.
 
-    Attributes
-    ----------
-    model : Model
-    graph : Graph
-    labeled, test : arrays
-    inductive : bool
-    device : str
-        Where networks are trained.
-    validation : array or None
-        Nodes whose labels decide when training stops, where practitioners train.
+    The labels of validation nodes decide when training stops, where practitioners train.
     """
 
     model: Model

@@ -123,11 +123,7 @@ def nearest_neighbor_graph(
     X = table.features if isinstance(table.features, np.ndarray) else table.features.toarray()
     nearest: Any = KDTree(X).query(X, k=neighbors + 1)[1]
     rows = np.repeat(np.arange(n), neighbors)
-    columns = np.concatenate([_without(found, row, neighbors) for row, found in enumerate(nearest)])
+    # Among more than k + 1 identical rows, a row need not be among its own nearest ones.
+    columns = np.concatenate([found[found != row][:neighbors] for row, found in enumerate(nearest)])
     joined = csr_array((np.ones(n * neighbors), (rows, columns)), shape=(n, n))
     return replace(table, adjacency=joined.maximum(joined.T))
-
-
-def _without(found: Any, row: int, count: int) -> Any:
-    # Among more than k + 1 identical rows, a row need not be among its own nearest ones.
-    return found[found != row][:count]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csr_array
 
-from labelcert.checking import unmasked, whole_number
+from labelcert.checking import unmasked
 from labelcert.errors import InvalidInput
 from labelcert.reading import Archive
 
@@ -29,19 +30,8 @@ if TYPE_CHECKING:
 UNLABELED = -1
 """The label of a node whose class is not known."""
 DAMAGED_NPZ = (
-    ValueError,
-    TypeError,
-    KeyError,
-    OSError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    NotImplementedError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(ValueError, TypeError, KeyError, OSError, EOFError, MemoryError, OverflowError, RuntimeError, SyntaxError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
 """What NumPy raises on an npz that is damaged, encrypted or pickled, or on a file that is not an npz."""
 
@@ -49,43 +39,15 @@ _PLAUSIBLE_CLASSES = 10_000
 
 
 def reason(error: BaseException) -> str:
-    r"""Return the first line of an error's text, so that messages stay on one line.
-
-    Examples
-    --------
-    >>> reason(ValueError("cannot be opened:\n- method gz"))
-    'cannot be opened'
-    """
+    """Return the first line of an error's text, so that messages stay on one line."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(": ") if lines else type(error).__name__
-
-
-def checked_seed(value: Any) -> int:
-    """Return the seed of a random generator; refuse anything but a non-negative integer.
-
-    Examples
-    --------
-    >>> checked_seed(0)
-    0
-    """
-    return whole_number("seed", value)
 
 
 def as_indices(nodes: ArrayLike, *, n_nodes: int, what: str = "nodes") -> Int:
     """Return distinct node indices from a list of indices (in its order) or a boolean mask over all nodes.
 
-    Parameters
-    ----------
-    nodes : array of int, or of bool with shape (n,)
-        The chosen nodes; negative indices are refused, because they are rarely intended.
-    n_nodes : int
-        Number of nodes n.
-    what : str
-        What the nodes are for; error messages name it.
-
-    Returns
-    -------
-    ndarray of int64
+    Negative indices are refused, because they are rarely intended.
     """
     array = np.asarray(unmasked(what, nodes))
     if array.ndim != 1:
@@ -140,9 +102,8 @@ def canonical_csr(matrix: Any) -> SparseMatrix:
 def _frozen_csr(matrix: SparseMatrix) -> SparseMatrix:
     # SciPy computes these flags on first use and may then sort in place, so ask before the arrays are read-only.
     _ = matrix.has_sorted_indices, matrix.has_canonical_format
-    matrix.data = _read_only(matrix.data)
-    matrix.indices = _read_only(matrix.indices)
-    matrix.indptr = _read_only(matrix.indptr)
+    for part in ("data", "indices", "indptr"):
+        setattr(matrix, part, _read_only(getattr(matrix, part)))
     return matrix
 
 
@@ -181,10 +142,8 @@ def first_asymmetry(adjacency: SparseMatrix) -> tuple[int, int] | None:
     """Return the first pair (i, j) whose two weights differ, or None if the matrix is symmetric."""
     difference = (adjacency - adjacency.T).tocoo()
     nonzero = np.flatnonzero(difference.data)
-    if nonzero.size == 0:
-        return None
-    i, j = (int(difference.coords[axis][nonzero[0]]) for axis in (0, 1))
-    return i, j
+    i, j = difference.coords
+    return (int(i[nonzero[0]]), int(j[nonzero[0]])) if nonzero.size else None
 
 
 def _as_matrix(value: Any, *, what: str) -> Any:
@@ -218,14 +177,12 @@ def checked_adjacency(value: Any, *, directed: bool) -> SparseMatrix:
             f"expected finite, non-negative edge weights, got {adjacency.data[bad[0]]} between nodes {row} "
             f"and {adjacency.indices[bad[0]]}; drop the edge or rescale the weights"
         )
-    if not directed:
-        pair = first_asymmetry(adjacency)
-        if pair is not None:
-            i, j = pair
-            raise InvalidInput(
-                f"expected a symmetric adjacency matrix, got weight {adjacency[i, j]} from node {i} to {j} "
-                f"but {adjacency[j, i]} back; symmetrise it, or pass directed=True"
-            )
+    if not directed and (pair := first_asymmetry(adjacency)):
+        i, j = pair
+        raise InvalidInput(
+            f"expected a symmetric adjacency matrix, got weight {adjacency[i, j]} from node {i} to {j} "
+            f"but {adjacency[j, i]} back; symmetrise it, or pass directed=True"
+        )
     return _frozen_csr(adjacency)
 
 
@@ -237,24 +194,16 @@ def checked_features(value: Any, n: int) -> Float | SparseMatrix:
             f"expected features of shape ({n}, d), one row per node, got shape {tuple(matrix.shape)}; "
             f"give every node exactly one row"
         )
-    if sp.issparse(matrix):
-        features = canonical_csr(matrix)
-        bad = np.flatnonzero(~np.isfinite(features.data))
-        if bad.size:
-            row = int(np.searchsorted(features.indptr, bad[0], side="right")) - 1
-            raise _not_finite(features.data[bad[0]], row, int(features.indices[bad[0]]))
-        return _frozen_csr(features)
-    finite = np.isfinite(matrix)
-    if not finite.all():
-        row, column = (int(axis[0]) for axis in np.nonzero(~finite))
-        raise _not_finite(matrix[row, column], row, column)
-    return _read_only(np.array(matrix, dtype=np.float64, order="C"))
-
-
-def _not_finite(value: float, row: int, column: int) -> InvalidInput:
-    return InvalidInput(
-        f"expected finite features, got {value} for node {row}, feature {column}; fill it in or drop it"
-    )
+    sparse = sp.issparse(matrix)
+    features: Any = canonical_csr(matrix) if sparse else matrix
+    if not np.isfinite(features.data if sparse else features).all():
+        entries = sp.coo_array(features)
+        bad = np.flatnonzero(~np.isfinite(entries.data))[0]
+        row, column = (axis[bad] for axis in entries.coords)
+        raise InvalidInput(
+            f"expected finite features, got {entries.data[bad]} for node {row}, feature {column}; fill it in or drop it"
+        )
+    return _frozen_csr(features) if sparse else _read_only(np.array(features, order="C"))
 
 
 def checked_labels(value: Any, n: int) -> Int:
@@ -311,11 +260,9 @@ def checked_node_names(names: Sequence[str] | None, n: int) -> tuple[str, ...] |
 
 
 def _refuse_repetition(names: tuple[str, ...], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InvalidInput(f"expected distinct {what}, got {name!r} more than once; rename one of them")
-        seen.add(name)
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InvalidInput(f"expected distinct {what}, got {repeated[0]!r} more than once; rename one of them")
 
 
 def read_npz(source: Path) -> dict[str, Values]:

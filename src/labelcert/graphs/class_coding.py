@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -33,18 +33,21 @@ def encode_classes(
     mark a missing label are refused, because they could also name a class. So is -1, unless the labels are just
     -1 and 1, the usual code of two classes.
 
-    Parameters
-    ----------
-    values : iterable
-        The labels.
-    place : callable
-        Describes where the label at a given position is, for error messages.
-    refuse : callable, optional
-        Takes the message of each label that is refused; by default the first one is raised.
+    `place` describes where the label at a position is, for messages. `refuse` takes the message of each label
+    that is refused; by default the first one is raised.
     """
     names = [_class_name(value) for value in values]
     numeric = {name: _number(name) for name in names if name is not None}
-    _refuse_ambiguous(names, numeric, place, refuse or _raise)
+    plus_minus = set(numeric.values()) == {-1, 1}
+    for i, name in enumerate(names):
+        if name is not None and (name.lower() in _MISSING_WORDS or (numeric[name] == UNLABELED and not plus_minus)):
+            message = (
+                f"expected the name of a class, got {name!r} in {place(i)}, which may stand for no label; "
+                f"leave the field empty for an unlabelled node, or give the class another name"
+            )
+            if refuse is None:
+                raise InvalidInput(message)
+            refuse(message)
     exact = {name: number for name, number in numeric.items() if number is not None}
     if len(exact) == len(numeric):
         code, classes = _by_value(exact)
@@ -55,30 +58,12 @@ def encode_classes(
     return np.array(labels, dtype=np.int64), tuple(classes)
 
 
-def _refuse_ambiguous(
-    names: Sequence[str | None],
-    numeric: Mapping[str, Decimal | None],
-    place: Callable[[int], str],
-    refuse: Callable[[str], None],
-) -> None:
-    plus_minus = set(numeric.values()) == {-1, 1}
-    for i, name in enumerate(names):
-        if name is not None and (name.lower() in _MISSING_WORDS or (numeric[name] == UNLABELED and not plus_minus)):
-            refuse(
-                f"expected the name of a class, got {name!r} in {place(i)}, which may stand for no label; "
-                f"leave the field empty for an unlabelled node, or give the class another name"
-            )
-
-
-def _raise(message: str) -> None:
-    raise InvalidInput(message)
-
-
 def _by_value(numeric: Mapping[str, Decimal]) -> tuple[dict[str, int], list[str]]:
     """Number the classes by their values; return the class of each name, and how each class is first spelled."""
     spelling: dict[Decimal, str] = {}
     for name, number in numeric.items():
-        spelling.setdefault(number, _spelled(number, name))
+        whole = number == number.to_integral_value() and number.adjusted() < _LONGEST_WHOLE_NUMBER
+        spelling.setdefault(number, str(int(number)) if whole else name)
     rank = {number: k for k, number in enumerate(sorted(spelling))}
     return {name: rank[number] for name, number in numeric.items()}, [spelling[number] for number in rank]
 
@@ -105,8 +90,3 @@ def _number(name: str) -> Decimal | None:
     except InvalidOperation:
         return None
     return number if number.is_finite() and "_" not in name else None
-
-
-def _spelled(number: Decimal, name: str) -> str:
-    whole = number == number.to_integral_value() and number.adjusted() < _LONGEST_WHOLE_NUMBER
-    return str(int(number)) if whole else name

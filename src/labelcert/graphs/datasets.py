@@ -23,30 +23,20 @@ from labelcert.graphs.splits import Split, balanced_split, exhaustive_split
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known about a dataset without loading it.
-
-    Attributes
-    ----------
-    name, description : str
-        The name to load it by, and one line about it.
-    n_nodes, n_edges, n_classes : int or None
-        Its size; None if it depends on parameters or has not been measured.
-    source : str
-        "built in", "random", "download", or "file" for one of your own.
-    per_class : int
-        Number of nodes of each class that `published_split` takes for training, and again for validation.
-    test : str
-        The test nodes of the paper's experiments: "collective" or "multi-class".
-    """
+    """What is known about a dataset without loading it; `name` is what `load_dataset` takes."""
 
     name: str
     description: str
     n_nodes: int | None
     n_edges: int | None
     n_classes: int | None
+    """Like the other sizes, None if it depends on parameters or has not been measured."""
     source: str
+    """"built in", "random", "download", or "file" for one of your own."""
     per_class: int = 5
+    """How many nodes of each class `published_split` takes for training, and again for validation."""
     test: str = "collective"
+    """The test nodes of the paper's experiments: "collective" or "multi-class"."""
 
 
 MULTI_CLASS = "multi-class"
@@ -61,37 +51,29 @@ def _tables(name: str, rows: str, n_nodes: int, n_classes: int) -> tuple[Registr
     return (table, partial(bundled_table, name)), (joined, partial(neighbor_table, name))
 
 
+def _paper(
+    build: Callable[..., Graph], name: str, about: str, nodes: int | None, edges: int | None, classes: int, **more: Any
+) -> Registration:
+    """A graph of the paper; if it has several classes, test nodes are spread over them."""
+    test = "collective" if classes == 2 else MULTI_CLASS
+    return DatasetInfo(name, about, nodes, edges, classes, "download", test=test, **more), build
+
+
 _LISTED: tuple[Registration, ...] = (
     (DatasetInfo("karate", "Zachary's karate club, two factions", 34, 78, 2, "built in", 2), karate),
     (DatasetInfo("csbm", "contextual stochastic block model", 200, None, 2, "random"), csbm),
     (DatasetInfo("cba", "contextual Barabási-Albert model", 200, None, 2, "random"), cba),
-    (
-        DatasetInfo(
-            "cora-ml", "machine-learning papers and their citations", 2810, 7981, 7, "download", test=MULTI_CLASS
-        ),
-        paper.cora_ml,
-    ),
-    (DatasetInfo("cora-ml-b", "Cora-ML, two largest classes", 1235, 2500, 2, "download"), paper.cora_ml_b),
-    (
-        DatasetInfo("citeseer", "papers and their citations", 2110, 3668, 6, "download", 10, test=MULTI_CLASS),
-        paper.citeseer,
-    ),
-    (DatasetInfo("citeseer-b", "Citeseer, two largest classes", 1239, 1849, 2, "download"), paper.citeseer_b),
-    (DatasetInfo("cora", "papers and their citations", 2485, 5069, 7, "download", test=MULTI_CLASS), paper.cora),
-    (DatasetInfo("cora-b", "Cora, two largest classes", 1200, 1972, 2, "download"), paper.cora_b),
-    (DatasetInfo("polblogs", "political blogs in the US and their links", 1222, 16714, 2, "download"), paper.polblogs),
-    (
-        DatasetInfo(
-            "chameleon", "Wikipedia pages on chameleons, no duplicates", 792, 8026, 5, "download", test=MULTI_CLASS
-        ),
-        paper.chameleon,
-    ),
-    (DatasetInfo("chameleon-b", "Chameleon, two largest classes", 294, 1182, 2, "download"), paper.chameleon_b),
-    (
-        DatasetInfo("wiki-cs", "Wikipedia pages on computer science", None, None, 10, "download", test=MULTI_CLASS),
-        paper.wiki_cs,
-    ),
-    (DatasetInfo("wiki-cs-b", "Wiki-CS, two largest classes", 4660, 72806, 2, "download"), paper.wiki_cs_b),
+    _paper(paper.cora_ml, "cora-ml", "machine-learning papers and their citations", 2810, 7981, 7),
+    _paper(paper.cora_ml_b, "cora-ml-b", "Cora-ML, two largest classes", 1235, 2500, 2),
+    _paper(paper.citeseer, "citeseer", "papers and their citations", 2110, 3668, 6, per_class=10),
+    _paper(paper.citeseer_b, "citeseer-b", "Citeseer, two largest classes", 1239, 1849, 2),
+    _paper(paper.cora, "cora", "papers and their citations", 2485, 5069, 7),
+    _paper(paper.cora_b, "cora-b", "Cora, two largest classes", 1200, 1972, 2),
+    _paper(paper.polblogs, "polblogs", "political blogs in the US and their links", 1222, 16714, 2),
+    _paper(paper.chameleon, "chameleon", "Wikipedia pages on chameleons, no duplicates", 792, 8026, 5),
+    _paper(paper.chameleon_b, "chameleon-b", "Chameleon, two largest classes", 294, 1182, 2),
+    _paper(paper.wiki_cs, "wiki-cs", "Wikipedia pages on computer science", None, None, 10),
+    _paper(paper.wiki_cs_b, "wiki-cs-b", "Wiki-CS, two largest classes", 4660, 72806, 2),
     *_tables("iris", "flowers", 150, 3),
     *_tables("wine", "wines", 178, 3),
     *_tables("breast-cancer", "tumours", 569, 2),

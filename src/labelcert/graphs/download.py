@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
+
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder, user_cache
 
+DATA_DIR_VARIABLE = "LABELCERT_DATA_DIR"
+"""Environment variable that names the folder with local copies of the datasets."""
 MIRROR_VARIABLE = "LABELCERT_MIRROR"
 """Environment variable with a base address that replaces the public ones; file names stay the same."""
 TIMEOUT_SECONDS = 30
@@ -41,27 +44,15 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class RawSource:
-    """Where a raw graph comes from.
-
-    Attributes
-    ----------
-    name : str
-        Name of the raw graph.
-    files : tuple of RemoteFile
-        The published files.
-    convert : callable
-        Turns the contents of these files, by file name, into the graph.
-    directed : bool
-        Whether the raw graph is directed.
-    fingerprint : str or None
-        `Graph.fingerprint` of the raw graph, if known.
-    """
+    """Where a raw graph comes from."""
 
     name: str
     files: tuple[RemoteFile, ...]
     convert: Callable[[Mapping[str, bytes]], Graph]
+    """Turns the contents of the published files, by file name, into the graph."""
     directed: bool
     fingerprint: str | None
+    """`Graph.fingerprint` of the raw graph, if known."""
 
     @property
     def copy_name(self) -> str:
@@ -69,21 +60,23 @@ class RawSource:
         return f"{self.name.replace('-', '_')}.npz"
 
 
+def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Return `data_dir` if given, else the folder that LABELCERT_DATA_DIR names, else the user's cache."""
+    named = data_dir if data_dir is not None else os.environ.get(DATA_DIR_VARIABLE)
+    return Path(named).expanduser() if named else user_cache()
+
+
+def user_cache() -> Path:
+    """Return the folder in the user's cache that holds downloaded datasets."""
+    return platformdirs.user_cache_path("labelcert", appauthor=False, opinion=False)
+
+
 def raw_graph(source: RawSource, *, data_dir: str | os.PathLike[str] | None = None, mirror: str | None = None) -> Graph:
     """Return the raw graph as published: the full graph, nodes in their original order.
 
-    The graph is read from its local copy in the data folder or in the user's cache. Without a copy, it is
-    downloaded, checked, converted and stored in the data folder, or in the user's cache if that folder is
-    not writable.
-
-    Parameters
-    ----------
-    source : RawSource
-        Where the graph comes from.
-    data_dir : path, optional
-        The data folder. Defaults to the folder that LABELCERT_DATA_DIR names, else to the user's cache.
-    mirror : str, optional
-        Base address that replaces the public ones. Defaults to the one that LABELCERT_MIRROR names.
+    The graph is read from its local copy in the data folder (see `data_folder`) or in the user's cache. Without a
+    copy, it is downloaded from `mirror`, from the one that LABELCERT_MIRROR names or from the public addresses. It is
+    checked, converted and stored in the data folder, or in the user's cache if that folder is not writable.
     """
     folder = data_folder(data_dir)
     for place in dict.fromkeys((folder, user_cache())):
@@ -98,12 +91,7 @@ def raw_graph(source: RawSource, *, data_dir: str | os.PathLike[str] | None = No
 
 
 def require_checksum(found: str, expected: str, what: str, *, remedy: str = "try again later") -> None:
-    """Refuse data whose checksum is not the known one.
-
-    Examples
-    --------
-    >>> require_checksum("ab", "ab", "the file")
-    """
+    """Refuse data whose checksum is not the known one."""
     if found != expected:
         raise DataUnavailable(
             f"{what} has the wrong checksum: expected {expected}, got {found}; "

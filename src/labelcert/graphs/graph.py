@@ -9,7 +9,7 @@ import copy
 import hashlib
 import html
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,7 @@ from labelcert.graphs.checks import (
     read_npz,
     scalar_of,
 )
-from labelcert.graphs.other_libraries import (
-    fields_from_features,
-    fields_from_networkx,
-    fields_from_pyg,
-    fields_from_scipy,
-)
+from labelcert.graphs.other_libraries import arrays_from_pyg, fields_from_networkx
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,31 +137,20 @@ class Graph:
         return len(self.class_names)
 
     def __repr__(self) -> str:
+        facts = [f"{value} {what}" for what, value in self._facts().items() if value or what != "unlabelled"]
+        return f"Graph({', '.join([repr(self.name), *facts])})"
+
+    def _facts(self) -> dict[str, int]:
+        kind = "directed edges" if self.directed else "edges"
         unlabeled = int(np.count_nonzero(self.labels == UNLABELED))
-        parts = [
-            repr(self.name),
-            f"{self.n_nodes} nodes",
-            f"{self.n_edges} {'directed ' if self.directed else ''}edges",
-            f"{self.n_features} features",
-            f"{self.n_classes} classes",
-        ]
-        if unlabeled:
-            parts.append(f"{unlabeled} unlabelled")
-        return f"Graph({', '.join(parts)})"
+        counts = {"nodes": self.n_nodes, kind: self.n_edges, "features": self.n_features, "classes": self.n_classes}
+        return {**counts, "unlabelled": unlabeled}
 
     def _repr_html_(self) -> str:
-        kind = "directed edges" if self.directed else "edges"
-        facts = {
-            "nodes": self.n_nodes,
-            kind: self.n_edges,
-            "features": self.n_features,
-            "unlabelled": int(np.count_nonzero(self.labels == UNLABELED)),
-        }
-        classes = dict(
-            zip(self.class_names, np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes), strict=True)
-        )
-        cells = [f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in facts.items()]
-        cells += [f"<tr><td>class {html.escape(name)}</td><td>{count}</td></tr>" for name, count in classes.items()]
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_classes)
+        named = {f"class {name}": size for name, size in zip(self.class_names, sizes, strict=True)}
+        facts = {what: value for what, value in self._facts().items() if what != "classes"}
+        cells = [f"<tr><td>{html.escape(key)}</td><td>{value}</td></tr>" for key, value in {**facts, **named}.items()]
         return f"<div><strong>Graph</strong> {html.escape(self.name)}<table>{''.join(cells)}</table></div>"
 
     def names(self, nodes: ArrayLike) -> list[str]:
@@ -211,21 +195,17 @@ class Graph:
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from labelcert import Graph
-        >>> graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.eye(3), [0, 1, 1])
-        >>> graph.subgraph([1, 2])
-        Graph('graph', 2 nodes, 1 edges, 3 features, 2 classes)
+        >>> from labelcert.graphs import karate
+        >>> karate().subgraph([0, 1, 33])
+        Graph('karate', 3 nodes, 1 edges, 34 features, 2 classes)
         """
         index = as_indices(nodes, n_nodes=self.n_nodes, what="nodes of the subgraph")
-        return Graph(
+        return replace(
+            self,
             adjacency=self.adjacency[index][:, index],
             features=self.features[index],
             labels=self.labels[index],
-            class_names=self.class_names,
             node_names=None if self.node_names is None else tuple(self.node_names[i] for i in index),
-            name=self.name,
-            directed=self.directed,
         )
 
     def fingerprint(self) -> str:
@@ -234,11 +214,10 @@ class Graph:
         Examples
         --------
         >>> import numpy as np
-        >>> from labelcert import Graph
-        >>> dense = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
         >>> import scipy.sparse as sp
+        >>> from labelcert import Graph
         >>> sparse = Graph(np.zeros((2, 2)), sp.eye_array(2), [0, 1], name="another name")
-        >>> dense.fingerprint() == sparse.fingerprint()
+        >>> sparse.fingerprint() == Graph(np.zeros((2, 2)), np.eye(2), [0, 1]).fingerprint()
         True
         """
         digest = hashlib.sha256()
@@ -260,14 +239,10 @@ class Graph:
         Examples
         --------
         >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from labelcert import Graph
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> path = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1]).to_npz(Path(folder.name) / "pair.npz")
-        >>> Graph.from_npz(path)
-        Graph('graph', 2 nodes, 1 edges, 2 features, 2 classes)
-        >>> folder.cleanup()
+        >>> from labelcert.graphs import Graph, karate
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Graph.from_npz(karate().to_npz(f"{folder}/club.npz"))
+        Graph('karate', 34 nodes, 78 edges, 34 features, 2 classes)
         """
         arrays: dict[str, Any] = {
             "adj_indptr": self.adjacency.indptr,
@@ -283,9 +258,7 @@ class Graph:
         if isinstance(self.features, np.ndarray):
             arrays["x"] = self.features
         else:
-            arrays["x_indptr"] = self.features.indptr
-            arrays["x_indices"] = self.features.indices
-            arrays["x_data"] = self.features.data
+            arrays |= {f"x_{part}": getattr(self.features, part) for part in ("indptr", "indices", "data")}
             arrays["x_shape"] = np.array(self.features.shape, dtype=np.int64)
         if self.node_names is not None:
             arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
@@ -305,7 +278,9 @@ class Graph:
         >>> Graph.from_pyg(data)  # doctest: +SKIP
         Graph('graph', 2708 nodes, 5278 edges, 1433 features, 7 classes)
         """
-        return cls(**fields_from_pyg(data, class_names=class_names, name=name))
+        adjacency, x, y = arrays_from_pyg(data)
+        directed = first_asymmetry(adjacency) is not None
+        return cls.from_scipy(adjacency, x, y, class_names=class_names, name=name, directed=directed)
 
     @classmethod
     def from_features(cls, X_train: ArrayLike, y_train: ArrayLike, X_test: ArrayLike, *, name: str = "table") -> Graph:
@@ -319,7 +294,20 @@ class Graph:
         >>> Graph.from_features([[0.0], [1.0]], ["no", "yes"], [[0.4], [0.9]])
         Graph('table', 4 nodes, 0 edges, 1 features, 2 classes, 2 unlabelled)
         """
-        return cls(**fields_from_features(X_train, y_train, X_test, name=name))
+        train, test = np.asarray(X_train, dtype=np.float64), np.asarray(X_test, dtype=np.float64)
+        if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
+            raise InvalidInput(
+                f"X_train and X_test must have one row per point and the same columns, got shapes {train.shape} and "
+                f"{test.shape}"
+            )
+        values = np.asarray(y_train)
+        if values.shape != (len(train),):
+            raise InvalidInput(
+                f"y_train must hold one label per row of X_train ({len(train)}), got shape {values.shape}"
+            )
+        classes, codes = np.unique(values, return_inverse=True)
+        rows, labels = np.concatenate([train, test]), np.concatenate([codes, np.full(len(test), UNLABELED)])
+        return cls.from_scipy(sp.csr_array((len(rows),) * 2), rows, labels, class_names=[*map(str, classes)], name=name)
 
     @classmethod
     def from_networkx(
@@ -355,7 +343,8 @@ class Graph:
         >>> Graph.from_networkx(source, name="friends")
         Graph('friends', 3 nodes, 2 edges, 3 features, 1 classes, 2 unlabelled)
         """
-        return cls(**fields_from_networkx(source, features=features, label=label, weight=weight, name=name))
+        found = fields_from_networkx(source, features, label, weight)
+        return cls(**found, name=name or source.name or "graph")
 
     @classmethod
     def from_scipy(
@@ -389,8 +378,16 @@ class Graph:
         >>> Graph.from_scipy(sp.eye_array(4).tocsr()[[1, 0, 3, 2]])
         Graph('graph', 4 nodes, 2 edges, 4 features, 0 classes, 4 unlabelled)
         """
-        options: dict[str, Any] = {"node_names": node_names, "name": name, "directed": directed}
-        return cls(**fields_from_scipy(adjacency, features, labels, class_names=class_names, **options))
+        n = int(np.shape(adjacency)[0]) if np.ndim(adjacency) or sp.issparse(adjacency) else 0
+        return cls(
+            adjacency=adjacency,
+            features=sp.eye_array(n, format="csr") if features is None else features,
+            labels=np.full(n, UNLABELED) if labels is None else labels,
+            class_names=tuple(class_names),
+            node_names=None if node_names is None else tuple(node_names),
+            name=name,
+            directed=directed,
+        )
 
     @classmethod
     def from_npz(cls, path: str | os.PathLike[str], *, name: str | None = None, directed: bool | None = None) -> Graph:
@@ -410,15 +407,13 @@ class Graph:
         Examples
         --------
         >>> import tempfile
-        >>> from pathlib import Path
         >>> import numpy as np
         >>> from labelcert import Graph
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> path = Path(folder.name) / "edge.npz"
-        >>> np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])
-        >>> Graph.from_npz(path)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = f"{folder}/edge.npz"
+        ...     np.savez(path, adj_indptr=[0, 1, 2], adj_indices=[1, 0], adj_shape=[2, 2], labels=[0, -1])
+        ...     Graph.from_npz(path)
         Graph('edge.npz', 2 nodes, 1 edges, 2 features, 1 classes, 1 unlabelled)
-        >>> folder.cleanup()
         """
         source = Path(path)
         arrays = read_npz(source)
@@ -429,14 +424,9 @@ class Graph:
                 f"{', '.join(missing)} is missing (found: {', '.join(sorted(arrays)) or 'nothing'}); write "
                 f"the file with Graph.to_npz"
             )
-        indices = arrays["adj_indices"]
-        adjacency = assembled_csr(
-            arrays.get("adj_data", np.ones(indices.size)),
-            indices,
-            arrays["adj_indptr"],
-            arrays["adj_shape"],
-            what=f"the adjacency in {source}",
-        )
+        indices, indptr, shape = (arrays[f"adj_{part}"] for part in ("indices", "indptr", "shape"))
+        weights = arrays.get("adj_data", np.ones(indices.size))
+        adjacency = assembled_csr(weights, indices, indptr, shape, what=f"the adjacency in {source}")
         if directed is None:
             stored = scalar_of(arrays, "directed", "biu", source)
             square = adjacency.shape[0] == adjacency.shape[1]

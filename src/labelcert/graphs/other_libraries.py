@@ -1,6 +1,6 @@
 """Conversion from and to the graphs of networkx, SciPy and PyTorch Geometric.
 
-What comes from there is returned as the arguments of :class:`.Graph`, which makes itself of them.
+What comes from there is returned as arguments of :class:`.Graph`, which makes itself of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse import csr_array
 
 from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.graphs.checks import UNLABELED, first_asymmetry, reason
+from labelcert.graphs.checks import UNLABELED, reason
 from labelcert.graphs.class_coding import encode_classes
 
 if TYPE_CHECKING:
@@ -24,14 +24,9 @@ if TYPE_CHECKING:
 
 
 def fields_from_networkx(
-    source: Any,
-    *,
-    features: str | Sequence[str] | None = None,
-    label: str | None = "label",
-    weight: str | None = None,
-    name: str | None = None,
+    source: Any, features: str | Sequence[str] | None, label: str | None, weight: str | None
 ) -> dict[str, Any]:
-    """What makes up the graph: see :meth:`.Graph.from_networkx`."""
+    """What makes up the graph but its name: see :meth:`.Graph.from_networkx`."""
     import networkx as nx
 
     if not isinstance(source, nx.Graph) or source.is_multigraph():
@@ -53,7 +48,6 @@ def fields_from_networkx(
         "labels": labels,
         "class_names": class_names,
         "node_names": tuple(str(v) for v in nodes),
-        "name": name or source.name or "graph",
         "directed": source.is_directed(),
     }
 
@@ -82,29 +76,6 @@ def to_networkx(graph: Graph) -> Any:
     return result
 
 
-def fields_from_scipy(
-    adjacency: Any,
-    features: Any = None,
-    labels: Any = None,
-    *,
-    class_names: Sequence[str] = (),
-    node_names: Sequence[str] | None = None,
-    name: str = "graph",
-    directed: bool = False,
-) -> dict[str, Any]:
-    """What makes up the graph: see :meth:`.Graph.from_scipy`."""
-    n = int(np.shape(adjacency)[0]) if np.ndim(adjacency) or sp.issparse(adjacency) else 0
-    return {
-        "adjacency": adjacency,
-        "features": sp.eye_array(n, format="csr") if features is None else features,
-        "labels": np.full(n, UNLABELED) if labels is None else labels,
-        "class_names": tuple(class_names),
-        "node_names": None if node_names is None else tuple(node_names),
-        "name": name,
-        "directed": directed,
-    }
-
-
 def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
     """Return adjacency, features and labels as copies that may be changed.
 
@@ -118,8 +89,8 @@ def to_scipy(graph: Graph) -> tuple[SparseMatrix, Float | SparseMatrix, Int]:
     return graph.adjacency.copy(), graph.features.copy(), graph.labels.copy()
 
 
-def fields_from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "graph") -> dict[str, Any]:
-    """What makes up the graph: see :meth:`.Graph.from_pyg`."""
+def arrays_from_pyg(data: Any) -> tuple[SparseMatrix, Any, Any]:
+    """Adjacency, features and labels, the latter None where there are none: see :meth:`.Graph.from_pyg`."""
     edges = getattr(data, "edge_index", None)
     if edges is None or getattr(data, "num_nodes", None) is None:
         raise InvalidInput(
@@ -143,37 +114,10 @@ def fields_from_pyg(data: Any, *, class_names: Sequence[str] = (), name: str = "
     adjacency.sum_duplicates()
     if weights is None:
         adjacency.data[:] = 1.0
-    x, y = getattr(data, "x", None), getattr(data, "y", None)
-    return fields_from_scipy(
-        adjacency,
-        None if x is None else _numpy(x),
-        None if y is None else _one_column(_numpy(y)),
-        class_names=class_names,
-        name=name,
-        directed=first_asymmetry(adjacency) is not None,
-    )
-
-
-def fields_from_features(X_train: Any, y_train: Any, X_test: Any, *, name: str = "table") -> dict[str, Any]:
-    """What makes up the graph: see :meth:`.Graph.from_features`."""
-    train, test = np.asarray(X_train, dtype=np.float64), np.asarray(X_test, dtype=np.float64)
-    if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
-        raise InvalidInput(
-            f"X_train and X_test must have one row per point and the same columns, got shapes {train.shape} and "
-            f"{test.shape}"
-        )
-    values = np.asarray(y_train)
-    if values.shape != (len(train),):
-        raise InvalidInput(f"y_train must hold one label per row of X_train ({len(train)}), got shape {values.shape}")
-    classes, codes = np.unique(values, return_inverse=True)
-    n = len(train) + len(test)
-    return {
-        "adjacency": csr_array((n, n)),
-        "features": np.concatenate([train, test]),
-        "labels": np.concatenate([codes, np.full(len(test), UNLABELED)]),
-        "class_names": tuple(str(name) for name in classes),
-        "name": name,
-    }
+    x, y = (None if (part := getattr(data, name, None)) is None else _numpy(part) for name in ("x", "y"))
+    if y is not None and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    return adjacency, x, y
 
 
 def to_pyg(graph: Graph) -> Any:
@@ -204,11 +148,6 @@ def _numpy(tensor: Any) -> Any:
         return np.asarray(tensor)
     dense = tensor if str(getattr(tensor, "layout", "torch.strided")) == "torch.strided" else tensor.to_dense()
     return dense.detach().cpu().numpy()
-
-
-def _one_column(y: Any) -> Any:
-    """Labels that come as a matrix with one column are a list."""
-    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def _edge_weights(weights: Any, n_edges: int) -> Float:

@@ -15,25 +15,7 @@ Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Problems:
-    """Problems of tables.
-
-    Parameters
-    ----------
-    fix : bool
-        Whether harmless ones are mended, with a warning.
-
-    Examples
-    --------
-    >>> problems = Problems(fix=False)
-    >>> problems.add("expected a number, got 'x' in line 3")
-    >>> problems.harmless("edge a - b is there twice", "left out the second one")
-    >>> problems.refuse()
-    Traceback (most recent call last):
-    ...
-    labelcert.errors.InvalidInput: 2 problems:
-      expected a number, got 'x' in line 3
-      edge a - b is there twice, or read the tables with fix=True
-    """
+    """Problems of tables; with `fix`, harmless ones are mended, with a warning."""
 
     def __init__(self, *, fix: bool) -> None:
         self.fix = fix

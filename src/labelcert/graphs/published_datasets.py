@@ -39,13 +39,7 @@ _POLBLOGS_TABLES = {
 
 
 def prepared(source: RawSource, *steps: Callable[[Graph], Graph]) -> Callable[..., Graph]:
-    """Return a function that loads the raw graph of a source and applies the steps to it, in order.
-
-    Examples
-    --------
-    >>> prepared(CORA_ML, symmetrize, largest_component)().n_nodes  # doctest: +SKIP
-    2810
-    """
+    """Return a function that loads the raw graph of a source and applies the steps to it, in order."""
 
     def build(*, data_dir: str | os.PathLike[str] | None = None, mirror: str | None = None) -> Graph:
         graph = raw_graph(source, data_dir=data_dir, mirror=mirror)
@@ -58,15 +52,18 @@ def prepared(source: RawSource, *steps: Callable[[Graph], Graph]) -> Callable[..
 
 def _planetoid(name: str, fingerprint: str) -> RawSource:
     base = "https://github.com/kimiyoung/planetoid/raw/master/data"
-    return RawSource(
-        name=name,
-        files=tuple(RemoteFile(f"{base}/ind.{name}.{part}") for part in PLANETOID_PARTS),
-        convert=lambda found: planetoid_graph(
-            {part: found[f"ind.{name}.{part}"] for part in PLANETOID_PARTS}, name=name
-        ),
-        directed=False,
-        fingerprint=fingerprint,
-    )
+    files = {part: RemoteFile(f"{base}/ind.{name}.{part}") for part in PLANETOID_PARTS}
+
+    def convert(found: Mapping[str, bytes]) -> Graph:
+        return planetoid_graph({part: found[file.file_name] for part, file in files.items()}, name=name)
+
+    return RawSource(name, tuple(files.values()), convert, directed=False, fingerprint=fingerprint)
+
+
+def _one_file(
+    name: str, file: RemoteFile, read: Callable[..., Graph], *, directed: bool, fingerprint: str | None
+) -> RawSource:
+    return RawSource(name, (file,), lambda found: read(found[file.file_name], name=name), directed, fingerprint)
 
 
 def _polblogs_graph(found: Mapping[str, bytes]) -> Graph:
@@ -84,15 +81,13 @@ def _party_names(graph: Graph) -> Graph:
     return replace(graph, class_names=("liberal", "conservative"))
 
 
-CORA_ML = RawSource(
-    name="cora-ml",
-    files=(
-        RemoteFile(
-            "https://github.com/gasteigerjo/ppnp/raw/master/ppnp/data/cora_ml.npz",
-            sha256="e3439bfd32c4a962d5c56a4f313793baee39181c208c90a3915b61183d3e1cda",
-        ),
+CORA_ML = _one_file(
+    "cora-ml",
+    RemoteFile(
+        "https://github.com/gasteigerjo/ppnp/raw/master/ppnp/data/cora_ml.npz",
+        sha256="e3439bfd32c4a962d5c56a4f313793baee39181c208c90a3915b61183d3e1cda",
     ),
-    convert=lambda found: sparse_npz_graph(found["cora_ml.npz"], name="cora-ml"),
+    sparse_npz_graph,
     directed=True,
     fingerprint="32518818cb9cdbf483a158d7dda18f6ebf11779d260d35777505bc810079aa19",
 )
@@ -116,30 +111,26 @@ POLBLOGS = RawSource(
 )
 polblogs = prepared(POLBLOGS, drop_self_loops, largest_component, symmetrize, _identity_features, _party_names)
 
-CHAMELEON = RawSource(
-    name="chameleon",
-    files=(
-        RemoteFile(
-            "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/chameleon_filtered.npz",
-            sha256="bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5",
-        ),
+CHAMELEON = _one_file(
+    "chameleon",
+    RemoteFile(
+        "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/chameleon_filtered.npz",
+        sha256="bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5",
     ),
-    convert=lambda found: edge_npz_graph(found["chameleon_filtered.npz"], name="chameleon"),
+    edge_npz_graph,
     directed=False,
     fingerprint="cb1cca13ca571d2a850d80b4eae3bec7ef206383a6c34a4fdea00ca900d1b1d7",
 )
 chameleon = prepared(CHAMELEON, drop_nodes_without_features, largest_component)
 chameleon_b = prepared(CHAMELEON, drop_nodes_without_features, two_largest_classes)
 
-WIKI_CS = RawSource(
-    name="wiki-cs",
-    files=(
-        RemoteFile(
-            "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset/data.json",
-            git_sha1="f1b743119df1a7a3bca449039c54034ae623a756",
-        ),
+WIKI_CS = _one_file(
+    "wiki-cs",
+    RemoteFile(
+        "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset/data.json",
+        git_sha1="f1b743119df1a7a3bca449039c54034ae623a756",
     ),
-    convert=lambda found: wiki_cs_graph(found["data.json"], name="wiki-cs"),
+    wiki_cs_graph,
     directed=True,
     fingerprint=None,
 )

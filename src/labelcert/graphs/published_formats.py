@@ -7,7 +7,7 @@ import json
 import lzma
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -33,8 +33,10 @@ def planetoid_graph(parts: Mapping[str, bytes], *, name: str) -> Graph:
     Row i of `tx` belongs to the node in line i of `test.index`. Nodes that are neither in `allx` nor in
     `test.index` (Citeseer has 15) get no features and class 0.
     """
-    tx, allx, ty, ally = (_pickled(parts, part, name) for part in ("tx", "allx", "ty", "ally"))
-    neighbors = _pickled(parts, "graph", name)
+    tx, allx, ty, ally, neighbors = (
+        read_pickled_data(parts[part], what=f"the file {part!r} of {name}")
+        for part in ("tx", "allx", "ty", "ally", "graph")
+    )
     try:
         test = np.array(parts["test.index"].split(), dtype=np.int64)
         n = max(allx.shape[0], int(test.max()) + 1, max(neighbors) + 1)
@@ -46,16 +48,10 @@ def planetoid_graph(parts: Mapping[str, bytes], *, name: str) -> Graph:
         columns = np.concatenate((top.coords[1], bottom.coords[1]))
         values = np.concatenate((top.data, bottom.data))
         X = csr_array((values, (rows, columns)), shape=(n, allx.shape[1]))
-        sources = np.repeat(np.fromiter(neighbors, dtype=np.int64), [len(found) for found in neighbors.values()])
-        targets = np.array([j for found in neighbors.values() for j in found], dtype=np.int64)
+        edges = _edges(neighbors.items())
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise DataUnavailable(f"the Planetoid files of {name} do not fit together ({error})") from error
-    A = _pattern(np.stack((sources, targets)), n, name)
-    return _raw_graph(name, cast("SparseMatrix", A.maximum(A.T)), X, labels)
-
-
-def _pickled(parts: Mapping[str, bytes], part: str, name: str) -> Any:
-    return read_pickled_data(parts[part], what=f"the file {part!r} of {name}")
+    return _raw_graph(name, _pattern(edges, n, name, symmetric=True), X, labels)
 
 
 def sparse_npz_graph(content: bytes, *, name: str) -> Graph:
@@ -72,8 +68,8 @@ def edge_npz_graph(content: bytes, *, name: str) -> Graph:
     """Read a raw graph from an npz with `node_features`, `node_labels` and undirected `edges` of shape (e, 2)."""
     with _npz(content, name) as arrays:
         X, labels, edges = (_member(arrays, key, name) for key in ("node_features", "node_labels", "edges"))
-    A = _pattern(np.asarray(edges, dtype=np.int64).T, len(labels), name)
-    return _raw_graph(name, cast("SparseMatrix", A.maximum(A.T)), csr_array(X), labels)
+    A = _pattern(np.asarray(edges, dtype=np.int64).T, len(labels), name, symmetric=True)
+    return _raw_graph(name, A, csr_array(X), labels)
 
 
 def table_graph(edges: bytes, labels: bytes, *, name: str) -> Graph:
@@ -110,12 +106,10 @@ def wiki_cs_graph(content: bytes, *, name: str) -> Graph:
         document = json.loads(content)
         X = np.array(document["features"], dtype=np.float32)
         labels = np.array(document["labels"], dtype=np.int64)
-        links = document["links"]
-        sources = np.repeat(np.arange(len(links)), [len(found) for found in links])
-        targets = np.array([j for found in links for j in found], dtype=np.int64)
+        edges = _edges(enumerate(document["links"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataUnavailable(f"the file of {name} is damaged: {error!r}") from error
-    return _raw_graph(name, _pattern(np.stack((sources, targets)), len(labels), name), X, labels)
+    return _raw_graph(name, _pattern(edges, len(labels), name), X, labels)
 
 
 def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: Int) -> Graph:
@@ -126,14 +120,18 @@ def _raw_graph(name: str, adjacency: SparseMatrix, features: Any, labels: Int) -
         raise DataUnavailable(f"the published files of {name} do not make a graph: {error}") from error
 
 
-def _pattern(pairs: Int, n: int, name: str) -> SparseMatrix:
+def _edges(neighbors: Iterable[tuple[int, Iterable[int]]]) -> Int:
+    return np.array([(i, j) for i, found in neighbors for j in found], dtype=np.int64).reshape(-1, 2).T
+
+
+def _pattern(pairs: Int, n: int, name: str, *, symmetric: bool = False) -> SparseMatrix:
     """Return the unweighted adjacency matrix with these pairs as edges; repeated pairs count once."""
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
         raise DataUnavailable(f"the files of {name} have an edge to node {pairs.max()}, but only {n} nodes")
     matrix = csr_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(n, n))
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
-    return cast("SparseMatrix", matrix)
+    return cast("SparseMatrix", matrix.maximum(matrix.T) if symmetric else matrix)
 
 
 def _npz(content: bytes, name: str) -> Archive:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from labelcert.checking import whole_number
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs.checks import DAMAGED_NPZ, checked_seed, reason
+from labelcert.graphs.checks import DAMAGED_NPZ, reason
+from labelcert.graphs.download import DATA_DIR_VARIABLE, data_folder
 from labelcert.graphs.graph import Graph
-from labelcert.graphs.local_data import DATA_DIR_VARIABLE, data_folder
 from labelcert.memory import require_memory
 from labelcert.reading import Archive
 
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from typing import TypeAlias
 
     from numpy.typing import ArrayLike
 
@@ -35,12 +35,6 @@ BETWEEN_CLASSES = 0.74
 """Average number of neighbours of a node in the other class, as in Cora."""
 ORDERS_FILE = "random_graph_orders.npz"
 """File in the data folder with the node orders behind the paper's tables."""
-
-_LARGEST_LEGACY_SEED = 2**32 - 1
-
-
-class _NormalSampler(Protocol):
-    def multivariate_normal(self, mean: Any, cov: Any, size: Any) -> Any: ...
 
 
 def csbm(
@@ -101,7 +95,7 @@ def csbm(
                 f"expected {degree} (times its factors) between 0 and (n-1)/2 = {(n - 1) / 2}, got an edge "
                 f"probability of {probability:.3g}; use smaller degrees or more nodes"
             )
-    rng = np.random.Generator(np.random.PCG64(checked_seed(seed)))
+    rng = np.random.Generator(np.random.PCG64(whole_number("seed", seed)))
     y = rng.integers(0, 2, n)
     X = _class_features(rng, y, mean, sigma, d)
     same_class = y[:, None] == y[None, :]
@@ -151,7 +145,7 @@ def cba(
     d, mean = _feature_model(n, n_features, separation, sigma)
     _require_positive(within_affinity=within_affinity, between_affinity=between_affinity, homophily=homophily)
     whole_number("edges_per_node", edges_per_node, least=1)
-    whole_number("seed", seed, 0, _LARGEST_LEGACY_SEED, "for this model")
+    whole_number("seed", seed, 0, 2**32 - 1, "for this model")
     rng = np.random.RandomState(int(seed))
     y = rng.randint(0, 2, n, dtype=np.int64)
     X = _class_features(rng, y, mean, sigma, d)
@@ -182,15 +176,15 @@ def _feature_model(n: int, n_features: int | None, separation: float, sigma: flo
     return d, separation * sigma / (2 * math.sqrt(d))
 
 
-def _class_features(rng: _NormalSampler, y: Int, mean: float, sigma: float, d: int) -> Float:
+def _class_features(
+    rng: np.random.Generator | np.random.RandomState, y: Int, mean: float, sigma: float, d: int
+) -> Float:
     # The paper's draws, mean included, passed through single precision.
     mu = np.full(d, mean, dtype=np.float32)
-    covariance = sigma**2 * np.eye(d)
     X = np.empty((len(y), d))
     for label, signed_mean in ((0, -mu), (1, mu)):
         members = y == label
-        drawn = rng.multivariate_normal(signed_mean, covariance, int(members.sum()))
-        X[members] = drawn.astype(np.float32)
+        X[members] = rng.multivariate_normal(signed_mean, sigma**2 * np.eye(d), int(members.sum())).astype(np.float32)
     return X
 
 
@@ -225,11 +219,5 @@ def _node_order(model: str, y: Int, seed: int, order: str, data_dir: str | os.Pa
 
 
 def _sorted_by_class(name: str, X: Float, A: ArrayLike, y: Int, order: Int) -> Graph:
-    adjacency = np.asarray(A, dtype=np.float64)
-    return Graph(
-        adjacency=adjacency[np.ix_(order, order)],  # type: ignore[arg-type]
-        features=X[order],
-        labels=y[order],
-        class_names=("0", "1"),
-        name=name,
-    )
+    adjacency: Any = np.asarray(A, dtype=np.float64)[np.ix_(order, order)]
+    return Graph(adjacency, X[order], y[order], class_names=("0", "1"), name=name)

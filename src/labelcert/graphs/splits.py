@@ -12,7 +12,7 @@ import numpy as np
 
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
-from labelcert.graphs.checks import UNLABELED, as_indices, checked_seed
+from labelcert.graphs.checks import UNLABELED, as_indices
 from labelcert.graphs.graph import Graph
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def multi_class_targets(graph: Graph, split: Split, *, count: int = 50, seed: in
 
 
 def _generator(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(checked_seed(seed)))
+    return np.random.Generator(np.random.PCG64(whole_number("seed", seed)))
 
 
 def _no_labels(graph: Graph) -> InvalidInput:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certification import assign
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.losses import Loss, get_loss
 from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
 from labelcert.models import Model, Recipe, model_from_name
+from labelcert.problem import Threat
 from labelcert.progress import Report
 
 Grid = Mapping[str, Sequence[Any]]
@@ -75,77 +77,100 @@ def within_reach(loss: str, m: int, flips: int) -> bool:
 
 
 def no_parts(loss: str, n_classes: int) -> str:
-    """Why no ensemble on parts of the labels is trained with a loss; empty where it can be.
-
-    Examples
-    --------
-    >>> no_parts("square", 2), no_parts("logistic_intercept", 2)
-    ('', 'parts may hold labels of one class alone, for which it has no intercept')
-    """
+    """Why no ensemble on parts of the labels is trained with a loss; empty where it can be."""
     trained_with = get_loss(loss)
     if trained_with.intercept:
         return "parts may hold labels of one class alone, for which it has no intercept"
     return "it trains no class alone" if trained_with.coupled and n_classes > 2 else ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelSearch:
+    """What is searched; see :func:`labelcert.harden` for each of its fields."""
+
+    flips: int
+    models: Mapping[str, Grid] | Sequence[str] | None = None
+    losses: Sequence[str] = LOSSES
+    C: Sequence[float] = C_GRID
+    parts: Sequence[int] | None = None
+    floor: float | None = None
+    seed: int = 0
+    inductive: bool = False
+    threat: Threat | None = None
+    device: str = "auto"
+    collective: bool = True
+    time_limit: float | None = None
+
+    def checked(self, m: int) -> ModelSearch:
+        """The same with whole numbers; refuses what makes no sense for m labels."""
+        costs = None if self.threat is None else self.threat.costs
+        flips = whole_number("flips", self.flips, 0, m if costs is None else int(np.sum(costs)))
+        if self.floor is not None and not 0 <= self.floor <= 1:
+            raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {self.floor!r}")
+        for loss in self.losses:
+            get_loss(loss)
+        if not self.losses or not len(self.C) or min(self.C) <= 0:
+            raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
+        parts = [whole_number("parts", count, 1, m, "one label each") for count in self.parts or ()]
+        return replace(self, flips=flips, parts=parts)
+
+    def left_out(self, m: int, n_classes: int) -> Iterator[str]:
+        """What is not searched, and why."""
+        for loss in self.losses:
+            if not within_reach(loss, m, self.flips):
+                yield f"single models with the loss {loss} were left out: {self.flips} flips of {m} labels are too many"
+            if self.parts and (reason := no_parts(loss, n_classes)):
+                yield f"parts with the loss {loss} were left out: {reason}"
+
+
 def cross_validated(
-    graph: Graph,
-    labeled: Int,
-    *,
-    models: Sequence[Model],
-    losses: Sequence[str],
-    values: Sequence[float] = C_GRID,
-    parts: Sequence[int],
-    seed: int,
-    report: Report,
-    flips: int = 0,
-    joining: Int | None = None,
+    graph: Graph, labeled: Int, models: Sequence[Model], search: ModelSearch, report: Report, joining: Int | None
 ) -> Iterator[Recipe]:
     """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared.
 
-    Models that cannot be certified at that many ``flips`` are left out. Nodes that are ``joining`` come after training:
+    Models that cannot be certified at that many flips are left out. Nodes that are ``joining`` come after training:
     then they are not in the graph.
     """
-    labels = np.asarray(graph.labels)[labeled]
+    labels, parts = np.asarray(graph.labels)[labeled], search.parts or ()
     repeats = REPEATS if labels.size < MANY_LABELS else 1
-    folds = [fold for repeat in range(repeats) for fold in stratified_folds(labels, seed=seed + repeat)]
+    folds = [fold for repeat in range(repeats) for fold in stratified_folds(labels, seed=search.seed + repeat)]
     keys = graph.names(labeled)
-    total, done = len(models) * len(losses) * (1 + len(parts)), 0
+    total, done = len(models) * len(search.losses) * (1 + len(parts)), 0
     for model in models:
         test = labeled[:1] if joining is None else joining
         K = model.kernel_blocks(graph, labeled, test, inductive=joining is not None)[0]
-        for loss, count in itertools.product(losses, (None, *parts)):
+        for loss, count in itertools.product(search.losses, (None, *parts)):
             trained_with = get_loss(loss)
-            if count is None and not within_reach(loss, labels.size, flips):
+            if count is None and not within_reach(loss, labels.size, search.flips):
                 continue
             if count is None:
-                found = accuracies(K, labels, values, folds, trained_with)
+                found = accuracies(K, labels, search.C, folds, trained_with)
             elif no_parts(loss, np.unique(labels).size):
                 continue
             else:
-                found = _ensemble_accuracies(K, labels, values, folds, trained_with, keys, count, seed)
+                part_of = assign(keys, count, search.seed)
+                found = _ensemble_accuracies(K, labels, search.C, folds, trained_with, part_of)
             done += 1
             report(done, total)
             error = np.maximum(
                 found.std(axis=1) / np.sqrt(len(folds) / repeats),  # repeats are not independent
                 _binomial_error(found.mean(axis=1), labels.size),
             )
-            for C, accuracy, deviation in zip(values, found.mean(axis=1), error, strict=True):
+            for C, accuracy, deviation in zip(search.C, found.mean(axis=1), error, strict=True):
                 own = Recipe(replace(model, C=C), loss, accuracy=float(accuracy), deviation=float(deviation))
-                yield own if count is None else replace(own, parts=count, seed=seed)
+                yield own if count is None else replace(own, parts=count, seed=search.seed)
 
 
 def _ensemble_accuracies(
-    K: Float, labels: Int, values: Sequence[float], folds: Folds, loss: Loss, keys: list[str], count: int, seed: int
+    K: Float, labels: Int, values: Sequence[float], folds: Folds, loss: Loss, part_of: Int
 ) -> Float:
     """(values, folds) accuracies of the mean scores of models on parts of the labels."""
     classes, codes = np.unique(labels, return_inverse=True)
-    part_of = assign(keys, count, seed)
     found = np.zeros((len(values), len(folds)))
     for a, C in enumerate(values):
         for b, (fit, validation) in enumerate(folds):
             scores = np.zeros((classes.size, validation.size))
-            for part in range(count):
+            for part in np.unique(part_of):
                 own = fit[part_of[fit] == part]
                 if own.size:
                     Z = loss.train_classes(np.ascontiguousarray(K[np.ix_(own, own)]), codes[own], classes.size, C)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, Stop
-from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
-from labelcert.hardening.candidates import LOSSES, Grid, cross_validated, no_parts, settings, within_reach
+from labelcert.hardening.candidates import ModelSearch, cross_validated, settings
 from labelcert.hardening.hardened import Hardened, accuracy
-from labelcert.losses import get_loss
-from labelcert.losses.cross_validation import C_GRID
+from labelcert.jobs.cells import Cell, Job, JobBatch, JobList
+from labelcert.jobs.records import Record
 from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
-from labelcert.problem import Threat
-from labelcert.progress import Report, progress_report
+from labelcert.progress import progress_report
 
 BATCH = 48
 """Recipes that are certified together, before hopeless ones are dropped again."""
@@ -30,76 +28,9 @@ Shares = dict[Recipe, tuple[float, float]]
 """For each recipe, the share of predictions that survive, as (lower, upper)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelSearch:
-    """What is searched; see :func:`labelcert.harden` for each of its fields."""
-
-    flips: int
-    models: Mapping[str, Grid] | Sequence[str] | None = None
-    losses: Sequence[str] = LOSSES
-    C: Sequence[float] = C_GRID
-    parts: Sequence[int] | None = None
-    floor: float | None = None
-    seed: int = 0
-    inductive: bool = False
-    threat: Threat | None = None
-    device: str = "auto"
-    collective: bool = True
-    time_limit: float | None = None
-
-    def checked(self, m: int) -> ModelSearch:
-        """The same with whole numbers; refuses what makes no sense for m labels."""
-        costs = None if self.threat is None else self.threat.costs
-        flips = whole_number("flips", self.flips, 0, m if costs is None else int(np.sum(costs)))
-        if self.floor is not None and not 0 <= self.floor <= 1:
-            raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {self.floor!r}")
-        for loss in self.losses:
-            get_loss(loss)
-        if not self.losses or not len(self.C) or min(self.C) <= 0:
-            raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
-        parts = [whole_number("parts", count, 1, m, "one label each") for count in self.parts or ()]
-        return replace(self, flips=flips, parts=parts)
-
-    def left_out(self, m: int, n_classes: int) -> Iterator[str]:
-        """What is not searched, and why."""
-        for loss in self.losses:
-            if not within_reach(loss, m, self.flips):
-                yield f"single models with the loss {loss} were left out: {self.flips} flips of {m} labels are too many"
-            if self.parts and (reason := no_parts(loss, n_classes)):
-                yield f"parts with the loss {loss} were left out: {reason}"
-
-
-class Certifier(Protocol):
-    """Certifies recipes, somewhere.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether it was asked to stop, and knows of some recipes alone.
-    """
-
-    interrupted: bool
-
-    def certified(self, recipes: Sequence[Recipe], flips: int) -> Shares:
-        """What is certified of each."""
-
-
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """All recipes with their cross-validated accuracies, before anything is certified.
-
-    Attributes
-    ----------
-    search : ModelSearch
-    graph : Graph
-    labeled, test : arrays of node indices
-    candidates : tuple of Recipe
-    default : Recipe
-        What would have been trained otherwise.
-    accurate : tuple of Recipe
-        Those that are accurate enough.
-    threshold : float
-    """
+    """All recipes with their cross-validated accuracies, before anything is certified."""
 
     search: ModelSearch
     graph: Graph
@@ -107,6 +38,7 @@ class Contest:
     test: Int
     candidates: tuple[Recipe, ...]
     default: Recipe
+    """What would have been trained otherwise."""
     accurate: tuple[Recipe, ...]
     threshold: float
 
@@ -126,26 +58,22 @@ class Contest:
         joining = tested if search.inductive else None
         models = settings(search.models)
         with progress_report("cross-validating", progress) as show:
-            found = list(
-                cross_validated(
-                    graph,
-                    nodes,
-                    models=models,
-                    losses=search.losses,
-                    values=search.C,
-                    parts=search.parts or (),
-                    seed=search.seed,
-                    report=show.report,
-                    flips=search.flips,
-                    joining=joining,
-                )
-            )
+
+            def validated(models: Sequence[Model], search: ModelSearch) -> list[Recipe]:
+                return list(cross_validated(graph, nodes, models, search, show.report, joining))
+
+            found = validated(models, search)
             if not found:
                 raise InvalidInput(
                     f"{nodes.size} labels and {search.flips} flips are too many for these losses; add 'square', or "
                     "give parts"
                 )
-            default = _default(models, graph, nodes, search.seed, found, show.report, joining)
+            # As it would be without this search: a GCN or, where none is searched, the first of the models.
+            names = [name_of(model) for model in models]
+            usual = "gcn" if "gcn" in names else names[0]
+            model = choose_model(usual, graph, nodes, seed=search.seed, report=show.report).model
+            [own] = validated([model], replace(search, losses=["hinge"], C=[model.C], parts=None, flips=0))
+        default = next((c for c in found if (c.model, c.loss, c.parts) == (own.model, own.loss, own.parts)), own)
         top = max(found, key=accuracy)
         assert top.deviation is not None
         threshold = (accuracy(top) - top.deviation if search.floor is None else search.floor) - 1e-12
@@ -158,7 +86,7 @@ class Contest:
             )
         return cls(search, graph, nodes, tested, candidates, default, tuple(accurate), threshold)
 
-    def decide(self, certifier: Certifier) -> Hardened:
+    def decide(self, certifier: InJobs) -> Hardened:
         """Certify until nobody else can win; then certify the winner."""
         search, certified = self.search, self._certified(certifier)
         ranked = [c for c in self.accurate if c in certified]
@@ -196,7 +124,7 @@ class Contest:
         )
         return found
 
-    def _certified(self, certifier: Certifier) -> Shares:
+    def _certified(self, certifier: InJobs) -> Shares:
         """What is certified; recipes that cannot be the best are dropped on the way."""
         flips = self.search.flips
         # What survives many wrong labels survives one, and one is quickly certified.
@@ -214,27 +142,47 @@ class Contest:
         return certified
 
 
-def _default(
-    models: Sequence[Model],
-    graph: Graph,
-    labeled: Int,
-    seed: int,
-    found: Sequence[Recipe],
-    report: Report,
-    joining: Int | None,
-) -> Recipe:
-    """The recipe as it would be without this search: a GCN or, where none is searched, the first of the models."""
-    names = [name_of(model) for model in models]
-    model = choose_model("gcn" if "gcn" in names else names[0], graph, labeled, seed=seed, report=report).model
-    [own] = cross_validated(
-        graph,
-        labeled,
-        models=[model],
-        losses=["hinge"],
-        values=[model.C],
-        parts=(),
-        seed=seed,
-        report=report,
-        joining=joining,
-    )
-    return next((c for c in found if (c.model, c.loss, c.parts) == (own.model, own.loss, own.parts)), own)
+class InJobs:
+    """Certifies recipes of a contest as a batch of jobs, which ``run`` runs: their records are ``known`` then.
+
+    If it is ``stoppable``, Ctrl-C ends the search with what is known, rather than for good.
+    """
+
+    def __init__(
+        self, contest: Contest, run: Callable[[JobBatch], None], known: Mapping[str, Record], *, stoppable: bool = True
+    ) -> None:
+        self.interrupted = False
+        self._contest, self._run, self._known, self._stoppable = contest, run, known, stoppable
+        self._fingerprint = contest.graph.fingerprint()
+
+    def certified(self, recipes: Sequence[Recipe], flips: int) -> Shares:
+        """What is certified of each; of some, once interrupted."""
+        contest, search = self._contest, self._contest.search
+        keys, jobs = {}, JobList()
+        for recipe in recipes:
+            job = Job(contest.graph, contest.labeled, search.seed, recipe.model, search.inductive)
+            cell = Cell(
+                recipe=recipe,
+                test=contest.test,
+                max_flips=flips,
+                time_limit=search.time_limit,
+                collective=search.collective,
+                threat=search.threat,
+                device="gpu" if search.device == "gpu" else "cpu",
+            )
+            keys[recipe] = jobs.add(job, cell, self._fingerprint).key
+        try:
+            self._run(JobBatch("certifying", jobs.jobs()))
+        except KeyboardInterrupt:
+            if not self._stoppable:
+                raise
+            self.interrupted = True
+        found = {recipe: self._known[key].get("result") for recipe, key in keys.items() if key in self._known}
+        return {recipe: _share(result, flips) for recipe, result in found.items() if result}
+
+
+def _share(result: Mapping[str, Any], flips: int) -> tuple[float, float]:
+    """The share of predictions that survive, each alone, as an interval."""
+    at = min(flips, result["max_flips"])
+    lower, upper = (result[f"survive_{end}"][at] / result["n_test"] for end in ("lower", "upper"))
+    return (lower if at == flips else 0.0), upper

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
 
+from labelcert.certification import GraphCertifier
 from labelcert.graphs import Graph
-from labelcert.hardening.candidates import LOSSES, Grid
-from labelcert.hardening.certifying import InJobs
-from labelcert.hardening.contest import Contest, ModelSearch
+from labelcert.hardening.candidates import LOSSES, Grid, ModelSearch
+from labelcert.hardening.contest import Contest, InJobs
 from labelcert.hardening.hardened import Hardened
-from labelcert.jobs.cells import JobBatch
+from labelcert.jobs.cells import Answer, Cell, Job, JobBatch
+from labelcert.jobs.execution import run_job
+from labelcert.jobs.records import Record, RecordStatus
 from labelcert.jobs.runner import run_plan
 from labelcert.jobs.store import Store
 from labelcert.losses.cross_validation import C_GRID
@@ -42,7 +46,7 @@ def harden(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Hardened:
-    """ModelSearch for the model that certifies the most at a budget, among those that are accurate enough.
+    """Search for the model that certifies the most at a budget, among those that are accurate enough.
 
     Accuracy is measured by cross-validation over the labelled nodes. Labels of test nodes are never looked at. A model
     is accurate enough if it is within one standard error of the most accurate one.
@@ -66,22 +70,16 @@ def harden(
         Of the folds, and of the parts.
     inductive : bool
         Test nodes join the graph after training.
-    threat : Threat, optional
-        What the adversary may change, in every certificate.
+    threat, collective, time_limit, progress
+        As in :func:`labelcert.certify`, for each certificate.
     device : {"auto", "cpu", "gpu"}
         Where certificates are computed. With "auto", a GPU computes that of the chosen model alone.
-    collective : bool
-        Whether certificates are asked for the collective curve.
-    time_limit : float, optional
-        Seconds for each certificate.
     workers : int, optional
         Local processes; one per core by default. With 1, everything runs in this process.
     scheduler : str, optional
         Address of a Dask scheduler to use instead.
     out : path, optional
         Folder that keeps every certificate that was computed, so that the search can be resumed.
-    progress : bool
-        Show a progress bar on standard error.
 
     Returns
     -------
@@ -118,3 +116,31 @@ def harden(
             run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
 
         return contest.decide(InJobs(contest, run, store.records))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchedCell(Cell):
+    """The certificate of the most certified model, among those that are accurate enough."""
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the seed of the search."""
+        return {**super().decides(job), "search": job.seed}
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """Search in this process, one recipe after the other."""
+        search = ModelSearch(
+            flips=self.max_flips,
+            seed=job.seed,
+            inductive=job.inductive,
+            time_limit=self.time_limit,
+            threat=self.threat,
+            collective=self.collective,
+        )
+        contest = Contest.prepare(job.graph, job.labeled, self.test, search)
+        known: dict[str, Record] = {}
+
+        def run(batch: JobBatch) -> None:
+            records: Iterable[Record] = (record for each in batch.jobs for record in run_job(each, workers=1))
+            known.update((record["cell"], record) for record in records if record["status"] == RecordStatus.DONE)
+
+        return contest.decide(InJobs(contest, run, known, stoppable=False)).certificate, {}

@@ -35,13 +35,7 @@ Answer = tuple[Certificate, dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Cells that share the graph, the labelled nodes and the kernel.
-
-    Attributes
-    ----------
-    model : Model
-        With all options; each cell has a C of its own.
-    """
+    """Cells that share the graph, the labelled nodes and the kernel; each has a C of its own."""
 
     graph: Graph
     labeled: Int
@@ -69,40 +63,26 @@ class Job:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell:
-    """One certificate to compute.
-
-    Attributes
-    ----------
-    recipe : Recipe
-        Its C counts unless there is a rule.
-    test : (n,) array of node indices
-    rule : str or None
-        How cross-validation over the labels chooses C.
-    engine : str
-    collective : bool
-        Whether the collective curve is asked for.
-    device : str
-        Of several attacks that are equally strong, a GPU may find another one than the CPU.
-    using : callable or None
-        What certifies the arrays instead of `labelcert.certify`, with options of its own.
-    key : str
-        Content hash.
-    about : mapping
-        Description in plain values, for the record.
-    """
+    """One certificate to compute."""
 
     recipe: Recipe
+    """Its C counts unless there is a rule."""
     test: Int
     max_flips: int
     rule: str | None = None
+    """How cross-validation over the labels chooses C."""
     engine: str = "auto"
     time_limit: float | None = None
     collective: bool = True
     threat: Threat | None = None
     device: str = "cpu"
+    """Of several attacks that are equally strong, a GPU may find another one than the CPU."""
     using: Callable[..., Certificate] | None = None
+    """What certifies the arrays instead of `labelcert.certify`, with options of its own."""
     key: str = ""
+    """Content hash."""
     about: Mapping[str, Any] = field(default_factory=dict)
+    """Description in plain values, for the record."""
 
     def named(self, job: Job, kernel: Mapping[str, Any]) -> Cell:
         """The cell with its hash and its description."""
@@ -122,16 +102,14 @@ class Cell:
             "engine": self.engine,
             "time_limit": self.time_limit,
         }
-        if not self.collective:
-            found["collective"] = False
-        if recipe.parts is not None:
-            found["parts"] = {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed}
-        if recipe.loss != "hinge":
-            found["loss"] = recipe.loss
         threat = {} if self.threat is None else self.threat.describe()
-        if threat := {key: value for key, value in threat.items() if value is not None}:
-            found["threat"] = threat
-        return found
+        newer = {
+            "collective": None if self.collective else False,
+            "parts": recipe.parts and {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed},
+            "loss": None if recipe.loss == "hinge" else recipe.loss,
+            "threat": {key: value for key, value in threat.items() if value is not None} or None,
+        }
+        return found | {key: value for key, value in newer.items() if value is not None}
 
     def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
         """Certify it, with a certifier of the job's kernel."""
@@ -213,17 +191,12 @@ class RecheckedCell(Cell):
 
 @dataclass(frozen=True)
 class JobBatch:
-    """Jobs to run under one name.
-
-    Attributes
-    ----------
-    unavailable : mapping
-        For the hash of each cell that cannot be computed here: its description, and the reason.
-    """
+    """Jobs to run under one name."""
 
     name: str
     jobs: tuple[Job, ...]
     unavailable: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    """For the hash of each cell that cannot be computed here: its description, and the reason."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -251,13 +224,7 @@ class JobList:
 
 
 def content_hash(value: Any) -> str:
-    """Name a value by 32 hex digits.
-
-    Examples
-    --------
-    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
-    True
-    """
+    """Name a value by 32 hex digits."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
 
 

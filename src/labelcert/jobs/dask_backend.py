@@ -32,17 +32,7 @@ POLL_SECONDS = 0.05
 
 
 def on_cluster(address: str, *, split_above: float = SPLIT_ABOVE, batch: int = BATCH) -> Backend:
-    """Run jobs on the cluster of a scheduler.
-
-    Parameters
-    ----------
-    address : str
-        Such as ``tcp://10.0.0.1:8786``.
-    split_above : float
-        Certificates with more labellings than this are split.
-    batch : int
-        Chunks per task of a split certificate.
-    """
+    """Run jobs on the cluster of a scheduler; larger certificates are split, with this many chunks in each task."""
 
     def run(jobs: Sequence[Job]) -> Iterator[Record]:
         with connected(address) as client:

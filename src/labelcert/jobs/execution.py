@@ -20,14 +20,7 @@ Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
 
 def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
-    """Records of all cells, one by one; what goes wrong with one is its record and does not stop the others.
-
-    Parameters
-    ----------
-    job : Job
-    workers : int, optional
-        Threads of each certificate; all cores by default.
-    """
+    """Records of all cells, one by one; what goes wrong with one is its record and does not stop the others."""
     started = time.perf_counter()
     try:
         tests = [cell.test for cell in job.cells]

@@ -38,20 +38,7 @@ class Transferred(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
 
 class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """All that studies read off a certificate: counts of nodes for every budget 0..``max_flips``.
-
-    Attributes
-    ----------
-    survive_lower, survive_upper : lists
-        Nodes that survive a budget, each alone; those that are predicted correctly are in ``correct_lower`` and
-        ``correct_upper``.
-    changed_lower, changed_upper : lists
-        Most nodes that one attack changes.
-    correct : int
-        Nodes that are predicted correctly without an attack; ``correct_after`` the strongest known one.
-    transfer : Transferred or None
-        What networks of finite width did, where the study trains some.
-    """
+    """All that studies read off a certificate: counts of nodes for every budget 0..``max_flips``."""
 
     n_test: Count
     labels: Count
@@ -63,15 +50,21 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     problem_sha256: str
     kernel_shift: float
     correct: Count
+    """Nodes that are predicted correctly without an attack."""
     survive_lower: list[Count]
+    """Nodes that survive a budget, each alone."""
     survive_upper: list[Count]
     correct_lower: list[Count]
+    """Of these, those that are predicted correctly."""
     correct_upper: list[Count]
     changed_lower: list[Count]
+    """Most nodes that one attack changes."""
     changed_upper: list[Count]
     correct_after: list[Count]
+    """Nodes that are predicted correctly after the strongest known attack."""
     attack: Attack | None
     transfer: Transferred | None = None
+    """What networks of finite width did, where the study trains some."""
 
     def __post_init__(self) -> None:
         pairs = (

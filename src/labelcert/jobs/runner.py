@@ -24,26 +24,19 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run did.
-
-    Attributes
-    ----------
-    computed, reused, failed : int
-        Cells that were computed now, were in the store already, and have no result.
-    seconds : float
-        Wall-clock time.
-    certificate_seconds : float
-        Time that all certificates of the study took when they were computed, summed over processes.
-    reasons : tuple of str
-        Why cells failed, each reason once.
-    """
+    """What a run did."""
 
     computed: int
+    """Cells that were computed now."""
     reused: int
+    """Cells that were in the store already."""
     failed: int
+    """Cells that have no result."""
     seconds: float
     certificate_seconds: float
+    """What all certificates of the study took when they were computed, summed over processes."""
     reasons: tuple[str, ...]
+    """Why cells failed, each reason once."""
 
 
 def run_plan(
@@ -56,28 +49,18 @@ def run_plan(
     progress: bool = False,
     backend: Backend | None = None,
 ) -> RunOutcome:
-    """Compute the cells that are missing in the store.
+    """Compute the cells that are missing in a store that is open for writing.
 
-    Parameters
-    ----------
-    plan : JobBatch
-    store : Store
-        Open for writing.
-    workers : int, optional
-        Number of local processes, by default one per core. With 1, jobs run in this process.
-    scheduler : str, optional
-        Address of a Dask scheduler to use instead.
-    retry_failed : bool
-        Whether to try failed cells again.
-    progress : bool
-        Whether to show a bar with the remaining time on standard error.
-    backend : callable, optional
-        Runs the jobs, instead of `workers` and `scheduler`.
+    Jobs run in `workers` local processes, by default one per core (with 1, in this process), on the cluster of a Dask
+    scheduler, or wherever `backend` runs them. Failed cells are tried again if that is asked for.
     """
     started = time.perf_counter()
     reused = sum(store.done(key) for key in plan.keys)
-    _record_unavailable(plan, store, retry_failed)
-    jobs = _pending(plan, store, retry_failed)
+    for key, (about, reason) in plan.unavailable.items():
+        if not store.failed(key) or retry_failed:
+            store.append(unavailable(key, about, reason))
+    wanted = {key for key in plan.keys if not store.done(key) and (retry_failed or not store.failed(key))}
+    jobs = [part for job in plan.jobs if (part := job.only(wanted)) is not None]
     total = sum(len(job.cells) for job in jobs)
     run = choose_backend(workers, scheduler) if backend is None else backend
     computed = 0
@@ -96,19 +79,6 @@ def run_plan(
         certificate_seconds=sum(record["run"]["seconds"] for record in records),
         reasons=tuple(dict.fromkeys(record["reason"] for record in records if record["status"] == RecordStatus.FAILED)),
     )
-
-
-def _record_unavailable(plan: JobBatch, store: Store, retry_failed: bool) -> None:
-    for key, (about, reason) in plan.unavailable.items():
-        if not store.failed(key) or retry_failed:
-            store.append(unavailable(key, about, reason))
-
-
-def _pending(plan: JobBatch, store: Store, retry_failed: bool) -> list[Job]:
-    """Jobs with the cells that are to be computed."""
-    skipped = {key for key in plan.keys if store.done(key) or (store.failed(key) and not retry_failed)}
-    wanted = set(plan.keys) - skipped
-    return [part for job in plan.jobs if (part := job.only(wanted)) is not None]
 
 
 def choose_backend(workers: int | None, scheduler: str | None) -> Backend:

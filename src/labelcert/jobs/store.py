@@ -31,33 +31,9 @@ LOCK = "results.lock"
 class Store:
     """The results in one folder. The last record of a cell counts.
 
-    Parameters
-    ----------
-    folder : Path
-    write : bool
-        Whether to append. Only one process at a time can.
-    keep_old : bool
-        Whether results of older engines count.
-
-    Attributes
-    ----------
-    records : dict
-        By content hash of the cells.
-    dropped : int
-        Number of damaged lines.
-    old : int
-        Number of cells with results of other engines that do not count.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from labelcert._version import NUMERICS
-    >>> run = {"seconds": 0.1, "finished": "2026-01-01", "versions": {}, "numerics": NUMERICS}
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     with Store(Path(name), write=True) as store:
-    ...         store.append({"cell": "ab12", "status": "failed", "about": {}, "run": run, "reason": "no memory"})
-    ...     Store(Path(name)).records["ab12"]["reason"]
-    'no memory'
+    Only one process at a time can write. With `keep_old`, results of older engines count. ``records`` are by content
+    hash of the cells; ``dropped`` is the number of damaged lines, ``old`` that of cells whose results of other engines
+    do not count.
     """
 
     def __init__(self, folder: Path, *, write: bool = False, keep_old: bool = False) -> None:
@@ -111,13 +87,7 @@ class Store:
 
 
 def canonical(value: Any) -> str:
-    """The canonical JSON text of a value, for checksums and content hashes.
-
-    Examples
-    --------
-    >>> canonical({"b": 1, "a": [0.1]})
-    '{"a":[0.1],"b":1}'
-    """
+    """The canonical JSON text of a value, for checksums and content hashes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

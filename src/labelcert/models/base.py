@@ -20,7 +20,7 @@ from labelcert.checking import in_short, real_number, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import as_indices
 from labelcert.models.features import Features, as_features
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture
 from labelcert.models.networks.network import Network
 from labelcert.models.propagation import NORMALIZATIONS
 
@@ -52,17 +52,7 @@ class GraphLike(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """A graph as a model sees it, and some of its nodes.
-
-    Attributes
-    ----------
-    adjacency
-        Shape (n, n).
-    features
-        X, shape (n, d).
-    nodes
-        Indices into this graph, in any order.
-    """
+    """A graph as a model sees it, and some of its nodes, by their indices, in any order."""
 
     adjacency: sp.csr_array
     features: Features
@@ -71,12 +61,16 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """An infinitely wide network, or a plain kernel, with the SVM trained on top of it.
+    r"""An infinitely wide network, or a plain kernel, with the SVM trained on top of it.
 
-    Parameters
-    ----------
-    C
-        Regularisation of the SVM: the cap on its dual variables.
+    Options mean the same in every model that has them:
+
+    - ``C``: regularisation of the SVM, the cap on its dual variables;
+    - ``depth``: hidden layers L, at least 1;
+    - ``normalization``: ``"row"``, ``"symmetric"`` or ``"none"``, how :math:`\beta A + I` is normalised to S;
+    - ``edge_weight``: β, the weight of edges relative to self-loops;
+    - ``activation``: ``"relu"`` or ``"linear"``;
+    - ``variant``: ``"exact"``, the kernel of the network, or ``"published"``, the one that the published code computes.
     """
 
     C: float = 1.0
@@ -283,24 +277,11 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse an option that is not among its choices.
-
-    Examples
-    --------
-    >>> require_choice("activation", "tanh", ACTIVATIONS)
-    Traceback (most recent call last):
-    ...
-    labelcert.errors.InvalidInput: activation must be one of 'relu', 'linear', got 'tanh'
-    """
+    """Refuse an option that is not among its choices."""
     require(
         isinstance(value, str) and value in choices,
         f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}",
     )
-
-
-def require_depth(name: str, depth: int) -> None:
-    """Refuse a depth that is not a whole number of hidden layers, at least one."""
-    whole_number(name, depth, least=1, remark="hidden layers")
 
 
 def require_positive(name: str, value: float) -> None:
@@ -316,9 +297,9 @@ def require_between(name: str, value: float, low: float, high: float) -> None:
     require(within, f"{name} must lie between {low:g} and {high:g}, got {in_short(value)}")
 
 
-SHARED_OPTIONS: dict[str, Callable[[str, Any], None]] = {
+SHARED_OPTIONS: dict[str, Callable[[str, Any], object]] = {
     "C": require_positive,
-    "depth": require_depth,
+    "depth": partial(whole_number, least=1, remark="hidden layers"),
     "normalization": partial(require_choice, choices=NORMALIZATIONS),
     "activation": partial(require_choice, choices=ACTIVATIONS),
     "edge_weight": partial(require_between, low=0.0, high=1e6),

@@ -18,17 +18,7 @@ from labelcert.models.plain_kernels import MLP, RBF, Linear
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model that can be built by name.
-
-    Attributes
-    ----------
-    name
-        Name of the model: lower case, words joined by hyphens.
-    description
-        One line about it.
-    model
-        Its class.
-    """
+    """A model that can be built by name: lower case, words joined by hyphens."""
 
     name: str
     description: str
@@ -36,13 +26,7 @@ class ModelInfo:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the model's options.
-
-        Examples
-        --------
-        >>> models()[0].options
-        ('C', 'depth', 'variant', 'normalization', 'activation', 'edge_weight')
-        """
+        """Names of the model's options."""
         return tuple(field.name for field in fields(self.model))
 
 
@@ -75,13 +59,7 @@ def models() -> tuple[ModelInfo, ...]:
 
 
 def name_of(model: Model) -> str:
-    """The name of a model that is listed, or that of its class.
-
-    Examples
-    --------
-    >>> name_of(GCNSkipPC())
-    'gcn-skip-pc'
-    """
+    """The name of a model that is listed, or that of its class."""
     return next((info.name for info in models() if info.model is type(model)), type(model).__name__)
 
 
@@ -94,15 +72,6 @@ def model_from_name(name: str, **options: Any) -> Model:
         One of the names of `models`.
     **options
         Options of the model's class.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    InvalidInput
-        If there is no such model, or it has no such option.
 
     Examples
     --------

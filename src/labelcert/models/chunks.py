@@ -13,12 +13,6 @@ STREAM_ENTRIES = 1 << 24
 
 
 def row_chunks(n_rows: int, n_columns: int, entries: int) -> list[slice]:
-    """Cut `n_rows` rows of length `n_columns` into slices of at most `entries` entries, one row at least.
-
-    Examples
-    --------
-    >>> row_chunks(5, 10, 20)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
+    """Cut `n_rows` rows of length `n_columns` into slices of at most `entries` entries, one row at least."""
     step = max(1, entries // max(1, n_columns))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,30 +15,45 @@ from labelcert.models.features import Features, gram, squared_norms
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer of a message-passing network on one graph of n nodes.
-
-    Attributes
-    ----------
-    convolution
-        T, shape (n, n), applied to the previous layer's output.
-    skip
-        R, shape (n, n), applied to the fixed random embedding of the features; None without a skip connection.
-    relu
-        Whether a ReLU follows the weights.
-    readout
-        Whether a second trained linear map follows the activation.
-    gradient_convolution
-        Replaces T for gradients, in published variants whose formula differs; None means T itself.
-    clip_skip
-        Whether the published variant clips the skip term like the first layer (Skip-PC).
-    """
+    """One layer of a message-passing network on one graph of n nodes; matrices have shape (n, n)."""
 
     convolution: sp.csr_array
+    """T, applied to the previous layer's output."""
     skip: sp.csr_array | None = None
+    """R, applied to the fixed random embedding of the features."""
     relu: bool = True
     readout: bool = False
+    """Whether a second trained linear map follows the activation."""
     gradient_convolution: sp.csr_array | None = None
+    """Replaces T for gradients, in published variants whose formula differs."""
     clip_skip: bool = False
+    """Whether the published variant clips the skip term like the first layer (Skip-PC)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Architecture:
+    """A network of the documented form, on one graph of n nodes."""
+
+    layers: Sequence[Layer]
+    """In their order. The last one has no activation, unless a second linear map follows it."""
+    bias: bool = False
+    """Whether each layer adds a trained bias."""
+    propagate: Callable[[Float], Float] | None = None
+    """What happens to the outputs of all nodes, shape (n, c), in the end; `propagate_back` is the transposed map."""
+    propagate_back: Callable[[Float], Float] | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the network reads a fixed random embedding of the features, as those with skip connections do."""
+        return any(layer.skip is not None for layer in self.layers)
+
+    def propagation_rows(self, nodes: Int) -> Float | None:
+        """Rows of the propagation at some nodes, shape (len(nodes), n); None where nothing is propagated."""
+        if self.propagate_back is None:
+            return None
+        unit = np.zeros((int(self.layers[0].convolution.shape[0]), len(nodes)))
+        unit[nodes, np.arange(len(nodes))] = 1.0
+        return np.ascontiguousarray(self.propagate_back(unit).T)
 
 
 class Embedding:
@@ -46,12 +61,6 @@ class Embedding:
 
     If features are sparse, those on the right are mapped after the product: mapped features have many more
     entries, so the product of two mapped sets would cost most.
-
-    Examples
-    --------
-    >>> e = Embedding(sp.csr_array(np.array([[1.0, 1.0]])), np.eye(2))
-    >>> e.variances.tolist(), e.covariances(e, slice(0, 1)).tolist()
-    ([2.0], [[2.0]])
     """
 
     def __init__(self, M: sp.csr_array, features: Features) -> None:
@@ -98,22 +107,9 @@ class Embedding:
 class Side:
     """The rows (or columns) of a kernel block: the nodes that each layer needs, and the maps between them.
 
-    Parameters
-    ----------
-    layers
-        The network on this side's graph.
-    features
-        X of that graph, shape (n, d).
-    nodes
-        The requested nodes, ascending, without repetition.
-
-    Attributes
-    ----------
-    nodes
-        ``nodes[l]`` for l = 1..D: the nodes whose layer l is needed, ascending; ``nodes[D]`` are the requested
-        ones.
-    variances
-        ``variances[l]``: the variances of layer l's pre-activations at ``nodes[l]``, filled in as they are found.
+    Of the ascending `nodes`, the block is requested. ``nodes[l]`` for l = 1..D are those whose layer l is needed, so
+    ``nodes[D]`` are the requested ones. ``variances[l]``, of layer l's pre-activations there, are filled in as they are
+    found.
     """
 
     def __init__(self, layers: Sequence[Layer], features: Features, nodes: Int) -> None:

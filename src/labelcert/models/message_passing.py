@@ -7,40 +7,30 @@ counts hidden layers. The kernels follow from the recursion of :mod:`labelcert.m
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Float
 from labelcert.models.base import Activation, Model, Variant, View, require_between
-from labelcert.models.layers import Layer, Side
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture, Layer, Side
 from labelcert.models.propagation import Normalization, convolution_matrix, mean_aggregation_matrix
 from labelcert.models.recursion import kernel_block
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessagePassing(Model):
-    """Base of the message-passing networks; a subclass only defines its layers.
-
-    Parameters
-    ----------
-    depth
-        Hidden layers, at least 1.
-    variant
-        ``"exact"``: the kernel of the network. ``"published"``: the one that the published code computes.
-    C
-        Regularisation of the SVM.
-    """
+    """Base of the message-passing networks; a subclass only defines its layers."""
 
     depth: int = 1
     variant: Variant = "exact"
 
-    @abstractmethod
     def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
         """Return the graph convolution S."""
+        normalization: Normalization = getattr(self, "normalization", "none")
+        edge_weight: float = getattr(self, "edge_weight", 1.0)
+        return convolution_matrix(adjacency, normalization=normalization, edge_weight=edge_weight)
 
     @property
     def _relu(self) -> bool:
@@ -83,36 +73,18 @@ class GCN(MessagePassing):
     \Sigma_1`, :math:`\Theta_{l+1} = \Sigma_{l+1} + S (\Theta_l \odot \dot E_l) S^\top`; the kernel is
     :math:`\Theta_{L+1}`.
 
-    Parameters
-    ----------
-    depth
-        Hidden layers L; the network has L + 1 convolutions.
-    normalization
-        ``"row"``, ``"symmetric"`` or ``"none"``: how :math:`\beta A + I` is normalised to S.
-    activation
-        ``"relu"`` or ``"linear"``; the linear GCN is `SGC`.
-    edge_weight
-        β, the weight of edges relative to self-loops.
-    variant
-        ``"exact"`` or ``"published"``.
-    C
-        Regularisation of the SVM.
+    The network has L + 1 convolutions. The linear GCN is `SGC`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import GCN, Graph
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> GCN(depth=1, normalization="row").kernel(graph).round(12).tolist()
+    >>> GCN(depth=1, normalization="row").kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
     normalization: Normalization = "row"
     activation: Activation = "relu"
     edge_weight: float = 1.0
-
-    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
-        return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,27 +96,15 @@ class SGC(MessagePassing):
     Kernel: :math:`(L + 1)\, S^{L+1} X X^\top (S^{L+1})^\top`, one equal term for each of the L + 1 weight
     matrices.
 
-    Parameters
-    ----------
-    depth
-        Hidden layers L; the network has L + 1 convolutions.
-    normalization, edge_weight, variant, C
-        As in `GCN`.
-
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import Graph, SGC
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> SGC(depth=1).kernel(graph).tolist()
+    >>> SGC(depth=1).kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
     normalization: Normalization = "row"
     edge_weight: float = 1.0
-
-    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
-        return convolution_matrix(adjacency, normalization=self.normalization, edge_weight=self.edge_weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,17 +114,10 @@ class GraphSAGE(MessagePassing):
     Network: that of `GCN` with :math:`S = I + D^{-1} A`, degrees without self-loop. Kernel: that of `GCN`
     with this S. The weight of edges cancels in :math:`D^{-1} A`, so there is no ``edge_weight``.
 
-    Parameters
-    ----------
-    depth, activation, variant, C
-        As in `GCN`.
-
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import Graph, GraphSAGE
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> GraphSAGE(depth=1).kernel(graph).round(12).tolist()
+    >>> GraphSAGE(depth=1).kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).round(12).tolist()
     [[16.0, 16.0], [16.0, 16.0]]
     """
 
@@ -186,27 +139,17 @@ class GIN(MessagePassing):
     \Sigma_1`, :math:`K_l = \Theta_l \odot \dot E_l + E_l`, :math:`\Theta_{l+1} = \Sigma_{l+1} + S K_l
     S^\top`; the kernel is :math:`K_L`.
 
-    Parameters
-    ----------
-    depth
-        Number L of convolutions, each with one hidden layer. The published variant always has depth 1.
-    activation, edge_weight, variant, C
-        As in `GCN`.
+    Each of the L convolutions has one hidden layer. The published variant always has depth 1.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import GIN, Graph
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> GIN().kernel(graph).round(12).tolist()
+    >>> GIN().kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).round(12).tolist()
     [[4.0, 4.0], [4.0, 4.0]]
     """
 
     activation: Activation = "relu"
     edge_weight: float = 1.0
-
-    def _convolution(self, adjacency: sp.csr_array) -> sp.csr_array:
-        return convolution_matrix(adjacency, normalization="none", edge_weight=self.edge_weight)
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L layers on a graph."""
@@ -227,27 +170,18 @@ class GCNSkipPC(GCN):
     :math:`H_0` vanish in the limit: given what enters :math:`W_l`, the columns of :math:`H_0` have mean
     zero and are independent of those of :math:`H_l`.
 
-    Parameters
-    ----------
-    depth, normalization, activation, edge_weight, variant, C
-        As in `GCN`.
-
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import GCNSkipPC, Graph
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> GCNSkipPC().kernel(graph).round(12).tolist()
+    >>> GCNSkipPC().kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).round(12).tolist()
     [[1.5, 1.5], [1.5, 1.5]]
     """
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L + 1 layers on a graph."""
-        S = self._convolution(adjacency)
-        relu = self.activation == "relu"
+        S, relu = self._convolution(adjacency), self._relu
         inner = Layer(S, skip=S, relu=relu, clip_skip=relu)
-        last = Layer(S, skip=S, relu=False, clip_skip=relu)
-        return [Layer(S, relu=relu), *([inner] * (self.depth - 1)), last]
+        return [Layer(S, relu=relu), *([inner] * (self.depth - 1)), replace(inner, relu=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,15 +201,11 @@ class GCNSkipAlpha(GCN):
     ----------
     skip_alpha
         α in [0, 1]; 0 is the GCN.
-    depth, normalization, activation, edge_weight, variant, C
-        As in `GCN`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import GCNSkipAlpha, Graph
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> GCNSkipAlpha(skip_alpha=0.0).kernel(graph).round(12).tolist()
+    >>> GCNSkipAlpha(skip_alpha=0.0).kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
@@ -287,11 +217,10 @@ class GCNSkipAlpha(GCN):
 
     def layers(self, adjacency: sp.csr_array) -> list[Layer]:
         """Return the L + 1 layers on a graph."""
-        S = self._convolution(adjacency)
-        relu = self.activation == "relu"
+        S, relu = self._convolution(adjacency), self._relu
         keep = sp.csr_array((1.0 - self.skip_alpha) * S)
         skip = sp.csr_array(self.skip_alpha * sp.eye_array(S.shape[0], format="csr"))
         through = S if self.variant == "published" else None
         inner = Layer(keep, skip=skip, relu=relu, gradient_convolution=through)
-        last = Layer(keep, skip=skip, relu=False, gradient_convolution=through)
-        return [Layer(sp.csr_array(keep + skip), relu=relu), *([inner] * (self.depth - 1)), last]
+        first = Layer(sp.csr_array(keep + skip), relu=relu)
+        return [first, *([inner] * (self.depth - 1)), replace(inner, relu=False)]

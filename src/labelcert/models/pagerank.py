@@ -16,7 +16,7 @@ from labelcert.memory import require_memory
 from labelcert.models import chunks
 from labelcert.models.base import Activation, Model, Variant, View, require, require_between
 from labelcert.models.features import Features, squared_norms
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture
 from labelcert.models.plain_kernels import MLP
 from labelcert.models.propagation import Normalization, convolution_matrix, pagerank_iterations, propagate
 
@@ -26,17 +26,6 @@ class PropagatedMLP(Model):
     r"""Base of APPNP and PPNP: the outputs of an MLP are propagated.
 
     :math:`f = P\,\mathrm{MLP}(X)`, hence the kernel :math:`P\,\Theta_{\mathrm{MLP}}\,P^\top`.
-
-    Parameters
-    ----------
-    alpha
-        Teleport probability: how much of a node's own prediction is kept.
-    depth
-        Hidden layers of the MLP.
-    normalization, edge_weight
-        As in `GCN`, for the S that P is built from.
-    activation, variant, C
-        As in `MLP`.
     """
 
     alpha: float = 0.1
@@ -57,9 +46,6 @@ class PropagatedMLP(Model):
     def _network(self) -> MLP:
         return MLP(depth=self.depth, activation=self.activation, variant=self.variant)
 
-    def _mlp(self, left: Features, right: Features, *, same: bool = False) -> Float:
-        return self._network._between(left, right, same=same)
-
     def _architecture(self, adjacency: sp.csr_array) -> Architecture:
         S = self._convolution(adjacency)
         return replace(
@@ -75,7 +61,7 @@ class PropagatedMLP(Model):
         n = int(view.adjacency.shape[0])
         require_memory(4 * 8 * n * n, f"the kernel of {n} nodes")
         S = self._convolution(view.adjacency)
-        K = self._propagate(S, self._mlp(view.features, view.features, same=True))
+        K = self._propagate(S, self._network._between(view.features, view.features, same=True))
         K = self._propagate(S, K.T)
         K += K.T.copy()
         K *= 0.5
@@ -100,20 +86,39 @@ class PropagatedMLP(Model):
 
     def _smooth(self, left: Features, right: Features, P: Float, *, same: bool) -> Float:
         r"""Compute :math:`\Theta_{\mathrm{MLP}} P`, shape (n_left, m), in chunks of rows."""
-        n_left, n_right = int(left.shape[0]), int(right.shape[0])
+        n_left, n_right, L = int(left.shape[0]), int(right.shape[0]), self.depth
         out = np.empty((n_left, P.shape[1]))
         for rows in chunks.row_chunks(n_left, n_right, chunks.MLP_ENTRIES):
-            theta = self._mlp(left[rows], right)
+            theta = self._network._between(left[rows], right, same=False)
             if same:
                 own = np.arange(rows.start, rows.stop)
-                theta[np.arange(len(own)), own] = self._own(left[rows])
+                # The kernel of a point with itself is the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2.
+                theta[np.arange(len(own)), own] = (L + 1) * (squared_norms(left[rows]) + 1.0) + L * (L + 1) / 2
             out[rows] = theta @ P
         return out
 
-    def _own(self, features: Features) -> Float:
-        """Return the kernel of each point with itself, the sum of its variances: (L + 1)(|x|² + 1) + L(L + 1)/2."""
-        L = self.depth
-        return (L + 1) * (squared_norms(features) + 1.0) + L * (L + 1) / 2
+    def _require_limit(self) -> None:
+        require(
+            self.alpha >= 1e-3,
+            f"the limit of personalised PageRank needs alpha of at least 0.001, got {self.alpha!r}; "
+            "use APPNP with iterations",
+        )
+        require(
+            self.normalization != "none",
+            "the limit of personalised PageRank needs normalization 'row' or 'symmetric', got 'none'; "
+            "use APPNP with iterations",
+        )
+
+    def _propagate_limit(self, S: sp.csr_array, M: Float) -> Float:
+        """Return P M for PPNP: by one dense factorisation for many signals, by power iteration for few."""
+        n, c = M.shape
+        k = pagerank_iterations(self.alpha)
+        if 8 * k * S.nnz * c < n * n * (n / 3 + c):
+            return propagate(S, M, alpha=self.alpha, iterations=k)
+        require_memory(4 * 8 * n * n, f"the propagation matrix of {n} nodes")
+        system = np.asfortranarray(np.eye(n) - (1.0 - self.alpha) * S.toarray())
+        factors = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
+        return np.asarray(self.alpha * scipy.linalg.lu_solve(factors, M, check_finite=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,18 +134,14 @@ class APPNP(PropagatedMLP):
     Parameters
     ----------
     alpha
-        Teleport probability in [0, 1]; 1 is the MLP.
+        Teleport probability in [0, 1]: how much of a node's own prediction is kept; 1 is the MLP.
     iterations
         Power iterations k; None means the limit, `PPNP`.
-    depth, normalization, activation, edge_weight, variant, C
-        As in `PropagatedMLP`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import APPNP, Graph
-    >>> graph = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
-    >>> APPNP(alpha=1.0).kernel(graph).diagonal().tolist()
+    >>> APPNP(alpha=1.0).kernel(Graph([[0, 1], [1, 0]], [[1, 0], [0, 1]], [0, 1])).diagonal().tolist()
     [5.0, 5.0]
     """
 
@@ -149,13 +150,13 @@ class APPNP(PropagatedMLP):
     def _check(self) -> None:
         super()._check()
         if self.iterations is None:
-            _require_limit(self.alpha, self.normalization)
+            self._require_limit()
         else:
             whole_number("iterations", self.iterations, least=1, remark="None for the limit")
 
     def _propagate(self, S: sp.csr_array, M: Float) -> Float:
         if self.iterations is None:
-            return _propagate_limit(S, M, alpha=self.alpha)
+            return self._propagate_limit(S, M)
         return propagate(S, M, alpha=self.alpha, iterations=self.iterations)
 
 
@@ -168,9 +169,7 @@ class PPNP(PropagatedMLP):
     Parameters
     ----------
     alpha
-        Teleport probability, above 0.
-    depth, normalization, activation, edge_weight, variant, C
-        As in `APPNP`; the limit needs the normalisation ``"row"`` or ``"symmetric"``.
+        Teleport probability, above 0. The limit needs the normalisation ``"row"`` or ``"symmetric"``.
 
     Examples
     --------
@@ -183,31 +182,6 @@ class PPNP(PropagatedMLP):
 
     def _check(self) -> None:
         super()._check()
-        _require_limit(self.alpha, self.normalization)
+        self._require_limit()
 
-    def _propagate(self, S: sp.csr_array, M: Float) -> Float:
-        return _propagate_limit(S, M, alpha=self.alpha)
-
-
-def _require_limit(alpha: float, normalization: str) -> None:
-    require(
-        alpha >= 1e-3,
-        f"the limit of personalised PageRank needs alpha of at least 0.001, got {alpha!r}; use APPNP with iterations",
-    )
-    require(
-        normalization != "none",
-        "the limit of personalised PageRank needs normalization 'row' or 'symmetric', got 'none'; "
-        "use APPNP with iterations",
-    )
-
-
-def _propagate_limit(S: sp.csr_array, M: Float, *, alpha: float) -> Float:
-    """Return P M for PPNP: by one dense factorisation for many signals, by power iteration for few."""
-    n, c = M.shape
-    k = pagerank_iterations(alpha)
-    if 8 * k * S.nnz * c < n * n * (n / 3 + c):
-        return propagate(S, M, alpha=alpha, iterations=k)
-    require_memory(4 * 8 * n * n, f"the propagation matrix of {n} nodes")
-    system = np.asfortranarray(np.eye(n) - (1.0 - alpha) * S.toarray())
-    factors = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
-    return np.asarray(alpha * scipy.linalg.lu_solve(factors, M, check_finite=False))
+    _propagate = PropagatedMLP._propagate_limit

@@ -12,42 +12,19 @@ from labelcert.arrays import Float
 from labelcert.memory import require_memory
 from labelcert.models.base import Activation, Model, Variant, View, require, require_positive
 from labelcert.models.features import Features, gram, squared_norms
-from labelcert.models.layers import Layer
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture, Layer
 from labelcert.models.relu import activate, clip_at_smaller_variance
 
 
 def mlp_kernel(
     left: Features, right: Features, *, depth: int, relu: bool, published: bool = False, same: bool = False
 ) -> Float:
-    r"""Compute the tangent kernel of the fully connected network with biases.
+    r"""Compute the tangent kernel of the fully connected network with biases, shape (rows of left, rows of right).
 
     :math:`\Sigma_1 = X X'^\top + 1`, :math:`\Sigma_{l+1} = E_l + 1`, :math:`\Theta_1 = \Sigma_1`,
-    :math:`\Theta_{l+1} = \Sigma_{l+1} + \Theta_l \odot \dot E_l`. Invariant: the variances are
-    :math:`\|x\|^2 + l`, because :math:`E_{ii} = v_i`.
-
-    Parameters
-    ----------
-    left, right
-        Features, shapes (r, d) and (c, d).
-    depth
-        Hidden layers L.
-    relu
-        Whether the hidden layers have a ReLU.
-    published
-        Whether to clip covariances at the smaller variance.
-    same
-        Whether `left` and `right` are the same points, so that the diagonal holds their variances.
-
-    Returns
-    -------
-    ndarray
-        :math:`\Theta_{L+1}`, shape (r, c).
-
-    Examples
-    --------
-    >>> mlp_kernel(np.array([[1.0]]), np.array([[1.0]]), depth=1, relu=True, same=True).tolist()
-    [[5.0]]
+    :math:`\Theta_{l+1} = \Sigma_{l+1} + \Theta_l \odot \dot E_l`; the kernel is :math:`\Theta_{L+1}`. Invariant: the
+    variances are :math:`\|x\|^2 + l`, because :math:`E_{ii} = v_i`. With `same`, both sides are the same points, so
+    that the diagonal holds their variances. With `published`, covariances are clipped at the smaller variance.
     """
     sigma = gram(left, right)
     sigma += 1.0
@@ -97,23 +74,10 @@ class MLP(PairwiseModel):
     Kernel: that of `mlp_kernel`; for one hidden layer :math:`\Sigma \odot \dot E + E + 1` with
     :math:`\Sigma = X X^\top + 1`.
 
-    Parameters
-    ----------
-    depth
-        Hidden layers L.
-    activation
-        ``"relu"`` or ``"linear"``.
-    variant
-        ``"exact"`` or ``"published"`` (covariances clipped at the smaller variance).
-    C
-        Regularisation of the SVM.
-
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import Graph, MLP
-    >>> graph = Graph(np.zeros((2, 2)), np.eye(2), [0, 1])
-    >>> MLP().kernel(graph).diagonal().tolist()
+    >>> MLP().kernel(Graph([[0, 0], [0, 0]], [[1, 0], [0, 1]], [0, 1])).diagonal().tolist()
     [5.0, 5.0]
     """
 
@@ -139,14 +103,11 @@ class Linear(PairwiseModel):
     ----------
     bias
         Whether to add a trained bias, :math:`f = X w + b`, which adds 1 to every entry.
-    C
-        Regularisation of the SVM.
 
     Examples
     --------
     >>> from labelcert import Graph, Linear
-    >>> graph = Graph([[0]], [[3.0]], [0])
-    >>> Linear(bias=True).kernel(graph).tolist()
+    >>> Linear(bias=True).kernel(Graph([[0]], [[3.0]], [0])).tolist()
     [[10.0]]
     """
 
@@ -173,15 +134,11 @@ class RBF(PairwiseModel):
     ----------
     gamma
         γ > 0.
-    C
-        Regularisation of the SVM.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from labelcert import Graph, RBF
-    >>> graph = Graph(np.zeros((2, 2)), [[0.0], [1.0]], [0, 1])
-    >>> RBF(gamma=0.5).kernel(graph).round(4).tolist()
+    >>> RBF(gamma=0.5).kernel(Graph([[0, 0], [0, 0]], [[0.0], [1.0]], [0, 1])).round(4).tolist()
     [[1.0, 0.6065], [0.6065, 1.0]]
     """
 

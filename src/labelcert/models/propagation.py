@@ -30,26 +30,12 @@ def without_self_loops(adjacency: sp.csr_array) -> sp.csr_array:
 def convolution_matrix(
     adjacency: sp.csr_array, *, normalization: Normalization = "row", edge_weight: float = 1.0
 ) -> sp.csr_array:
-    r"""Return the graph convolution S of the GCN family.
+    r"""Return the graph convolution S of the GCN family, shape (n, n), from non-negative weights A.
 
-    It is built from :math:`B = \beta A + I` with degrees :math:`D = \mathrm{diag}(B 1)`.
-
-    Parameters
-    ----------
-    adjacency
-        A, shape (n, n), with non-negative weights.
-    normalization
-        ``"row"``: :math:`D^{-1} B`; ``"symmetric"``: :math:`D^{-1/2} B D^{-1/2}`; ``"none"``: B.
-    edge_weight
-        β, the factor on A before the self-loop is added.
-
-    Returns
-    -------
-    csr_array
-        S, shape (n, n).
+    It is built from :math:`B = \beta A + I` with the edge weight β and degrees :math:`D = \mathrm{diag}(B 1)`:
+    ``"row"``: :math:`D^{-1} B`; ``"symmetric"``: :math:`D^{-1/2} B D^{-1/2}`; ``"none"``: B.
     """
-    A = without_self_loops(adjacency)
-    _refuse_negative(A)
+    A = _weights(adjacency)
     B = sp.csr_array(edge_weight * A + sp.eye_array(A.shape[0], format="csr"))
     if normalization == "none":
         return B
@@ -62,8 +48,7 @@ def convolution_matrix(
 
 def mean_aggregation_matrix(adjacency: sp.csr_array) -> sp.csr_array:
     r"""Return GraphSAGE's :math:`S = I + D^{-1} A`; degrees exclude self-loops, isolated nodes keep only I."""
-    A = without_self_loops(adjacency)
-    _refuse_negative(A)
+    A = _weights(adjacency)
     degree = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
     inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0.0)
     return sp.csr_array(sp.diags_array(inverse) @ A + sp.eye_array(A.shape[0], format="csr"))
@@ -77,32 +62,10 @@ def pagerank_iterations(alpha: float) -> int:
 
 
 def propagate(S: sp.csr_array, M: Float, *, alpha: float, iterations: int) -> Float:
-    r"""Apply the propagation :math:`P_k` of APPNP to the columns of M without forming it.
+    r"""Apply the propagation :math:`P_k` of APPNP to the columns of M, shape (n, c), without forming it.
 
     :math:`P_0 = I` and :math:`P_k = (1 - \alpha) S P_{k-1} + \alpha I`; the limit is the PPNP matrix
     :math:`\alpha (I - (1 - \alpha) S)^{-1}`.
-
-    Parameters
-    ----------
-    S
-        Convolution matrix, shape (n, n).
-    M
-        Signals, shape (n, c).
-    alpha
-        Teleport probability in [0, 1].
-    iterations
-        k.
-
-    Returns
-    -------
-    ndarray
-        :math:`P_k M`, shape (n, c).
-
-    Examples
-    --------
-    >>> S = sp.csr_array(np.array([[0.5, 0.5], [0.5, 0.5]]))
-    >>> propagate(S, np.eye(2), alpha=0.5, iterations=1).tolist()
-    [[0.75, 0.25], [0.25, 0.75]]
     """
     Z = np.ascontiguousarray(M)
     if alpha == 1.0:
@@ -115,9 +78,11 @@ def propagate(S: sp.csr_array, M: Float, *, alpha: float, iterations: int) -> Fl
     return Z
 
 
-def _refuse_negative(A: sp.csr_array) -> None:
+def _weights(adjacency: sp.csr_array) -> sp.csr_array:
+    A = without_self_loops(adjacency)
     if A.nnz and float(A.data.min()) < 0.0:
         raise InvalidInput(
             f"graph convolutions need non-negative edge weights, but the smallest is {A.data.min():g}; "
             "shift the weights or drop negative edges"
         )
+    return A

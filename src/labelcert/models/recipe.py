@@ -26,36 +26,22 @@ COMBINATIONS: tuple[str, ...] = get_args(Combination)
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train, and how it came to be chosen.
-
-    Attributes
-    ----------
-    model : Model
-        With its options and C.
-    loss : str
-        What it is trained with.
-    parts : int or None
-        It is trained as an ensemble, with one member for each of this many parts of the labels.
-    seed : int
-        Of the hash that deals out the labels to parts.
-    combine : {"mean", "votes"}
-        How the members decide.
-    source : str
-        Where C comes from: "given", "paper", "default" (of this package for the dataset) or "cross-validation".
-    accuracy : float or None
-        Its cross-validated accuracy, where that was measured.
-    deviation : float or None
-        Of that accuracy: its standard deviation over the folds or, from `labelcert.harden`, its standard error.
-    """
+    """What to train, and how it came to be chosen."""
 
     model: Model
+    """With its options and C."""
     loss: str = "hinge"
     parts: int | None = None
+    """Trained as an ensemble, with one member for each of this many parts of the labels."""
     seed: int = 0
+    """Of the hash that deals out the labels to parts."""
     combine: Combination = "mean"
     source: str = "given"
+    """Where C comes from: "given", "paper", "default" (of this package for the dataset) or "cross-validation"."""
     accuracy: float | None = None
+    """Its cross-validated accuracy, where that was measured."""
     deviation: float | None = None
+    """Of that accuracy: its standard deviation over the folds or, from `labelcert.harden`, its standard error."""
 
     @property
     def name(self) -> str:
@@ -80,14 +66,7 @@ class Recipe:
 
     @property
     def label(self) -> str:
-        """The model's name, its unusual options and the parts, for headings and legends.
-
-        Examples
-        --------
-        >>> from labelcert.models import GCN
-        >>> Recipe(GCN(depth=2), parts=30).label
-        'gcn depth=2 30 parts mean'
-        """
+        """The model's name, its unusual options and the parts, for headings: "gcn depth=2 30 parts mean"."""
         return " ".join([*self._words(), *([] if self.parts is None else [f"{self.parts} parts {self.combine}"])])
 
     @property
@@ -104,14 +83,7 @@ class Recipe:
 
     @property
     def command(self) -> str:
-        """The options of ``labelcert certify`` that name it.
-
-        Examples
-        --------
-        >>> from labelcert.models import SGC
-        >>> Recipe(SGC(depth=4, C=0.1), parts=5).command
-        '--model sgc --C 0.1 --loss hinge --depth 4 --parts 5'
-        """
+        """The options of ``labelcert certify`` that name it."""
         words = [f"--model {self.name}", f"--C {self.C!r}", f"--loss {self.loss}"]
         for key, value in self.changed.items():
             words.append(f"--{key.replace('_', '-')}" + ("" if value is True else f" {value}"))
@@ -135,26 +107,9 @@ class Recipe:
     ) -> Any:
         """The certificate of some test nodes, or what else is asked about them.
 
-        Models, studies, `labelcert.harden` and the command line all certify recipes here.
-
-        Parameters
-        ----------
-        certifier : GraphCertifier
-            Of this model's kernel.
-        test : indices or mask
-        using : callable, optional
-            What takes the arrays: by default `labelcert.certify` or, for parts, `labelcert.certify_partition`.
-        **options
-            Of that function.
-
-        Examples
-        --------
-        >>> from labelcert.graphs import karate
-        >>> from labelcert.models import SGC
-        >>> recipe = Recipe(SGC(C=1.0), parts=3, combine="votes")
-        >>> certifier = recipe.certifier(karate(), [0, 1, 2, 3, 32, 33, 30, 29, 27], [[5, 28]])
-        >>> recipe.certify(certifier, [5, 28]).predictions.tolist()
-        ['Mr. Hi', 'Officer']
+        Models, studies, `labelcert.harden` and the command line all certify recipes here. `using` takes the arrays: by
+        default it is `labelcert.certify` or, for parts, `labelcert.certify_partition`. Options are those of that
+        function.
         """
         if using is None:
             using = certify
@@ -207,7 +162,7 @@ class Partition:
     def certify(
         self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any
     ) -> Certificate:
-        """Certify the ensemble's predictions for the test nodes against changed labels.
+        """Certify the ensemble's predictions for the test nodes, in their order, against changed labels.
 
         Parameters
         ----------
@@ -216,11 +171,6 @@ class Partition:
         **options
             Passed to `labelcert.certify_partition`: ``threat``, ``max_flips``, ``part_flips``, ``time_limit``,
             ``workers``, ``progress``, ``loss``, ``collective``.
-
-        Returns
-        -------
-        Certificate
-            Test nodes in the order of `test`.
         """
         recipe = Recipe(self.model, str(options.pop("loss", "hinge")), self.parts, self.seed, self.combine)
         certifier = recipe.certifier(graph, labeled, [test], inductive=inductive)

@@ -43,36 +43,11 @@ from labelcert.models.relu import activate, clip_at_smaller_variance, relu_expec
 
 
 def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool = False) -> Float:
-    r"""Compute the tangent kernel :math:`\Theta_D` between the nodes of two sides.
+    r"""Compute the tangent kernel :math:`\Theta_D` between the nodes of two sides, shape (rows of left, rows of right).
 
-    Parameters
-    ----------
-    left, right
-        Sides of one architecture; the same object for a square block.
-    same_graph
-        Whether both sides belong to one graph, so that equal indices mean the same node.
-    published
-        Whether to clip covariances and round to float32 where the published code does.
-
-    Returns
-    -------
-    ndarray
-        Shape (rows of left, rows of right).
-
-    Raises
-    ------
-    WorkTooLarge
-        If the matrices would not fit into the free memory.
-
-    Examples
-    --------
-    One linear layer of weights on the identity convolution is the linear kernel:
-
-    >>> from labelcert.models.layers import Layer
-    >>> layers = [Layer(sp.eye_array(2, format="csr"), relu=False)]
-    >>> side = Side(layers, np.array([[1.0], [2.0]]), np.arange(2))
-    >>> kernel_block(side, side, same_graph=True).tolist()
-    [[1.0, 2.0], [2.0, 4.0]]
+    Both sides are of one architecture; they are the same object for a square block. `same_graph` says whether equal
+    indices mean the same node; `published`, whether to clip covariances and round to float32 where the published code
+    does.
     """
     require_memory(estimate_bytes(left, right), f"a kernel block of {len(left.nodes[len(left.layers)])} rows")
     if left is not right:
@@ -86,15 +61,7 @@ def kernel_block(left: Side, right: Side, *, same_graph: bool, published: bool =
 
 
 def estimate_bytes(left: Side, right: Side) -> int:
-    """Estimate the peak memory of `kernel_block` in bytes: two consecutive layers, and a chunk of the first.
-
-    Examples
-    --------
-    >>> from labelcert.models.layers import Layer
-    >>> side = Side([Layer(sp.eye_array(2, format="csr"), relu=False)], np.ones((2, 1)), np.arange(2))
-    >>> estimate_bytes(side, side) > 32
-    True
-    """
+    """Estimate the peak memory of `kernel_block` in bytes: two consecutive layers, and a chunk of the first."""
     depth = len(left.layers)
 
     def area(a: Side, b: Side, level: int) -> int:

@@ -23,36 +23,15 @@ COLLINEAR = 4e-15
 
 
 def kappa0(u: Float) -> Float:
-    r"""Compute the arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`.
-
-    Parameters
-    ----------
-    u
-        Correlations in [-1, 1], any shape.
-
-    Returns
-    -------
-    ndarray
-        Values in [0, 1], same shape.
-    """
+    r"""Compute the arc-cosine function of order 0, :math:`\kappa_0(u) = 1 - \arccos(u)/\pi`, of correlations."""
     return 1.0 - np.arccos(u) / np.pi
 
 
 def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
-    r"""Compute :math:`(E, \dot E)` as defined in the module docstring, entry by entry.
+    r"""Compute :math:`(E, \dot E)` as defined in the module docstring, entry by entry, with :math:`q = \sqrt{v_i v_j}`.
 
-    Parameters
-    ----------
-    sigma
-        Covariances, any shape.
-    q
-        :math:`\sqrt{v_i v_j}`, same shape. Where it is zero, E is zero and :math:`\dot E` is set to its value
-        for independent signs, 1/2, which only ever multiplies zeros.
-
-    Returns
-    -------
-    tuple of ndarray
-        E and :math:`\dot E`.
+    Where q is zero, E is zero and :math:`\dot E` is set to its value for independent signs, 1/2, which only ever
+    multiplies zeros.
     """
     u = np.divide(sigma, q, out=np.zeros_like(q), where=q > 0.0)
     # Near |u| = 1 the arc cosine turns a rounding error of 1e-16 into one of 1e-8, which differs between pairs of
@@ -66,16 +45,7 @@ def relu_expectations(sigma: Float, q: Float) -> tuple[Float, Float]:
 def activate(sigma: Float, theta: Float | None, left_variance: Float, right_variance: Float) -> None:
     r"""Pass a layer through the ReLU, in place.
 
-    :math:`\Theta \leftarrow \Theta \odot \dot E`, :math:`\Sigma \leftarrow E`.
-
-    Parameters
-    ----------
-    sigma
-        Covariances of the pre-activations, shape (r, c). Overwritten by E.
-    theta
-        Tangent kernel of the pre-activations, shape (r, c), overwritten; None if only covariances are needed.
-    left_variance, right_variance
-        Variances of the row and the column nodes, shapes (r,) and (c,).
+    :math:`\Theta \leftarrow \Theta \odot \dot E`, :math:`\Sigma \leftarrow E`. Without Θ, only covariances are needed.
     """
     for rows in chunks.row_chunks(len(sigma), sigma.shape[1], chunks.CACHE_ENTRIES):
         q = np.sqrt(np.outer(left_variance[rows], right_variance))

@@ -26,15 +26,10 @@ RULES: tuple[str, ...] = get_args(Rule)
 
 @dataclass(frozen=True)
 class Selection:
-    """Outcome of a cross-validation.
+    """Outcome of a cross-validation: the model that was chosen among the candidates.
 
-    Attributes
-    ----------
-    model
-        The model that was chosen.
-    candidates
-        Every point of the grid, in the order of the grid: its ``model``, ``accuracy`` (averaged over the folds) and
-        ``deviation`` (over the folds).
+    Every point of the grid is a candidate, in the order of the grid, with its ``model``, ``accuracy`` (averaged over
+    the folds) and ``deviation`` (over the folds).
     """
 
     model: Model
@@ -108,10 +103,6 @@ def select(
         Number of folds; 4 by default, or as many as the smallest class has labels.
     progress
         Called after each evaluation with the number done and the total.
-
-    Returns
-    -------
-    Selection
 
     Examples
     --------

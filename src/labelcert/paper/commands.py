@@ -19,8 +19,8 @@ from labelcert.cli.study_commands import (
     STUDY_OPTIONS,
     TIME_REMARKS,
     RanStudy,
-    changed_study,
     has_failed,
+    plan_study,
     run_study,
     show_study,
 )
@@ -28,7 +28,7 @@ from labelcert.files import write_text
 from labelcert.paper.paper_studies import ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
 from labelcert.report import tables
-from labelcert.studies import Graphs, Study, expand
+from labelcert.studies import Graphs, Study
 from labelcert.studies.report import Sheet
 from labelcert.studies.schema import Kind
 
@@ -56,11 +56,9 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
         return
     studies = [paper_study(known) for known in (ORDER if name == "all" else (name,))]
-    graphs = Graphs(given["data_dir"])
-    started = time.perf_counter()
-    finished = []
+    graphs, started, finished = Graphs(given["data_dir"]), time.perf_counter(), list[RanStudy]()
     for study in studies:
-        ran = run_study(expand(changed_study(study, given), graphs=graphs), out, given)
+        ran = run_study(plan_study(study, given, graphs), out, given)
         show_study(ran)
         finished.append(ran)
     if len(finished) > 1:
@@ -71,17 +69,11 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
 
 def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
     headings = ("study", "certificates", "failed", "seconds", "seconds of work", "compared with the paper")
-    rows = [
-        (
-            ran.plan.study.name,
-            str(len(ran.plan.keys)),
-            str(ran.outcome.failed),
-            f"{ran.outcome.seconds:.1f}",
-            f"{ran.outcome.certificate_seconds:.1f}",
-            ran.report.counts,
-        )
-        for ran in finished
-    ]
+    rows = []
+    for ran in finished:
+        took = f"{ran.outcome.seconds:.1f}", f"{ran.outcome.certificate_seconds:.1f}"
+        done = str(len(ran.plan.keys)), str(ran.outcome.failed)
+        rows.append((ran.plan.study.name, *done, *took, ran.report.counts))
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     write_text(out / "overview.md", sheet.markdown())

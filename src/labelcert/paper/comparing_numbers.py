@@ -36,27 +36,15 @@ def compare_certified(study: Study, summary: pd.DataFrame) -> list[Compared]:
             continue
         # A relaxed certificate only claims its lower bound.
         upper = row.mean_lower if number.certificate.startswith("relaxed") else row.mean_upper
+        both = (row.mean_lower, upper) if row.seeds_missing == 0 else (math.nan, math.nan)
         place = (number.table, number.dataset, number.model, number.certificate, f"{number.epsilon:g}")
-        found.append(
-            compared(
-                *place,
-                ours=(row.mean_lower, upper) if row.seeds_missing == 0 else (math.nan, math.nan),
-                printed=number.mean,
-                rounding=number.rounding,
-                one_node=_one_node(row),
-            )
-        )
+        how = {"printed": number.mean, "rounding": number.rounding, "one_node": _one_node(row)}
+        found.append(compared(*place, ours=both, **how))
     return found
 
 
 def average_ranks(summary: pd.DataFrame) -> pd.DataFrame:
-    """Average rank of each model over ranges of budgets, by the mean collective ratio. Ties share the best rank.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, dataset_name, model, model_name, epsilons, rank.
-    """
+    """Average rank of each model over ranges of budgets, by the mean collective ratio. Ties share the best rank."""
     import pandas as pd
 
     collective = summary[summary["kind"] == Kind.COLLECTIVE].copy()
@@ -67,8 +55,8 @@ def average_ranks(summary: pd.DataFrame) -> pd.DataFrame:
     for values, group in collective.groupby(_NAMES, sort=False):
         for epsilons, (above, at_most) in RANGES.items():
             inside = group[(group["epsilon"] > above + SLACK) & (group["epsilon"] <= at_most + SLACK)]
-            rows.append({**dict(zip(_NAMES, values, strict=True)), "epsilons": epsilons, "rank": inside["rank"].mean()})
-    return pd.DataFrame(rows)
+            rows.append((*values, epsilons, inside["rank"].mean()))
+    return pd.DataFrame(rows, columns=[*_NAMES, "epsilons", "rank"])
 
 
 def compare_ranks(ranks: pd.DataFrame) -> list[Compared]:
@@ -84,13 +72,7 @@ def compare_ranks(ranks: pd.DataFrame) -> list[Compared]:
 
 
 def drops(summary: pd.DataFrame, steps: Sequence[tuple[float, float]]) -> pd.DataFrame:
-    """How much the mean collective ratio falls between pairs of budgets, as intervals in points.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, dataset_name, model, model_name, from_epsilon, to_epsilon, drop_lower, drop_upper, nodes.
-    """
+    """How much the mean collective ratio falls between pairs of budgets, as intervals in points."""
     import pandas as pd
 
     rows = []
@@ -98,17 +80,8 @@ def drops(summary: pd.DataFrame, steps: Sequence[tuple[float, float]]) -> pd.Dat
         at = {_key(row.epsilon): row for row in each_row(group)}
         for first, last in steps:
             a, b = at[_key(first)], at[_key(last)]
-            rows.append(
-                {
-                    **dict(zip(_NAMES, values, strict=True)),
-                    "from_epsilon": first,
-                    "to_epsilon": last,
-                    "drop_lower": a.mean_lower - b.mean_upper,
-                    "drop_upper": a.mean_upper - b.mean_lower,
-                    "nodes": a.nodes,
-                }
-            )
-    return pd.DataFrame(rows)
+            rows.append((*values, first, last, a.mean_lower - b.mean_upper, a.mean_upper - b.mean_lower, a.nodes))
+    return pd.DataFrame(rows, columns=[*_NAMES, "from_epsilon", "to_epsilon", "drop_lower", "drop_upper", "nodes"])
 
 
 def compare_drops(found: pd.DataFrame) -> list[Compared]:

@@ -55,9 +55,8 @@ def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
 
     def cell(row: Any) -> str:
-        at = f"{row.from_epsilon:g} to {row.to_epsilon:g}"
-        text = interval(row.drop_lower, row.drop_upper)
-        return with_printed(text, beside.get((row.dataset_name, row.model_name, at)), "{:.1f}")
+        number = beside.get((row.dataset_name, row.model_name, f"{row.from_epsilon:g} to {row.to_epsilon:g}"))
+        return with_printed(interval(row.drop_lower, row.drop_upper), number, "{:.1f}")
 
     headings = tuple(f"ε {first:g} → {last:g}" for first, last in STEPS)
     sheets = sheets_by_model(found, "drop of the mean collective ratio in points / paper", headings, cell)

@@ -1,18 +1,9 @@
 """The way from a graph to certificates that the command line and studies share: choices, certificates, files."""
 
 from labelcert.pipeline.certified_targets import CertifiedTargets, certificate_file, certify_targets, save_results
-from labelcert.pipeline.choices import (
-    ALL,
-    COLLECTIVE,
-    Targets,
-    choose_model,
-    choose_split,
-    choose_targets,
-    model_options,
-)
+from labelcert.pipeline.choices import COLLECTIVE, Targets, choose_model, choose_split, choose_targets, model_options
 
 __all__ = [
-    "ALL",
     "COLLECTIVE",
     "CertifiedTargets",
     "Targets",

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelcert.arrays import Bool, Int, Text
+from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
 from labelcert.files import write_csv
 from labelcert.finite import finite_margin
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.models import Recipe
 from labelcert.pipeline.choices import Targets
-from labelcert.problem import Threat
 from labelcert.report.pictures import GraphPanel
 
 if TYPE_CHECKING:
@@ -26,27 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CertifiedTargets:
-    """A certificate, and what its indices mean in the graph.
-
-    Attributes
-    ----------
-    graph : Graph
-    recipe : Recipe
-    labeled : (m,) array
-        Labelled nodes, in the certificate's order.
-    targets : Targets
-        Test nodes, in the certificate's order.
-    inductive : bool
-    certificate : Certificate
-        In the names of nodes and classes.
-    """
+    """A certificate, and what its indices mean in the graph."""
 
     graph: Graph
     recipe: Recipe
     labeled: Int
+    """(m,) in the certificate's order, as are the targets."""
     targets: Targets
     inductive: bool
     certificate: Certificate
+    """In the names of nodes and classes."""
 
     @cached_property
     def correct(self) -> Bool | None:
@@ -73,11 +61,12 @@ class CertifiedTargets:
     def node_rows(self) -> list[dict[str, Any]]:
         """One row per test node in plain values: names, prediction, radius, flips that change it."""
         cert = self.certificate
-        names, truth = _names(cert.test_names, cert.n_test), self.graph.named_labels(self.targets.nodes).tolist()
+        names = range(cert.n_test) if cert.test_names is None else cert.test_names.tolist()
+        truth = self.graph.named_labels(self.targets.nodes).tolist()
         rows = []
         for t, row in enumerate(_rows(cert.to_frame())):
             flips = row.pop("witness")
-            about = {"node": names[t], "index": int(self.targets.nodes[t]), "true_label": truth[t] or None}
+            about = {"node": str(names[t]), "index": int(self.targets.nodes[t]), "true_label": truth[t] or None}
             rows.append({**about, **row, "flips": flips})
         return rows
 
@@ -129,52 +118,22 @@ def certify_targets(
     targets: Sequence[Targets],
     *,
     inductive: bool = False,
-    threat: Threat | None = None,
     width: int | None = None,
     **options: Any,
 ) -> list[CertifiedTargets]:
     """One certificate for each set of test nodes, from one kernel; stops early when interrupted.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    graph : Graph
-    labeled : (m,) array of node indices
-    targets : sequence of Targets
-    inductive : bool
-        Whether test nodes join after training, each set on its own.
-    threat : Threat, optional
-    width : int, optional
-        Certify with the margin that networks of this width need: see `labelcert.finite_margin`.
-    **options
-        Of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> from labelcert.pipeline import choose_model, choose_split, choose_targets
-    >>> graph = karate()
-    >>> split = choose_split(graph)
-    >>> recipe = choose_model("gcn", graph, split.labeled)
-    >>> [certified] = certify_targets(recipe, graph, split.labeled, choose_targets(graph, split))
-    >>> certified.certificate.collective_lower.tolist()[:3]
-    [0, 14, 14]
+    With ``width``, predictions keep the margin that networks of this width need: see `labelcert.finite_margin`. Further
+    options are those of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
     """
     certifier = recipe.certifier(graph, labeled, [t.nodes for t in targets], inductive=inductive)
     results: list[CertifiedTargets] = []
     for wanted in targets:
         if width is not None:
-            options["margin"] = finite_margin(
-                recipe.model,
-                graph,
-                width,
-                labeled,
-                wanted.nodes,
-                inductive=inductive,
-                device=str(options.get("device", "auto")),
-                progress=bool(options.get("progress")),
-            )
-        certificate = recipe.certify(certifier, wanted.nodes, threat=threat, **options)
+            how = {word: options[word] for word in ("device", "progress") if word in options}
+            nodes = labeled, wanted.nodes
+            options["margin"] = finite_margin(recipe.model, graph, width, *nodes, inductive=inductive, **how)
+        certificate = recipe.certify(certifier, wanted.nodes, **options)
         results.append(CertifiedTargets(graph, recipe, labeled, wanted, inductive, certificate))
         if certificate.run.stopped is Stop.INTERRUPTED:
             break
@@ -187,39 +146,27 @@ def certificate_file(result: CertifiedTargets, folder: Path) -> Path:
 
 
 def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path]:
-    """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``.
+    """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``; returns the files.
 
     Certificates hold their kernels, so that each file can be verified alone.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order of the results.
     """
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for result in results:
-        path = certificate_file(result, folder)
-        stem = path.stem
+        written.append(path := certificate_file(result, folder))
         result.certificate.save(path, problem=True)
-        written.append(path)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)
             frame[column] = [_flat(row[column]) for row in rows]
-            path = folder / f"{stem}-{kind}.csv"
-            write_csv(frame, path)
-            written.append(path)
+            written.append(table := folder / f"{path.stem}-{kind}.csv")
+            write_csv(frame, table)
     return written
 
 
 def _flat(witness: Mapping[str, Any] | None) -> str:
     return "" if witness is None else "; ".join(f"{node} -> {label}" for node, label in witness.items())
-
-
-def _names(names: Text | None, count: int) -> list[str]:
-    return [str(i) for i in range(count)] if names is None else names.tolist()
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +46,8 @@ class Targets:
     def title(self) -> str:
         """What headings call these nodes, with their number."""
         count = len(self.nodes)
-        if self.name == ALL:
-            return f"all {count} unlabelled nodes"
-        if self.name == COLLECTIVE:
-            return f"the {count} nodes of the paper's collective test"
-        if self.name == MULTI_CLASS:
-            return f"the {count} nodes of the paper's multi-class test"
-        return f"{count} chosen nodes"
+        own = {ALL: f"all {count} unlabelled nodes", OWN: f"{count} chosen nodes"}
+        return own.get(self.name, f"the {count} nodes of the paper's {self.name} test")
 
 
 def choose_split(
@@ -60,22 +55,8 @@ def choose_split(
 ) -> Split:
     """Which nodes are labelled.
 
-    The user's own choice; else, for a graph in which some nodes have no label, all those that have one; else the
-    paper's split.
-
-    Parameters
-    ----------
-    graph : Graph
-    seed, per_class : int
-        Of the paper's split (asking for ``per_class`` asks for that split).
-    labeled : indices or mask, optional
-        The user's own choice.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> len(choose_split(karate()).labeled), choose_split(karate(), labeled=[0, 33]).labeled.tolist()
-    (8, [0, 33])
+    The user's own choice, ``labeled``; else, for a graph in which some nodes have no label, all those that have one;
+    else the paper's split, which is also what ``per_class`` asks for.
     """
     if labeled is not None:
         if per_class is not None:
@@ -90,21 +71,11 @@ def choose_split(
 def choose_targets(
     graph: Graph, split: Split, *, test: str | npt.ArrayLike | None = None, seed: int = 0
 ) -> list[Targets]:
-    """Which nodes are tested.
+    """Which nodes are tested: "all", "collective", "multi-class", or indices or a mask.
 
-    Parameters
-    ----------
-    test : "all", "collective", "multi-class", or indices or a mask, optional
-        By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set,
-        the nodes of its collective test as a second set. For a graph of the paper with more than two classes, the
-        nodes of its multi-class test.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> graph = karate()
-    >>> [targets.title for targets in choose_targets(graph, choose_split(graph))]
-    ['all 26 unlabelled nodes']
+    By default all nodes that are not labelled and, for a graph of the paper on which that is a smaller set, the nodes
+    of its collective test as a second set. For a graph of the paper with more than two classes, the nodes of its
+    multi-class test.
     """
     if isinstance(test, str) and test not in (ALL, COLLECTIVE, MULTI_CLASS):
         raise InvalidInput(f"test must be 'all', 'collective', 'multi-class' or a list of nodes, got {test!r}")
@@ -147,30 +118,8 @@ def choose_model(
 ) -> Recipe:
     """A model by name, with the paper's options and C where it has them, else with C by cross-validation.
 
-    Parameters
-    ----------
-    name : str
-        As in `models`.
-    graph, labeled
-        What the model is for.
-    C : float or "cv", optional
-        A number, or cross-validation even where the paper has a value.
-    rule : {"best", "smallest"}, optional
-        Of the cross-validation; the paper's for the dataset by default.
-    seed : int
-        Of the cross-validation's folds.
-    loss : str
-        What the model is trained with; the paper has values of C for the hinge loss alone.
-    validate : bool
-        Whether to tell the cross-validated accuracy even where C needs no cross-validation.
-    **options
-        Options of the model that are fixed.
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> choose_model("gcn", karate(), [0, 1, 32, 33], C=0.5, depth=2).model.depth
-    2
+    The paper has values of C for the hinge loss alone; ``C="cv"`` is cross-validation even there, by a rule (the
+    paper's for the dataset by default). With ``validate``, its accuracy is told even where C needs none.
     """
     known = model_from_name(name, **options)
     setting = known_setting(graph.name, name, options)
@@ -194,19 +143,11 @@ def choose_model(
 
 
 def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The options for each of several models: each takes those that it has; an option that none has is refused.
-
-    Examples
-    --------
-    >>> model_options(["gcn", "appnp"], {"alpha": 0.2, "depth": 1})
-    [{'depth': 1}, {'alpha': 0.2, 'depth': 1}]
-    """
+    """The options for each of several models: each takes those that it has; an option that none has is refused."""
     infos = {info.name: info for info in models()}
-    takes = []
     for name in names:
-        if name not in infos:
-            model_from_name(name)
-        takes.append(set(infos[name].options))
+        model_from_name(name)  # refuses names that are not known
+    takes = [infos[name].options for name in names]
     for option in given:
         if not any(option in options for options in takes):
             listed = "; ".join(f"{name} has {', '.join(infos[name].options)}" for name in names)
@@ -215,12 +156,9 @@ def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[s
 
 
 def _rule(rule: str | None, dataset: str) -> Rule:
-    if rule is None:
-        return known_rule(dataset)
-    for known in RULES:
-        if rule == known:
-            return known  # type: ignore[return-value]
-    raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if rule is not None and rule not in RULES:
+        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    return known_rule(dataset) if rule is None else cast(Rule, rule)
 
 
 def _info(graph: Graph) -> DatasetInfo | None:

@@ -17,24 +17,15 @@ FREE_OPTIONS = ("C", "variant")
 
 @dataclass(frozen=True)
 class ModelSetting:
-    """Options of one model on one dataset.
-
-    Attributes
-    ----------
-    dataset, model : str
-        Their names.
-    C : float
-    options : mapping
-        All other options that differ from the model's defaults.
-    source : {"paper", "default"}
-        Whether the setting is the paper's or a default of this package.
-    """
+    """Options of one model on one dataset."""
 
     dataset: str
     model: str
     C: float
     options: Mapping[str, Any]
+    """All other options that differ from the model's defaults."""
     source: str = "paper"
+    """The paper, or "default" for a choice of this package."""
 
     def complete(self) -> dict[str, Any]:
         """All options of the model except C and the variant, with defaults."""
@@ -53,22 +44,7 @@ RULE_OF: dict[str, Rule] = {}
 
 
 def known_setting(dataset: str, model: str, given: Mapping[str, Any] | None = None) -> ModelSetting | None:
-    """The first setting that agrees with the given options, or None.
-
-    Parameters
-    ----------
-    dataset, model : str
-        Names.
-    given : mapping, optional
-        Options that are already fixed.
-
-    Examples
-    --------
-    >>> known_setting("cora-ml-b", "gcn").C, known_setting("cora-ml-b", "gcn", {"depth": 4}).C
-    (0.075, 0.1)
-    >>> known_setting("cora-ml-b", "gcn", {"depth": 3}) is None
-    True
-    """
+    """The first setting that agrees with the options that are fixed already, or None."""
     fixed = {name: value for name, value in (given or {}).items() if name not in FREE_OPTIONS}
     load_extensions()
     for setting in SETTINGS:
@@ -80,12 +56,6 @@ def known_setting(dataset: str, model: str, given: Mapping[str, Any] | None = No
 
 
 def known_rule(dataset: str) -> Rule:
-    """How C is chosen on a dataset where nobody says.
-
-    Examples
-    --------
-    >>> known_rule("csbm"), known_rule("cora-ml-b")
-    ('smallest', 'best')
-    """
+    """How C is chosen on a dataset where nobody says."""
     load_extensions()
     return RULE_OF.get(dataset, "best")

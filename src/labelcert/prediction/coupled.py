@@ -12,6 +12,8 @@ from labelcert.losses.balls import BallSoftmax, BallSoftmaxIntercept
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.losses.solutions import Solution
 from labelcert.prediction.highest import Highest
+from labelcert.prediction.one_vs_rest import OneVsRest
+from labelcert.prediction.predictor import Predictor
 from labelcert.prediction.scoring import EXACT_LIMIT
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -43,6 +45,10 @@ class Softmax(Highest):
         self.Z = self.machine.train(problem.codes[None])[0][0]
         self.inverse = self.machine.inverse(self.Z)
         super().__init__(problem, linear=linear)
+
+    def of(self, problem: Problem) -> Predictor:
+        """Of two classes, one model each."""
+        return super().of(problem) if problem.coupled else OneVsRest(problem, linear=False)
 
     def train(self, codes: Int) -> tuple[Float, float]:
         """(K, m) what multiplies the scaled rows, and an error bound for all scores."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.solutions import Solution
+from labelcert.prediction.fewer import dropping
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.problem import Problem
 
@@ -84,6 +85,7 @@ class Highest(Predictor):
             return None
         return one.compare(two, self.scorer.exact_row(t))
 
+    @dropping
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """Another class reaches the score of the predicted one."""
         p, tau = self._all_scores(codes, nodes)
@@ -101,6 +103,7 @@ class Highest(Predictor):
             no[k] = all(sign is not None and sign > 0 for sign in signs)
         return yes, no
 
+    @dropping
     def margins(self, codes: Int, nodes: Index) -> Float:
         """The score of the predicted class minus that of its strongest rival."""
         p, _ = self._all_scores(codes, nodes)
@@ -113,11 +116,13 @@ class Highest(Predictor):
         """All other classes, by their clean scores."""
         return [c for c in np.argsort(-self.clean[:, node]).tolist() if c != self.predicted[node]]
 
+    @dropping
     def becomes(self, codes: Int, node: int) -> int:
         """The first of the other classes with the highest score."""
         others = [c for c in range(self.problem.n_classes) if c != self.predicted[node]]
         return self.leaders(codes, node, others)[0][0]
 
+    @dropping
     def predicts(self, codes: Int, node: int) -> int:
         """The leader, unless there are several."""
         best, proved = self.leaders(codes, node, list(range(self.problem.n_classes)))

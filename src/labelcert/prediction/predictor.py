@@ -11,6 +11,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.solutions import Interval
+from labelcert.prediction.fewer import Fewer
 from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
 from labelcert.problem import Problem
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
@@ -62,7 +63,24 @@ class Predictor(ABC):
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         self.problem = problem
         self.linear = linear
+        self._on_fewer: dict[bytes, Predictor] = {}
         self.scorer = LinearScorer(problem) if linear else RetrainingScorer(problem)
+
+    def fewer(self, codes: Int) -> Fewer | None:
+        """Who predicts instead, where classes without labels are dropped and ``codes`` have none of some class."""
+        if not self.problem.emptied:
+            return None
+        present = np.unique(codes)
+        if present.size == self.problem.n_classes:
+            return None
+        key = present.tobytes()
+        if present.size > 1 and key not in self._on_fewer:
+            self._on_fewer[key] = self.of(self.problem.remaining(codes))
+        return Fewer(self, present, self._on_fewer.get(key))
+
+    def of(self, problem: Problem) -> Predictor:
+        """The same kind of model for some of the classes."""
+        return type(self)(problem, linear=self.linear)
 
     @abstractmethod
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:

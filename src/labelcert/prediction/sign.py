@@ -8,6 +8,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses.solutions import NOTHING, Interval, minus
+from labelcert.prediction.fewer import dropping
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
@@ -32,6 +33,7 @@ class Sign(Predictor):
         self.shown = np.where(decided, clean >= 0, self.decision >= 0).astype(np.int64)
         self.predicted = np.where(decided, np.where(clean == 0, TIED, self.shown), OPEN)
 
+    @dropping
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """The sign is the other one, or the score is zero."""
         signs: Signs = self.scorer.signs(self.scorer.train(signs_of(codes, 1), sharp=False), nodes)
@@ -39,10 +41,12 @@ class Sign(Predictor):
         decided = np.abs(signs) <= 1
         return decided & (side <= 0), decided & (side > 0)
 
+    @dropping
     def margins(self, codes: Int, nodes: Index) -> Float:
         """The score times its clean sign."""
         return self.scorer.scores(self.scorer.train(signs_of(codes, 1), sharp=False), nodes) * self._sides(nodes)
 
+    @dropping
     def becomes(self, codes: Int, node: int) -> int:
         """The other one of two classes."""
         return 1 - int(self.predicted[node])
@@ -60,6 +64,7 @@ class Sign(Predictor):
         sure = np.array([decided & (signs <= 0), decided & (signs >= 0)])
         return sure, sure | ~decided
 
+    @dropping
     def predicts(self, codes: Int, node: int) -> int:
         """The class that the sign of the score stands for; ``TIED`` at exactly 0."""
         sign = int(self.scorer.signs(self.scorer.train(signs_of(codes, 1)), np.array([node]))[0])

@@ -17,19 +17,7 @@ from labelcert.errors import InvalidInput
 def flips_for_fraction(fraction: float | Fraction | Decimal, total: int) -> int:
     """``⌊ε · total⌋`` for the fraction that was meant, not for its nearest float.
 
-    Parameters
-    ----------
-    fraction : float, Fraction or Decimal
-        Between 0 and 1. A float stands for the simplest fraction that rounds to it.
-    total : int
-        Number of labels (or total cost).
-
-    Examples
-    --------
-    >>> flips_for_fraction(0.29, 100), int(0.29 * 100)
-    (29, 28)
-    >>> flips_for_fraction(1 / 3, 3)
-    1
+    A float stands for the simplest fraction that rounds to it: 0.29 of 100 is 29, where floats say 28.
     """
     if isinstance(fraction, bool) or not isinstance(fraction, numbers.Real | Decimal | np.floating):
         raise InvalidInput(f"a budget fraction must be a number between 0 and 1, got {in_short(fraction)}")

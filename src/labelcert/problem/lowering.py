@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Float, Int, frozen
 from labelcert.checking import unmasked
 from labelcert.errors import InvalidInput
 from labelcert.problem.problem import Problem
@@ -53,38 +53,29 @@ def check_margin(margin: npt.ArrayLike, n_test: int) -> Float:
 def lowered(problem: Problem, predicted: Int, margin: npt.ArrayLike) -> Problem:
     """The problem whose predictions change where those of the given one lose their margin.
 
-    Each margin is that up to one rounding error.
-
-    Parameters
-    ----------
-    problem : Problem
-    predicted : (n,) array
-        Clean prediction of each test node, as a position in ``classes``.
-    margin : float or (n,) array
-        Least lead that counts: with two classes, the signed score; with more, the score of the predicted class minus
-        the highest other one.
+    Each margin is that up to one rounding error: the least lead that counts. With two classes, the lead is the signed
+    score; with more, the score of the predicted class minus the highest other one.
     """
     assert not problem.intercept, "the labels that stand for a margin would move an intercept"
     m, K = problem.m, problem.n_classes
-    own = _own_kernel(problem)
+    # A power of two so small that such a label stays at its cap, and no smaller than it must be.
+    typical = float(np.diag(problem.K_train).mean()) or 1.0
+    own = 2.0 ** math.floor(math.log2(min(0.5 / problem.C, typical)))
     kernel = np.zeros((m + K, m + K))
     kernel[:m, :m] = problem.K_train
     np.fill_diagonal(kernel[m:, m:], own)
     rows = np.zeros((problem.n_test, m + K))
     rows[:, :m] = problem.K_test
     rows[np.arange(problem.n_test), m + predicted] = -np.asarray(margin) / lead_of_one(problem, own)
-    extended = replace(
+    return replace(
         problem,
-        K_train=kernel,
-        K_test=rows,
-        labels=np.concatenate([problem.labels, problem.classes]),
-        codes=np.concatenate([problem.codes, np.arange(K)]).astype(np.int64),
+        K_train=frozen(kernel),
+        K_test=frozen(rows),
+        labels=frozen(np.concatenate([problem.labels, problem.classes])),
+        codes=frozen(np.concatenate([problem.codes, np.arange(K)]).astype(np.int64)),
         adversary=replace(problem.adversary, m=m + K),
         min_eig=min(problem.min_eig, own),
     )
-    for array in (kernel, rows, extended.labels, extended.codes):
-        array.setflags(write=False)
-    return extended
 
 
 def lead_of_one(problem: Problem, own: float) -> float:
@@ -94,9 +85,3 @@ def lead_of_one(problem: Problem, own: float) -> float:
         return float(problem.trained_with.train(Q, np.ones(1), problem.C)[0])
     Z = problem.trained_with.train_classes(Q, np.zeros(1, dtype=np.int64), problem.n_classes, problem.C)
     return float(Z[0, 0] - Z[1, 0])
-
-
-def _own_kernel(problem: Problem) -> float:
-    """A power of two so small that such a label stays at its cap, and no smaller than it must be."""
-    typical = float(np.diag(problem.K_train).mean()) or 1.0
-    return 2.0 ** math.floor(math.log2(min(0.5 / problem.C, typical)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Float, Int, Values
+from labelcert.arrays import Float, Int, Values, frozen
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
 from labelcert.problem import validation
@@ -26,16 +26,11 @@ ONE_MODEL = "one model"
 
 
 class Predicting(Protocol):
-    """Who predicts, where that is not one model that is trained on all labels.
-
-    Attributes
-    ----------
-    kind : str
-        What engines call it when they say whom they can answer for.
-    """
+    """Who predicts, where that is not one model that is trained on all labels."""
 
     @property
-    def kind(self) -> str: ...  # noqa: D102 (said above)
+    def kind(self) -> str:
+        """What engines call it when they say whom they can answer for."""
 
     def predictor(self, problem: Problem) -> Predictor:
         """Whose predictions are certified."""
@@ -46,75 +41,42 @@ class Predicting(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Kernel, labels, test rows and adversary of one certificate.
+    """Kernel, labels, test rows and adversary of one certificate: m labels, n test nodes.
 
-    Build it with :meth:`build`, which validates. m labels, n test nodes.
-
-    Attributes
-    ----------
-    K_train : (m, m) array
-        The kernel that is certified, bit for bit: the given one plus ``shift`` on its diagonal.
-    K_test : (n, m) array
-    labels : (m,) array
-        In the user's own values; ``classes`` are the K distinct ones.
-    codes : (m,) array
-        Class of each label, as a position in ``classes``.
-    C : float
-    loss : str
-        The name of :attr:`trained_with`, which says whether there is an intercept. With ``"linear"``, the rows of
-        ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel.
-    threat : Threat
-    adversary : Adversary
-    max_flips : int
-        Largest budget asked for, in cost units.
-    shift : float
-        0 unless the given kernel missed positive semidefiniteness by rounding.
-    min_eig : float
-        Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known; minus infinity:
-        nothing is known yet).
-    by : Predicting or None
-        Who predicts; None for one model that is trained on all labels.
+    Build it with :meth:`build`, which validates.
     """
 
     K_train: Float
+    """(m, m) the kernel that is certified, bit for bit: the given one plus ``shift`` on its diagonal."""
     K_test: Float
     labels: Values
+    """(m,) in the user's own values; ``classes`` are the K distinct ones."""
     classes: Values
     codes: Int
+    """(m,) class of each label, as a position in ``classes``."""
     C: float
     loss: str
+    """The name of :attr:`trained_with`, which says whether there is an intercept. With ``"linear"``, the rows of
+    ``K_test`` are those of ``H`` in ``H @ one-hot(labels)``, and there is no kernel."""
     threat: Threat
     adversary: Adversary
     max_flips: int
+    """Largest budget asked for, in cost units."""
     shift: float
+    """0 unless the given kernel missed positive semidefiniteness by rounding."""
     min_eig: float
+    """Proved lower bound on the smallest eigenvalue of ``K_train`` (0: only semidefiniteness is known; minus infinity:
+    nothing is known yet)."""
     by: Predicting | None = None
+    """Who predicts; None for one model that is trained on all labels."""
+    drops_to: str = ""
+    """Where a class without labels is dropped, as estimators of scikit-learn do, the name of the loss of a model with
+    two classes left; empty: such a class stays, and can be predicted."""
 
     @classmethod
-    def build(
-        cls,
-        K_train: npt.ArrayLike,
-        labels: npt.ArrayLike,
-        K_test: npt.ArrayLike,
-        C: float,
-        *,
-        threat: Threat | None = None,
-        max_flips: int | None = None,
-        loss: str = "hinge",
-        intercept: bool = False,
-    ) -> Problem:
-        """Validate everything, before any work starts.
-
-        Examples
-        --------
-        >>> problem = Problem.build([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"], [[1.0, 0.2]], C=1.0)
-        >>> problem.codes, problem.max_flips
-        (array([0, 1]), 2)
-        """
-        given = cls.unsettled(
-            K_train, labels, K_test, C, threat=threat, max_flips=max_flips, loss=loss, intercept=intercept
-        )
-        return given.settled()
+    def build(cls, *arrays: Any, **options: Any) -> Problem:
+        """Validate everything, before any work starts; arguments as of :meth:`unsettled`."""
+        return cls.unsettled(*arrays, **options).settled()
 
     @classmethod
     def unsettled(
@@ -128,30 +90,23 @@ class Problem:
         max_flips: int | None = None,
         loss: str = "hinge",
         intercept: bool = False,
+        drops_to: str = "",
     ) -> Problem:
         """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
         trained_with = get_loss(loss, intercept=intercept)
-        values, classes, codes = validation.check_labels(labels)
-        Q = validation.check_train_kernel(K_train, codes.size)
-        rows = validation.check_test_kernel(K_test, codes.size)
-        constant = validation.check_cap(C)
-        threat, adversary = _resolved(threat, values, classes)
-        budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
-        if trained_with.intercept:
-            budget = _while_all_classes_last(codes, classes, adversary, budget, chosen=max_flips is not None)
-        return cls(
-            K_train=Q,
-            K_test=rows,
-            labels=values,
-            classes=classes,
-            codes=codes,
-            C=constant,
+        asked = cls.linear(labels, threat=threat, max_flips=max_flips)
+        budget = asked.max_flips
+        if trained_with.intercept and (asked.n_classes == 2 or not drops_to):
+            budget = _while_all_classes_last(asked, chosen=max_flips is not None)
+        return replace(
+            asked,
+            K_train=validation.check_train_kernel(K_train, asked.m),
+            K_test=validation.check_test_kernel(K_test, asked.m),
+            C=validation.check_cap(C),
             loss=trained_with.name,
-            threat=threat,
-            adversary=adversary,
             max_flips=budget,
-            shift=0.0,
             min_eig=-np.inf,
+            drops_to=drops_to,
         )
 
     def settled(self) -> Problem:
@@ -161,28 +116,15 @@ class Problem:
             (lambda: True) if self.trained_with.defined_anywhere else partial(self.is_linear, strict=True)
         )
         Q, shift, min_eig = validation.settle_kernel(self.K_train, self.K_test, anywhere)
-        for array in (Q, self.K_test, self.labels, self.classes, self.codes):
-            array.setflags(write=False)
-        return replace(self, K_train=Q, shift=shift, min_eig=min_eig)
+        return replace(self, K_train=frozen(Q), K_test=frozen(self.K_test), shift=shift, min_eig=min_eig)
 
     def restricted(self, index: Int) -> Problem:
-        """The problem of some labels alone: their kernel, and what the adversary may do to them.
+        """The problem of some labels alone, by ascending indices: their kernel, and what the adversary may do to them.
 
         All classes stay, also those that none of these labels has. Group budgets stay as they are.
-
-        Parameters
-        ----------
-        index : array
-            Indices of labels, ascending.
         """
-        a = self.adversary
-        part = a.only(np.flatnonzero(np.isin(a.labels, index)).astype(np.int64))
-        adversary = replace(
-            part,
-            m=int(index.size),
-            labels=np.searchsorted(index, part.labels).astype(np.int64),
-            never=int(part.costs.sum()) + 1,
-        )
+        part = self._adversary_of(index)
+        adversary = replace(part, never=int(part.costs.sum()) + 1)
         return replace(
             self,
             K_train=np.ascontiguousarray(self.K_train[np.ix_(index, index)]),
@@ -201,35 +143,26 @@ class Problem:
         threat: Threat | None = None,
         max_flips: int | None = None,
         usual: int | None = None,
+        drops: bool = False,
     ) -> Problem:
         """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
 
-        Parameters
-        ----------
-        labels, threat, max_flips
-            As in :meth:`build`.
-        usual : int, optional
-            Where no ``max_flips`` is given: at most this.
-
-        Examples
-        --------
-        >>> problem = Problem.linear(["cat", "dog", "dog"], usual=2)
-        >>> problem.max_flips, problem.with_rows([[0.5, 0.25, 0.25]]).n_test
-        (2, 1)
+        Where no ``max_flips`` is given, it is at most `usual`.
         """
         values, classes, codes = validation.check_labels(labels)
-        threat, adversary = _resolved(threat, values, classes)
+        threat = Threat() if threat is None else threat
+        if not isinstance(threat, Threat):
+            raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
+        adversary = threat.resolve(values, classes)
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         if max_flips is None and usual is not None:
             budget = min(budget, usual)
-        for array in (values, classes, codes):
-            array.setflags(write=False)
         return cls(
             K_train=np.zeros((0, 0)),
             K_test=np.zeros((0, codes.size)),
-            labels=values,
-            classes=classes,
-            codes=codes,
+            labels=frozen(values),
+            classes=frozen(classes),
+            codes=frozen(codes),
             C=1.0,
             loss=LINEAR,
             threat=threat,
@@ -237,26 +170,24 @@ class Problem:
             max_flips=budget,
             shift=0.0,
             min_eig=0.0,
+            drops_to=LINEAR if drops else "",
         )
 
     def with_rows(self, rows: npt.ArrayLike, columns: Int | None = None) -> Problem:
-        """The same about other test rows; of a linear problem, about the labels of some columns alone.
+        """The same about other test rows; of a linear problem, about the labels of some columns alone, ascending.
 
         Labels whose entries are all zero change nothing, so their columns can be left out.
-
-        Parameters
-        ----------
-        rows : (n, m) array, or (n, k) for k columns
-        columns : (k,) array, optional
-            Ascending.
         """
         given = np.asarray(rows, dtype=np.float64)
         if columns is None:
             return replace(self, K_test=given)
-        positions = np.flatnonzero(np.isin(self.adversary.labels, columns)).astype(np.int64)
-        kept = self.adversary.only(positions)
-        adversary = replace(kept, m=columns.size, labels=np.searchsorted(columns, kept.labels).astype(np.int64))
+        adversary = self._adversary_of(columns)
         return replace(self, K_test=given, labels=self.labels[columns], codes=self.codes[columns], adversary=adversary)
+
+    def _adversary_of(self, index: Int) -> Adversary:
+        """Who may do to some labels what the adversary may do to all."""
+        kept = self.adversary.only(np.flatnonzero(np.isin(self.adversary.labels, index)).astype(np.int64))
+        return replace(kept, m=int(index.size), labels=np.searchsorted(index, kept.labels).astype(np.int64))
 
     @property
     def kind(self) -> str:
@@ -315,18 +246,9 @@ class Problem:
         return codes
 
     def after(self, change: Relabelling, free: Int) -> Problem | None:
-        """What is left to attack once a relabelling is made and, of the other labels, only some may still change.
+        """What is left to attack once a relabelling is made and, of the other labels, only those at `free` may change.
 
-        Parameters
-        ----------
-        change : Relabelling
-        free : position array
-            The labels that may still change.
-
-        Returns
-        -------
-        Problem or None
-            None where the budgets do not pay for the relabelling.
+        None where the budgets do not pay for the relabelling.
         """
         a = self.adversary
         caps = a.group_caps.copy()
@@ -343,12 +265,6 @@ class Problem:
         """The two-class problem of class ``c`` (+1) against the rest (-1), under the same adversary.
 
         Its flippable labels are those that a relabelling can toggle: labels of ``c``, and labels that may become it.
-
-        Examples
-        --------
-        >>> problem = Problem.build(np.eye(3), ["a", "b", "c"], np.eye(3), C=1.0)
-        >>> problem.one_vs_rest(2).y
-        array([-1., -1.,  1.])
         """
         member = self.codes == c
         return replace(
@@ -357,7 +273,29 @@ class Problem:
             classes=np.array([False, True]),
             codes=member.astype(np.int64),
             adversary=self.adversary.toggling(self.codes, c),
+            drops_to="",
         )
+
+    @cached_property
+    def emptied(self) -> dict[int, Relabelling]:
+        """How the budget pays for taking the last label from a class, for each class where it does.
+
+        Only where classes without labels are dropped.
+        """
+        a, found = self.adversary, dict[int, Relabelling]()
+        for c in range(self.n_classes if self.drops_to else 0):
+            members = np.flatnonzero(self.codes == c)
+            positions = np.flatnonzero(np.isin(a.labels, members)).astype(np.int64)
+            if 0 < members.size == positions.size and a.affords(positions, self.max_flips):
+                found[c] = a.flipped(positions)
+        return found
+
+    def remaining(self, codes: Int) -> Problem:
+        """The problem of the classes that still have labels."""
+        present, own = np.unique(codes, return_inverse=True)
+        loss = self.loss if present.size > 2 else self.drops_to
+        classes, labels = self.classes[present], self.classes[codes]
+        return replace(self, labels=labels, classes=classes, codes=own.astype(np.int64), loss=loss, drops_to="")
 
     def is_linear(self, *, strict: bool = False) -> bool:
         """Whether all scores are provably linear in the labels, for every admissible relabelling.
@@ -393,18 +331,21 @@ class Problem:
         for whole in (self.codes, a.labels, a.costs, a.groups, a.group_caps, a.targets):
             h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
+        if self.emptied:
+            h.update(self.drops_to.encode())
         return h.hexdigest()
 
 
-def _while_all_classes_last(codes: Int, classes: Values, adversary: Adversary, budget: int, *, chosen: bool) -> int:
+def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
     """The largest budget at which no class can lose all of its labels: an intercept needs both sides.
 
     Refuses a larger one that the user chose. Group budgets are not looked at.
     """
+    codes, adversary, budget = problem.codes, problem.adversary, problem.max_flips
     position = np.full(codes.size, -1)
     position[adversary.labels] = np.arange(adversary.labels.size)
     last = budget
-    for c in range(classes.size):
+    for c in range(problem.n_classes):
         for members in (np.flatnonzero(codes == c), np.flatnonzero(codes != c)):
             # All labels of a class become others, or all others become it.
             if members.size and np.all(position[members] >= 0):
@@ -416,13 +357,6 @@ def _while_all_classes_last(codes: Int, classes: Values, adversary: Adversary, b
             "a loss without an intercept"
         )
     return last
-
-
-def _resolved(threat: Threat | None, labels: Values, classes: Values) -> tuple[Threat, Adversary]:
-    threat = Threat() if threat is None else threat
-    if not isinstance(threat, Threat):
-        raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
-    return threat, threat.resolve(labels, classes)
 
 
 def signs_of(codes: Int, c: int) -> Float:

@@ -13,20 +13,9 @@ from labelcert.arrays import Int
 
 @dataclass(frozen=True, eq=False)
 class Relabelling:
-    """Which labels change, and what they become.
+    """Which labels change, by their ascending positions in ``Adversary.labels``, and what they become.
 
-    Attributes
-    ----------
-    positions : (k,) array
-        Positions among the labels that the adversary may change (``Adversary.labels``), ascending.
-    targets : (k,) array
-        The classes that they become, as positions in ``Problem.classes``.
-
-    Examples
-    --------
-    >>> change = Relabelling.of({4: 0, 1: 2})
-    >>> change.positions.tolist(), change.targets.tolist(), change == Relabelling.of({1: 2, 4: 0})
-    ([1, 4], [2, 0], True)
+    Targets are classes, as positions in ``Problem.classes``.
     """
 
     positions: Int

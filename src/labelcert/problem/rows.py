@@ -22,14 +22,7 @@ SPARSE_ROWS = 256
 
 
 class RowBlock(NamedTuple):
-    """Some rows.
-
-    Attributes
-    ----------
-    rows : (k, c) array
-    columns : (c,) array or None
-        The columns that are not all zero, ascending; None: all of them.
-    """
+    """Some rows, with the ascending columns that are not all zero; None: all of them."""
 
     rows: Float
     columns: Int | None = None
@@ -48,13 +41,9 @@ class RowBlock(NamedTuple):
 
 
 class Rows:
-    """Rows with one column per label, read block by block.
+    """Rows with one column per label, read block by block: of an array, a SciPy sparse matrix, or an iterable of such.
 
-    Parameters
-    ----------
-    H : (n, m) array, SciPy sparse matrix, or iterable of such blocks of rows
-        An iterable is read once. Arrays are checked at once, blocks as they come.
-    m : int
+    An iterable is read once. Arrays are checked at once, blocks as they come.
     """
 
     def __init__(self, H: Any, m: int) -> None:
@@ -122,6 +111,29 @@ class Rows:
                 f"H must have one row per test node and one column per label ({self._m}), got shape {part.shape}"
                 f"{where}{hint}"
             )
+
+
+class OffsetRows:
+    """Rows with one more column per class: what its score begins with, whatever the labels are.
+
+    Parameters
+    ----------
+    rows : iterable of RowBlock
+    offsets : (n, K) array
+    m : int
+    """
+
+    def __init__(self, rows: Rows | OffsetRows, offsets: Float, m: int) -> None:
+        self._rows, self._offsets = rows, offsets
+        self._columns = m + np.arange(offsets.shape[1])
+        self.n: int | None = rows.n
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        done = 0
+        for rows, columns in self._rows:
+            own = self._offsets[done : done + rows.shape[0]]
+            done += rows.shape[0]
+            yield RowBlock(np.hstack([rows, own]), None if columns is None else np.append(columns, self._columns))
 
 
 def _blocks(H: Any) -> bool:

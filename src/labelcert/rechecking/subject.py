@@ -62,7 +62,7 @@ class Subject:
             if "part_of" in stage:
                 parts = Parts(np.array(stage["part_of"], dtype=np.int64), combine=stage.get("combine", "mean"))
             task = Task(
-                GivenKernel(cert.K_train, cert.K_test, cert.run.C, cert.run.loss),
+                GivenKernel(cert.K_train, cert.K_test, cert.run.C, cert.run.loss, drops_to=cert.run.drops_to),
                 cert.labels,
                 threat=Threat.from_plain(cert.run.threat, cert.labels, cert.classes),
                 max_flips=cert.max_flips,

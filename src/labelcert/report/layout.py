@@ -14,22 +14,7 @@ ITERATIONS = 150
 
 
 def layout(n: int, edges: Int, seed: int = 0) -> Float:
-    """(n, 2) positions in the square of side 2, the longest direction of the drawing horizontal.
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    edges : (E, 2) array
-        Pairs of different nodes.
-    seed : int
-        For where springs start from.
-
-    Examples
-    --------
-    >>> layout(2, np.array([[0, 1]])).tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
-    """
+    """(n, 2) positions in the square of side 2, the longest direction of the drawing horizontal; edges are (E, 2)."""
     import networkx as nx
 
     drawn = nx.Graph()
@@ -47,16 +32,8 @@ def layout(n: int, edges: Int, seed: int = 0) -> Float:
 def spring(positions: Float, edges: Int, iterations: int, force: Float) -> None:
     """Fruchterman and Reingold's forces, and a pull to the centre that keeps loose parts near.
 
-    Nodes repel each other by k²/d, edges attract by d²/k, and steps become shorter and shorter.
-
-    Parameters
-    ----------
-    positions : (n, 2) array
-        Where to start from; overwritten by the result.
-    edges : (E, 2) array
-    iterations : int
-    force : (n, 2) array
-        Room to work in.
+    Nodes repel each other by k²/d, edges attract by d²/k, and steps become shorter and shorter. The result overwrites
+    the (n, 2) positions; (n, 2) ``force`` is room to work in.
     """
     n = positions.shape[0]
     k = 2.0 / np.sqrt(max(n, 1))

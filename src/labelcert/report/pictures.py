@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", ":")
+ERRORBARS: dict[str, Any] = {"markersize": 4.5, "linewidth": 1.4, "elinewidth": 0.6, "capsize": 1.5, "zorder": 3}
 
 LABELED, UNLABELED, FLIPPED, CHANGED = "labelled", "unlabelled", "label flipped", "prediction changed"
 NODE_STYLE: dict[str, dict[str, Any]] = {
@@ -51,19 +53,6 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
     """Certified ratio over budget, each node alone and all at once, for one or several models.
 
     Where a certificate is not exact, a band spans what is proved and what is not excluded.
-
-    Parameters
-    ----------
-    certificates : sequence of (name, Certificate)
-        One line of each kind for each.
-    title : str, optional
-
-    Examples
-    --------
-    >>> import labelcert
-    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-    >>> [axes.get_title() for axes in ratio_figure([("identity", cert)]).axes]
-    ['Each node alone', 'All nodes at once']
     """
     _need(certificates)
     figure = new_figure(9.0, 3.8)
@@ -80,8 +69,7 @@ def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str 
                 label=_legend(name, cert),
             )
         axes.set_title(heading, fontsize=11)
-        axes.set_xlabel(_budget_label(certificates))
-        axes.set_ylim(-3, 103)
+        axes.set(xlabel=_budget_label(certificates), ylim=(-3, 103))
         _tidy(axes)
     panels[0].set_ylabel("predictions that survive (%)")
     panels[-1].legend(frameon=False)
@@ -121,13 +109,6 @@ def curves_figure(
     """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
 
     Many panels with the same lines share one legend. With ``log``, the horizontal axis is logarithmic.
-
-    Examples
-    --------
-    >>> x, y = np.array([0.1, 0.2]), np.array([80.0, 50.0])
-    >>> panel = CurvePanel("CSBM", (Curve("GCN", x, y, y, 0 * y),))
-    >>> len(curves_figure([panel], xlabel="budget", ylabel="certified (%)").axes)
-    1
     """
     _need(panels)
     columns = min(columns, len(panels))
@@ -140,19 +121,13 @@ def curves_figure(
         for k, curve in enumerate(panel.curves):
             colour, turn = PALETTE[k % len(PALETTE)], k // len(PALETTE)
             exact = np.isclose(curve.lower, curve.upper, rtol=0, atol=1e-9)
+            style = {"color": colour, "marker": MARKERS[(k + turn) % len(MARKERS)], "linestyle": DASHES[turn % 3]}
             axes.errorbar(
                 curve.x,
                 np.where(exact, curve.lower, np.nan),  # a line through bounds would look like an answer
                 yerr=curve.deviation,
-                color=colour,
-                marker=MARKERS[(k + turn) % len(MARKERS)],
-                linestyle=("-", "--", ":")[turn % 3],
-                markersize=4.5,
-                linewidth=1.4,
-                elinewidth=0.6,
-                capsize=1.5,
                 label=_legend(curve.name),
-                zorder=3,
+                **{**ERRORBARS, **style},
             )
             if not exact.all():
                 axes.fill_between(curve.x, curve.lower, curve.upper, color=colour, alpha=0.12, linewidth=0, zorder=1)
@@ -160,14 +135,12 @@ def curves_figure(
         if log:
             ticks = sorted({x for curve in panel.curves for x in curve.x.tolist()})
             axes.set_xscale("log", base=2)
-            axes.set_xlim(ticks[0] / 1.3, ticks[-1] * 1.3)
-            axes.set_xticks(ticks)
+            axes.set(xlim=(ticks[0] / 1.3, ticks[-1] * 1.3), xticks=ticks)
             axes.xaxis.set_major_formatter("{x:,.0f}")
         elif all(np.all(curve.x == np.round(curve.x)) for curve in panel.curves):
             _whole(axes.xaxis)
         axes.set_title(drawable(panel.heading), fontsize=10)
-        axes.set_xlabel(xlabel)
-        axes.set_ylim(-3, 103)
+        axes.set(xlabel=xlabel, ylim=(-3, 103))
         _tidy(axes)
         if not shared:
             axes.legend(frameon=False, fontsize=7)
@@ -187,13 +160,6 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     """How many nodes need how many flips: one bar per radius and model.
 
     Nodes whose radius is not known exactly have bars of their own, hatched: "≥ 3" is what they are proved to need.
-
-    Examples
-    --------
-    >>> import labelcert
-    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-    >>> len(radius_figure([("identity", cert)]).axes)
-    1
     """
     _need(certificates)
     figure = new_figure(7.0, 3.8)
@@ -207,23 +173,15 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
     for k, ((name, cert), counts) in enumerate(zip(certificates, bars, strict=True)):
         at = np.arange(len(places)) + (k - (len(certificates) - 1) / 2) * width
         colour = PALETTE[k % len(PALETTE)]
-        drawn = axes.bar(
-            at,
-            [counts[place] for place in places],
-            width,
-            color=colour,
-            edgecolor="white",
-            linewidth=0.5,
-            label=_legend(name, cert),
-        )
+        style: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": 0.5, "label": _legend(name, cert)}
+        drawn = axes.bar(at, [counts[place] for place in places], width, **style)
         for bar, (_, open_) in zip(drawn, places, strict=True):
             if open_:
                 bar.set(facecolor="white", edgecolor=colour, hatch="///", linewidth=0.8)
     never = {cert.never for _, cert in certificates}
     words = [f"≥ {radius}" if open_ else "never" if never == {radius} else str(radius) for radius, open_ in places]
     axes.set_xticks(np.arange(len(places)), words)
-    axes.set_xlabel(f"radius: fewest {_budget_label(certificates)} that change the prediction")
-    axes.set_ylabel("nodes")
+    axes.set(xlabel=f"radius: fewest {_budget_label(certificates)} that change the prediction", ylabel="nodes")
     _whole(axes.yaxis)
     _tidy(axes)
     axes.legend(frameon=False)
@@ -233,22 +191,7 @@ def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str
 
 
 def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str | None = None) -> Figure:
-    """Which class is taken over by which, as a map of counts: predicted class down, what it becomes across.
-
-    Parameters
-    ----------
-    cert : Certificate
-    flips : int, optional
-        Budget; the largest by default.
-    title : str, optional
-
-    Examples
-    --------
-    >>> import labelcert
-    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-    >>> takeover_figure(cert, flips=1).axes[0].get_xlabel()
-    'becomes'
-    """
+    """Which class is taken over by which, as a map of counts: predicted class down, what it becomes across."""
     b = cert.max_flips if flips is None else flips
     counts = cert.takeovers(flips=b)
     values = counts.to_numpy()
@@ -269,8 +212,7 @@ def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str |
     long = max(len(name) for name in names) > 6
     axes.set_xticks(range(K), names, rotation=45 if long else 0, ha="right" if long else "center")
     axes.set_yticks(range(K), [f"{name} ({count})" for name, count in zip(names, of, strict=True)])
-    axes.set_xlabel("becomes")
-    axes.set_ylabel("predicted (nodes)")
+    axes.set(xlabel="becomes", ylabel="predicted (nodes)")
     axes.set_title(title or f"Nodes changed by at most {b} {_budget_label([('', cert)])}", fontsize=11)
     axes.spines[:].set_visible(False)
     return figure
@@ -278,15 +220,7 @@ def takeover_figure(cert: Certificate, *, flips: int | None = None, title: str |
 
 @dataclass(frozen=True, eq=False)
 class GraphPanel:
-    """One attack on a graph.
-
-    Attributes
-    ----------
-    title : str
-    graph : Graph
-    labeled, flipped, changed : arrays of node indices
-        Labelled nodes, those whose label is flipped, and test nodes whose prediction changes.
-    """
+    """One attack on a graph: labelled nodes, those whose label is flipped, test nodes whose prediction changes."""
 
     title: str
     graph: Graph
@@ -296,21 +230,9 @@ class GraphPanel:
 
 
 def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
-    """The graph before the attack, and beside it what each attack does.
+    """The graph before the attack, and beside it what each attack on the same labelled nodes does.
 
-    Parameters
-    ----------
-    attacks : sequence of GraphPanel
-        On one graph with one set of labelled nodes.
-    seed : int
-        Of the layout (graphs of up to 100 nodes do not depend on it).
-
-    Examples
-    --------
-    >>> from labelcert.graphs import karate
-    >>> labeled, flipped, changed = np.array([0, 1, 32, 33]), np.array([1]), np.array([3, 7])
-    >>> len(graph_figure([GraphPanel("one flip", karate(), labeled, flipped, changed)]).axes)
-    2
+    The layout of graphs of more than 100 nodes depends on the seed.
     """
     _need(attacks)
     graph, labeled = attacks[0].graph, attacks[0].labeled
@@ -323,14 +245,12 @@ def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
     panels: Sequence[Axes] = figure.subplots(1, len(attacks) + 1)
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
     clean[labeled] = LABELED
-    _draw(panels[0], graph, positions, clean)
-    panels[0].set_title(f"{drawable(graph.name)}: {len(labeled)} of {graph.n_nodes} nodes labelled", fontsize=11)
+    _draw(panels[0], graph, positions, clean, f"{graph.name}: {len(labeled)} of {graph.n_nodes} nodes labelled")
     for axes, attack in zip(panels[1:], attacks, strict=True):
         kinds = clean.copy()
         kinds[attack.changed] = CHANGED
         kinds[attack.flipped] = FLIPPED
-        _draw(axes, graph, positions, kinds)
-        axes.set_title(drawable(attack.title), fontsize=11)
+        _draw(axes, graph, positions, kinds, attack.title)
     handles = [panels[-1].scatter([], [], label=kind, **style) for kind, style in NODE_STYLE.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return figure
@@ -388,7 +308,7 @@ def _need(drawn: Sequence[object]) -> None:
         raise InvalidInput("there is nothing to draw: give at least one result")
 
 
-def _draw(axes: Axes, graph: Graph, positions: Float, kinds: Values) -> None:
+def _draw(axes: Axes, graph: Graph, positions: Float, kinds: Values, title: str) -> None:
     from matplotlib.collections import LineCollection
 
     segments = positions[graph.edges]
@@ -400,15 +320,9 @@ def _draw(axes: Axes, graph: Graph, positions: Float, kinds: Values) -> None:
         if len(at):
             axes.scatter(at[:, 0], at[:, 1], zorder=2 + layer, **{**style, "s": style["s"] * scale})
     if graph.n_nodes <= LARGEST_NAMED_GRAPH:
-        for at, name in zip(positions, graph.names(range(graph.n_nodes)), strict=True):
-            axes.annotate(
-                drawable(name),
-                (float(at[0]), float(at[1])),
-                xytext=(5.5, 5.5),
-                textcoords="offset points",
-                fontsize=7,
-                color="#333333",
-                zorder=9,
-            )
+        style = {"xytext": (5.5, 5.5), "textcoords": "offset points", "fontsize": 7, "color": "#333333", "zorder": 9}
+        for (x, y), name in zip(positions.tolist(), graph.names(range(graph.n_nodes)), strict=True):
+            axes.annotate(drawable(name), (x, y), **style)
     axes.margins(0.06)
     axes.set_axis_off()
+    axes.set_title(drawable(title), fontsize=11)

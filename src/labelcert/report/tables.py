@@ -18,30 +18,24 @@ if TYPE_CHECKING:
     from labelcert.rechecking import Recheck
 
 
-def _with_margin(cert: Certificate, title: str) -> str:
-    """A title that says what counts as changed, where that is unusual."""
-    return f"{title} (margin {cert.run.margin_text})" if cert.run.margin else title
+TEXTS = ("prediction", "predicted", "flips that do it", "by flipping", "confirm", "labelled", "secures")
+"""Columns of text; all others hold numbers, which stand to the right."""
+
+
+def _table(title: str, *headings: str, cert: Certificate | None = None) -> Table:
+    """An empty table; the title says what counts as changed, where that is unusual."""
+    margin = f" (margin {cert.run.margin_text})" if cert is not None and cert.run.margin else ""
+    table = Table(title=f"{title}{margin}", title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in TEXTS else "right")
+    return table
 
 
 def node_table(
     cert: Certificate, *, limit: int | None = None, title: str = "Fewest flipped labels that change each prediction"
 ) -> Table:
-    """One row per test node: prediction, radius, and the flips that change it; weakest nodes first.
-
-    Parameters
-    ----------
-    limit : int, optional
-        Show at most this many rows.
-    title : str
-    """
-    table = Table(title=_with_margin(cert, title), title_justify="left")
-    for heading, justify in (
-        ("node", "right"),
-        ("prediction", "left"),
-        ("radius", "right"),
-        ("flips that do it", "left"),
-    ):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    """One row per test node: prediction, radius, and the flips that change it; the ``limit`` weakest nodes."""
+    table = _table(title, "node", "prediction", "radius", "flips that do it", cert=cert)
     order = sorted(range(cert.n_test), key=lambda t: (cert.radius_lower[t], cert.radius_upper[t], t))
     for t in order[:limit]:
         lower, upper, claimed = (int(ends[t]) for ends in (cert.radius_lower, cert.radius_upper, cert.radius_claimed))
@@ -58,21 +52,11 @@ def node_table(
 def budget_table(
     cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
 ) -> Table:
-    """One row per budget: certified ratios, sample-wise and collective, and the collective attack.
-
-    Parameters
-    ----------
-    budgets : sequence of int, optional
-        Which; all by default.
-    title : str
-    """
-    table = Table(title=_with_margin(cert, title), title_justify="left")
+    """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
     units = ("flips", "of labels") if cert.run.unit == "flips" else ("cost", "of total")
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
-    for heading in (*units, "each alone", *votes, "all at once", "changed"):
-        table.add_column(heading, justify="right")
-    table.add_column("by flipping")
+    table = _table(title, *units, "each alone", *votes, "all at once", "changed", "by flipping", cert=cert)
     total = cert.never - 1
     for b in range(cert.last_flips + 1) if budgets is None else budgets:
         lower, upper, claimed = (
@@ -93,26 +77,11 @@ def budget_table(
 
 
 def takeover_table(cert: Certificate, *, flips: int | None = None, title: str | None = None) -> Table:
-    """Which class is taken over by which: one row per predicted class, one column per class that its nodes become.
-
-    Parameters
-    ----------
-    flips : int, optional
-        Budget; the largest by default.
-    title : str, optional
-
-    Examples
-    --------
-    >>> import labelcert
-    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-    >>> takeover_table(cert).row_count
-    2
-    """
+    """Which class is taken over by which: one row per predicted class, one column per class that its nodes become."""
     b = cert.max_flips if flips is None else flips
     counts = cert.takeovers(flips=b)
-    table = Table(title=title or f"What predictions become within {b} {cert.run.unit}", title_justify="left")
-    for heading in ("predicted", "nodes", *(f"→ {name}" for name in counts.columns)):
-        table.add_column(heading, justify="left" if heading == "predicted" else "right")
+    title = title or f"What predictions become within {b} {cert.run.unit}"
+    table = _table(title, "predicted", "nodes", *(f"→ {name}" for name in counts.columns))
     for name in counts.index:
         row = [int(v) for v in counts.loc[name]]
         predicted = int(np.sum(cert.predictions == name))
@@ -121,27 +90,9 @@ def takeover_table(cert: Certificate, *, flips: int | None = None, title: str | 
 
 
 def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets: Sequence[int] | None = None) -> Table:
-    """Several models side by side: one row per budget that all of them cover.
-
-    Parameters
-    ----------
-    certificates : sequence of (name, Certificate)
-        Of the same test nodes.
-    budgets : sequence of int, optional
-        Which; all by default.
-
-    Examples
-    --------
-    >>> import labelcert
-    >>> cert = labelcert.certify([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0)
-    >>> comparison_table([("a", cert), ("b", cert)]).row_count
-    3
-    """
-    table = Table(title="Models compared: predictions that provably survive", title_justify="left")
-    table.add_column("flips", justify="right")
-    for kind in ("each alone", "all at once"):
-        for name, _ in certificates:
-            table.add_column(f"{name}, {kind}", justify="right")
+    """Several models on the same test nodes side by side: one row per budget that all of them cover."""
+    columns = [f"{name}, {kind}" for kind in ("each alone", "all at once") for name, _ in certificates]
+    table = _table("Models compared: predictions that provably survive", "flips", *columns)
     for row in Comparison(tuple(certificates)).rows(budgets):
         table.add_row(row[0], *(f"{cell}%" for cell in row[1:]))
     trusting = [name for name, cert in certificates if cert.trusts_solver]
@@ -150,22 +101,10 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
 
 
 def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table:
-    """One row per label: the label, what survives then, and the nodes that it secures.
-
-    Examples
-    --------
-    >>> import labelcert
-    >>> advice = labelcert.recheck([[2, 0], [0, 2]], [0, 1], [[1, 0], [1, 2]], C=1.0, flips=1, confirm=1)
-    >>> recheck_table(advice).row_count
-    1
-    """
-    table = Table(title=title, title_justify="left")
-    kind = "each alone" if advice.objective == "each" else "all at once"
-    for heading in ("", "confirm", "labelled", f"survive then, {kind}", "worth alone"):
-        table.add_column(heading, justify="left" if heading in ("confirm", "labelled") else "right")
+    """One row per label: the label, what survives then, and the nodes that it secures."""
     secures = advice.objective == "each"
-    if secures:
-        table.add_column("secures")
+    then = f"survive then, {'each alone' if secures else 'all at once'}"
+    table = _table(title, "", "confirm", "labelled", then, "worth alone", *(["secures"] if secures else []))
     for step, row in advice.to_frame().iterrows():
         low, high = row["after"], row["after_upper"]
         share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
@@ -177,29 +116,15 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table
 
 
 def listing(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A plain table of text.
-
-    Examples
-    --------
-    >>> listing("Models", ("name", "what it is"), [("gcn", "a network")]).row_count
-    1
-    """
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading)
+    """A plain table of text."""
+    table = Table(*headings, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
     return table
 
 
 def flips_text(witness: dict[Any, Any] | None) -> str:
-    """A witness in one short line.
-
-    Examples
-    --------
-    >>> flips_text({3: "fine", 7: "fraud"})
-    '3 → fine, 7 → fraud'
-    """
+    """A witness in one short line."""
     if witness is None:
         return "none known"
     if not witness:
@@ -232,12 +157,6 @@ def _by_solver(proved_by: str, claims_more: bool, claim: str) -> str:
 
 
 def class_counts(labels: Iterable[Any]) -> str:
-    """How many labels there are of each class, in one line.
-
-    Examples
-    --------
-    >>> class_counts(["spam", "ham", "spam"])
-    'ham (1), spam (2)'
-    """
+    """How many labels there are of each class, in one line."""
     counts = Counter(printable(str(label)) for label in labels)
     return ", ".join(f"{name} ({counts[name]})" for name in sorted(counts))

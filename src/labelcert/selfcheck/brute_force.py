@@ -36,33 +36,22 @@ Signed = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What brute force found.
-
-    Attributes
-    ----------
-    radius, curve : lists of int
-    relaxed : list of (int, int)
-        The relaxed radius of each node, and a smaller one that leaves room for rounding.
-    predicted : list of int or None
-        Clean classes, None for a tie.
-    rows : dict
-        Number of each relabelling, a set of (index, new label).
-    hits : (R, n) array
-        Which nodes each relabelling changes.
-    becomes : (R, K, n) array
-        Which classes, other than the clean one, then have the highest score of each node.
-    tied : bool
-        Whether some relabelling leaves the highest score of some node to several classes.
-    """
+    """What brute force found."""
 
     radius: list[int]
     curve: list[int]
     relaxed: list[tuple[int, int]]
+    """The relaxed radius of each node, and a smaller one that leaves room for rounding."""
     predicted: list[int | None]
+    """Clean classes, None for a tie."""
     rows: dict[frozenset[tuple[int, Any]], int]
+    """Number of each relabelling, a set of (index, new label)."""
     hits: Bool
+    """(R, n) which nodes each relabelling changes."""
     becomes: Bool
+    """(R, K, n) which classes, other than the clean one, then have the highest score of each node."""
     tied: bool
+    """Whether some relabelling leaves the highest score of some node to several classes."""
 
     def changed(self, change: dict[int, Any]) -> Bool:
         """(n,) which nodes a relabelling changes; none, if it is not admissible."""
@@ -90,8 +79,8 @@ def brute_force(case: Case) -> Truth:
             own[:, t], rivals[:, c, t] = p[:, c, t], -1
     high = rivals.max(axis=1)
     hits = high >= own
+    least = _least_lead(problem, case.margin)
     if case.margin:
-        least = _least_lead(problem, case.margin)
         for row, t in zip(*np.nonzero(~hits), strict=True):
             hits[row, t] = models.lead(row, t, predicted[t], int(rivals[row, :, t].argmax())) <= least
     curve = [int(hits[cost <= b].sum(axis=1).max()) for b in range(budget + 1)]
@@ -99,9 +88,7 @@ def brute_force(case: Case) -> Truth:
         radius=[int(cost[hits[:, t]].min(initial=sum(costs) + 1)) for t in range(n)],
         curve=curve,
         relaxed=[
-            (budget + 1, budget + 1)
-            if c is None
-            else models.relaxed_radius(t, c, cost, _least_lead(problem, case.margin))
+            (budget + 1, budget + 1) if c is None else models.relaxed_radius(t, c, cost, least)
             for t, c in enumerate(predicted)
         ],
         predicted=predicted,
@@ -161,20 +148,11 @@ class _Models:
         return self._scores[self._used[row, c]][t] - self._scores[self._used[row, r]][t]
 
     def relaxed_radius(self, t: int, c: int, cost: Int, least: fmpq) -> tuple[int, int]:
-        """The least budget at which the scores of two classes can meet, and the least at which they come close.
+        """The least budget at which class ``c`` of node ``t`` can meet another, and the least at which they come close.
 
-        Close is what rounding may hide: with rows brought to one scale, a little of the largest score of any node, and
-        very little of the largest score that the cap admits, since sums that cancel are no more accurate than their
-        terms.
-
-        Parameters
-        ----------
-        t, c : int
-            A node and its clean class.
-        cost : (R,) array
-            What each relabelling costs.
-        least : fmpq
-            Two scores meet where they differ by no more than this.
+        Scores meet where they differ by ``least``. Close is what rounding may hide: with rows brought to one scale, a
+        little of the largest score of any node, and very little of the largest score that the cap admits, since sums
+        that cancel are no more accurate than their terms.
         """
         problem = self._problem
         largest = problem.trained_with.largest_dual(problem.m, problem.C)
@@ -221,24 +199,12 @@ def _least_lead(problem: Problem, margin: float) -> fmpq:
 
 
 def exactly(value: float) -> fmpq:
-    """A float64 as the rational number that it is.
-
-    Examples
-    --------
-    >>> exactly(0.75)
-    3/4
-    """
+    """A float64 as the rational number that it is."""
     return fmpq(*value.as_integer_ratio())
 
 
 def whole_numbers(A: Float) -> tuple[list[list[int]], int]:
-    """Integers ``N`` and a shift with ``A = N / 2**shift``; on its own, so that the solver's are checked, too.
-
-    Examples
-    --------
-    >>> whole_numbers(np.array([[0.5, -3.0]]))
-    ([[1, -6]], 1)
-    """
+    """Integers ``N`` and a shift with ``A = N / 2**shift``; on its own, so that the solver's are checked, too."""
     ratios = [[value.as_integer_ratio() for value in row] for row in A.tolist()]
     shift = max(below.bit_length() - 1 for row in ratios for _, below in row)
     return [[above * ((1 << shift) // below) for above, below in row] for row in ratios], shift

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -27,8 +28,8 @@ OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entrop
 MARGINS = (0.5, 0.1, 2.0**-20, 1.0, 0.013)
 """Margins that problems of the self-check take turns with; labels are often at a margin of 1."""
 
-FEW_RELABELLINGS = 130
-"""Brute force visits fewer than these where it has to work with many digits."""
+FEW_RELABELLINGS = 129
+"""Most relabellings that brute force visits where it has to work with many digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +72,11 @@ def admissible(case: Case, costs: list[int], budget: int) -> Iterator[tuple[int,
             if sum(costs[i] for i in flips) > budget:
                 continue
             if threat.groups is not None and threat.group_budgets is not None:
-                budgets = threat.group_budgets
-                spent: dict[Any, int] = {}
+                budgets, spent = threat.group_budgets, Counter[Any]()
                 for i in flips:
-                    spent[threat.groups[i]] = spent.get(threat.groups[i], 0) + costs[i]
-                if any(
-                    g is not None and cost > (budgets if isinstance(budgets, int) else budgets.get(g, cost))
-                    for g, cost in spent.items()
-                ):
+                    spent[threat.groups[i]] += costs[i]
+                caps = {g: budgets if isinstance(budgets, int) else budgets.get(g, spent[g]) for g in spent}
+                if any(g is not None and spent[g] > caps[g] for g in spent):
                     continue
             yield flips
 
@@ -131,16 +129,9 @@ def random_case(rng: np.random.Generator, *, largest: int = 8, kinds: Sequence[s
     labels = names[y]
     threat = _random_threat(rng, labels)
     total = m if threat.costs is None else int(np.asarray(threat.costs).sum())
-    return Case(
-        kind=kind,
-        K_train=K,
-        labels=labels,
-        K_test=rows,
-        C=C,
-        loss="square" if rng.random() < 0.25 else "hinge",
-        threat=threat,
-        max_flips=None if rng.random() < 0.5 else int(rng.integers(0, total + 1)),
-    )
+    loss = "square" if rng.random() < 0.25 else "hinge"
+    max_flips = None if rng.random() < 0.5 else int(rng.integers(0, total + 1))
+    return Case(kind, K, labels, rows, C, loss, threat, max_flips)
 
 
 def random_classes_case(rng: np.random.Generator, *, largest: int = 7, kinds: Sequence[str] = DEGENERATE) -> Case:
@@ -159,12 +150,7 @@ def random_classes_case(rng: np.random.Generator, *, largest: int = 7, kinds: Se
         kinds = names[:K].tolist()
         threat = replace(threat, allowed_flips={a: [kinds[(k + K // 2) % K]] for k, a in enumerate(kinds)})
     case = replace(two, labels=labels, threat=threat, max_flips=None)
-    costs = label_costs(case)
-    budget = sum(costs)
-    while (
-        sum(1 for _ in itertools.islice(relabellings(case, costs, budget), MOST_RELABELLINGS + 1)) > MOST_RELABELLINGS
-    ):
-        budget -= 1
+    budget = _affordable(case, sum(label_costs(case)), MOST_RELABELLINGS)
     if rng.random() < 0.3:
         budget = int(rng.integers(0, budget + 1))
     return replace(case, max_flips=budget)
@@ -187,16 +173,8 @@ def hard_case(rng: np.random.Generator, *, classes: int = 2, largest: int = 20) 
     K = (K + K.T) / 2
     labels = rng.integers(0, classes, m)
     labels[0], labels[1], labels[-1] = 0, classes - 1, 1
-    return Case(
-        kind=kind,
-        K_train=K[:m, :m],
-        labels=labels,
-        K_test=K[m:, :m],
-        C=float(rng.choice([1e-3, 0.1, 1.0, 100.0, 1e5])),
-        loss="hinge",
-        threat=Threat(),
-        max_flips=1,
-    )
+    C = float(rng.choice([1e-3, 0.1, 1.0, 100.0, 1e5]))
+    return Case(kind, K[:m, :m], labels, K[m:, :m], C, "hinge", Threat(), max_flips=1)
 
 
 def _random_threat(rng: np.random.Generator, labels: Values) -> Threat:
@@ -263,10 +241,15 @@ def with_loss(case: Case, loss: str) -> Case:
     if problem.trained_with.rational:
         return replace(other, max_flips=case.max_flips)
     budget = problem.max_flips if case.max_flips is None else min(problem.max_flips, case.max_flips)
+    return replace(other, max_flips=_affordable(case, budget, FEW_RELABELLINGS))
+
+
+def _affordable(case: Case, budget: int, most: int) -> int:
+    """The largest budget, up to the given one, with at most ``most`` relabellings."""
     costs = label_costs(case)
-    while sum(1 for _ in itertools.islice(relabellings(case, costs, budget), FEW_RELABELLINGS)) == FEW_RELABELLINGS:
+    while sum(1 for _ in itertools.islice(relabellings(case, costs, budget), most + 1)) > most:
         budget -= 1
-    return replace(other, max_flips=budget)
+    return budget
 
 
 def _draw(rng: np.random.Generator, k: int, largest: int) -> Case:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,10 +35,7 @@ LEAVES = (1, 10)
 def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False, **options: Any) -> list[str]:
     """Everything in one engine's certificate that contradicts the truth (empty: nothing).
 
-    Parameters
-    ----------
-    may_be_open : bool
-        Intervals that contain the truth are no contradiction: for engines that search.
+    With ``may_be_open``, for engines that search, intervals that contain the truth are no contradiction.
     """
     cert = case.certify(engine, **options)
     if cert.run.stopped is Stop.INTERRUPTED:
@@ -104,13 +101,9 @@ def engines_for(case: Case, *, searching: bool = False) -> list[str]:
 def check(case: Case, *, milp: bool = False, seconds: float = SECONDS, **options: Any) -> list[str]:
     """Everything in any engine's certificate of a case that contradicts brute force.
 
-    Parameters
-    ----------
-    milp : bool
-        Ask the engines that search, too; they may leave something open. Branch and bound is asked twice: as it is,
-        where a small problem is a single leaf, and with leaves so small that it has to branch.
-    seconds : float
-        Time limit of each search.
+    With ``milp``, engines that search are asked, too, for some ``seconds`` each; they may leave something open. Branch
+    and bound is asked twice: as it is, where a small problem is a single leaf, and with leaves so small that it has to
+    branch.
     """
     truth = brute_force(case)
     # Ties of numbers that are not rational cannot be proved.
@@ -153,20 +146,11 @@ def _leaves_of(attacks: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """What a run found.
-
-    Attributes
-    ----------
-    problems : int
-        How many were compared.
-    wrong : list of str
-        Every contradiction, with the seed and the number of its problem.
-    interrupted : bool
-        Ctrl-C ended it early.
-    """
+    """What a run found; Ctrl-C may have interrupted it."""
 
     problems: int
     wrong: list[str]
+    """Every contradiction, with the seed and the number of its problem."""
     interrupted: bool = False
 
 
@@ -183,33 +167,19 @@ def run(
 ) -> SelfCheck:
     """Compare all engines with brute force on random problems.
 
-    A problem depends on the seed, its number and ``largest`` alone: ``first=k, problems=1`` is problem ``k`` again.
-
-    Parameters
-    ----------
-    problems, seed : int
-    first : int
-        Number of the first problem.
-    largest : int
-        Largest number of labels, but for the ill-conditioned kernels.
-    seconds : float
-        Time limit of each search. Engines that do not search have none.
-    workers : int, optional
-        Most processes; all cores by default. The outcome does not depend on them, but for what searches that run
-        out of time leave open.
-    device : str
-        Where enumeration trains, as in :func:`labelcert.certify`.
-    report : callable
-        ``report(done, total)``, called after each problem.
+    A problem depends on the seed, its number and ``largest``, the most labels of most kernels, alone:
+    ``first=k, problems=1`` is problem ``k`` again. The outcome does not depend on the number of processes, ``workers``,
+    but for what searches leave open after their ``seconds``.
     """
     work = partial(_problem, seed=seed, largest=largest, seconds=seconds, device=device)
     processes = min(check_workers(workers), 1 + problems // WORTH_A_PROCESS)
-    done, wrong = 0, list[str]()
+    numbers, done, wrong = range(first, first + problems), 0, list[str]()
     try:
-        for found in _in_order(work, range(first, first + problems), processes):
-            done += 1
-            wrong += found
-            report(done, problems)
+        with Workers(processes) if processes > 1 else nullcontext() as pool:
+            for found in map(work, numbers) if pool is None else pool.map(work, numbers):
+                done += 1
+                wrong += found
+                report(done, problems)
     except KeyboardInterrupt:
         return SelfCheck(done, wrong, interrupted=True)
     return SelfCheck(done, wrong)
@@ -224,12 +194,3 @@ def _problem(k: int, *, seed: int, largest: int, seconds: float, device: str) ->
     except Exception as error:
         found = [f"raises {type(error).__name__}: {error}"]
     return [f"seed {seed}, problem {k}: {line}" for line in found]
-
-
-def _in_order(work: Callable[[int], list[str]], numbers: range, workers: int) -> Iterator[list[str]]:
-    """The results of all problems in their order, from this process or from several."""
-    if workers <= 1:
-        yield from map(work, numbers)
-        return
-    with Workers(workers) as pool:
-        yield from pool.map(work, numbers)

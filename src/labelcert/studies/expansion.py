@@ -73,17 +73,7 @@ class NetworksCell(Cell):
 
 @dataclass(frozen=True)
 class TablePlace:
-    """Where in a study a cell's answer belongs.
-
-    Attributes
-    ----------
-    dataset, model, certificate : str
-        Labels.
-    dataset_name, model_name : str
-        Names, as in published tables.
-    cell : str
-        Content hash.
-    """
+    """Where in a study a cell's answer belongs: labels, and names as in published tables."""
 
     dataset: str
     dataset_name: str
@@ -98,13 +88,7 @@ class TablePlace:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan(JobBatch):
-    """A study with all its cells.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        What a reader of the results should know.
-    """
+    """A study with all its cells, and notes for readers of its results."""
 
     study: Study
     places: tuple[TablePlace, ...]
@@ -154,16 +138,7 @@ class Graphs:
 
 
 def expand(study: Study, *, graphs: Graphs | None = None) -> StudyPlan:
-    r"""Find all cells of a study. Only choices that need a kernel are left open.
-
-    Examples
-    --------
-    >>> from labelcert.studies.study_files import parse_study
-    >>> text = 'flips = [1]\nseeds = [0]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1'
-    >>> plan = expand(parse_study(text, name="mine"))
-    >>> len(plan.places), len(plan.jobs), plan.jobs[0].cells[0].max_flips
-    (1, 1, 1)
-    """
+    """Find all cells of a study. Only choices that need a kernel are left open."""
     load_extensions()
     builder = _Builder(study, Graphs() if graphs is None else graphs)
     for dataset in study.datasets:
@@ -209,7 +184,8 @@ class _Builder:
         at = f"study {self._study.name!r}, dataset {dataset.label!r}"
         try:
             graph = self._load(dataset, seed)
-            split = self._split(dataset, graph, seed)
+            labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
+            split = choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
             tests = {c: self._test(c, dataset, graph, split, seed) for c in self._study.certificates}
         except DataUnavailable as error:
             for spot in spots:
@@ -240,10 +216,6 @@ class _Builder:
                 parameters["order"] = "stable"
         return self._graphs.load(dataset, seed, parameters)
 
-    def _split(self, dataset: DatasetSpec, graph: Graph, seed: int) -> Split:
-        labeled = None if dataset.labeled is None else _nodes(graph, dataset.labeled, "labeled")
-        return choose_split(graph, seed=seed, per_class=dataset.per_class, labeled=labeled)
-
     def _test(self, spec: CertificateSpec, dataset: DatasetSpec, graph: Graph, split: Split, seed: int) -> Int:
         info = None if dataset.name is None else dataset_info(dataset.name)
         test: Any = spec.test
@@ -267,7 +239,19 @@ class _Builder:
         study, m = self._study, len(labeled)
         recipe, rule = self._resolve(spec, graph.name, seed)
         wanted = max(flips_for_fraction(study.up_to or 0.0, m), *(flips for _, flips in self._budgets(m)))
-        cell = Cell(
+        _check(spec, certificate, study, m)
+        kind: Callable[..., Cell] = Cell
+        own: dict[str, Any] = {}
+        if spec.using != CERTIFY:
+            parts = {} if spec.parts is None else {"parts": spec.parts}
+            kind, own = UsingCell, {"name": spec.using, "options": {**spec.using_options, **parts}}
+        elif spec.verify:
+            kind, own = RecheckedCell, {"count": spec.verify, "choose": spec.choose}
+        elif spec.search:
+            kind = SearchedCell
+        elif spec.width is not None:
+            kind, own = NetworksCell, {"finite": {**SETTINGS, "width": spec.width, **_seeded(graph, labeled, seed)}}
+        cell = kind(
             recipe=recipe,
             rule=rule,
             test=test,
@@ -276,21 +260,8 @@ class _Builder:
             time_limit=study.time_limit,
             collective=study.collective,
             using=KERNELS.get(getattr(recipe.model, "variant", "")),
+            **own,
         )
-        if spec.loss != "hinge" and study.variant == "published":
-            raise InvalidInput(f"the published code has the hinge loss alone, not {spec.loss!r}; use variant = 'exact'")
-        if spec.parts is not None:
-            _check_parts(spec, certificate, m)
-        if spec.using != CERTIFY:
-            cell = _using(cell, spec, certificate, study)
-        if spec.verify:
-            cell = _rechecked(cell, spec, m)
-        if spec.search:
-            if spec.parts is not None or spec.verify or study.variant == "published":
-                raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
-            cell = _special(SearchedCell, cell)
-        if spec.width is not None:
-            cell = _finite(cell, spec, certificate, study, graph, labeled, seed)
         job = Job(graph, labeled, seed, recipe.model, study.inductive)
         self._place(spot, self._jobs.add(job, cell, self._graphs.fingerprint(graph)).key, m)
 
@@ -340,45 +311,32 @@ class _Builder:
         self._place(spot, key, 0)
 
 
-def _special(kind: Callable[..., Cell], cell: Cell, **more: Any) -> Cell:
-    """A cell of another kind that asks for the same."""
-    return kind(**{f.name: getattr(cell, f.name) for f in fields(cell)}, **more)
-
-
-def _check_parts(spec: ModelSpec, certificate: CertificateSpec, m: int) -> None:
-    """Refuse ensembles that cannot be."""
-    assert spec.parts is not None
-    if spec.using == CERTIFY:
+def _check(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int) -> None:
+    """Refuse what does not go together."""
+    published, parts = study.variant == "published", spec.parts is not None
+    other, own_engine = spec.using != CERTIFY, certificate.engine != "auto"
+    if published and spec.loss != "hinge":
+        raise InvalidInput(f"the published code has the hinge loss alone, not {spec.loss!r}; use variant = 'exact'")
+    if parts and not other:
         support.require(support.Request(predictor=support.MEAN, loss=spec.loss, engine=certificate.engine))
-    if spec.parts > m:
-        raise InvalidInput(f"parts must be at most the number of labels, {m}, got {spec.parts}")
-
-
-def _using(cell: Cell, spec: ModelSpec, certificate: CertificateSpec, study: Study) -> Cell:
-    """A cell that something else than `labelcert.certify` certifies, with its options."""
-    if certificate.engine != "auto":
+    for word, count in (("parts", spec.parts or 0), ("verify", spec.verify)):
+        if count > m:
+            raise InvalidInput(f"{word} must be at most the number of labels, {m}, got {count}")
+    if other and own_engine:
         raise InvalidInput(f"using = {spec.using!r} has no engines; leave out engine = {certificate.engine!r}")
-    if spec.verify or spec.search or study.variant == "published":
+    if other and (spec.verify or spec.search or published):
         raise InvalidInput(f"using = {spec.using!r} goes without verify, search and variant; leave them out")
-    options = {**spec.using_options, **({} if spec.parts is None else {"parts": spec.parts})}
-    return _special(UsingCell, cell, name=spec.using, options=options)
-
-
-def _rechecked(cell: Cell, spec: ModelSpec, m: int) -> Cell:
-    """A cell with labels that are verified before."""
-    if spec.parts is not None:
+    if spec.verify and parts:
         raise InvalidInput("labels can be verified for single models alone; leave out parts or verify")
-    if spec.verify > m:
-        raise InvalidInput(f"verify must be at most the number of labels, {m}, got {spec.verify}")
-    return _special(RecheckedCell, cell, count=spec.verify, choose=spec.choose)
+    if spec.search and (parts or spec.verify or published):
+        raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
+    if spec.width is not None:
+        _check_networks(spec, certificate, single=not (parts or spec.verify or spec.search or published or other))
 
 
-def _finite(
-    cell: Cell, spec: ModelSpec, certificate: CertificateSpec, study: Study, graph: Graph, labeled: Int, seed: int
-) -> Cell:
-    """A cell that tries networks of finite width."""
-    other = spec.parts is not None or spec.verify or spec.search or spec.loss != "hinge" or spec.using != CERTIFY
-    if other or study.variant == "published":
+def _check_networks(spec: ModelSpec, certificate: CertificateSpec, *, single: bool) -> None:
+    """Refuse networks of finite width where there are none."""
+    if not single or spec.loss != "hinge":
         raise InvalidInput(
             "networks of finite width belong to single models with the hinge loss; leave out parts, verify, search, "
             "using, loss and variant"
@@ -387,11 +345,13 @@ def _finite(
         raise InvalidInput("certificates for networks of finite width are 'ratio' or 'accuracy', without an engine")
     if not model_from_name(spec.name, **spec.options).has_network:
         raise InvalidInput(f"the model {spec.name!r} is a plain kernel, which belongs to no network")
+
+
+def _seeded(graph: Graph, labeled: Int, seed: int) -> dict[str, Any]:
+    """A seed, and nodes that tell practitioners when to stop."""
     known = np.setdiff1d(np.flatnonzero(graph.labels != UNLABELED), labeled)
     count = min(VALIDATION, known.size)
-    validation = np.sort(np.random.default_rng(seed).choice(known, count, replace=False))
-    finite = {**SETTINGS, "width": spec.width, "seed": seed, "validation": validation}
-    return _special(NetworksCell, cell, finite=finite)
+    return {"seed": seed, "validation": np.sort(np.random.default_rng(seed).choice(known, count, replace=False))}
 
 
 def _nodes(graph: Graph, names: Sequence[str | int], what: str) -> Int:

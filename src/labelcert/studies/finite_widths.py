@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import fields
@@ -17,17 +18,26 @@ from labelcert.studies.expansion import StudyPlan
 if TYPE_CHECKING:
     from labelcert.report.pictures import CurvePanel
 
-TRANSFER_COLUMNS = (
-    "correlation",
-    "deviation",
-    "same prediction %",
-    "certified %",
-    "broken %",
-    "by a flip, of all %",
-    "certified with margin %",
-    "broken with margin %",
-    "attacks that work %",
-)
+SHARES = {
+    "same prediction %": ("agree", "nodes"),
+    "certified %": ("certified", "nodes"),
+    "broken %": ("violated", "certified"),
+    "by a flip, of all %": ("broken", "nodes"),
+    "certified with margin %": ("certified_with_margin", "nodes"),
+    "broken with margin %": ("violated_with_margin", "certified_with_margin"),
+    "attacks that work %": ("changed", "attacked"),
+}
+"""What is counted for each column, and of what that is a share."""
+
+TRANSFER_COLUMNS = ("correlation", "deviation", *SHARES)
+
+DRAWN = {
+    "certified with the margin": "certified with margin %",
+    "broken, without margin": "broken %",
+    "broken, with the margin": "broken with margin %",
+    "attacks that work": "attacks that work %",
+}
+"""The titles of panels, and the columns that they show."""
 
 
 class NetworkKind(NamedTuple):
@@ -58,12 +68,10 @@ def transfer_rows(counts: dict[NetworkKind, Counts]) -> dict[tuple[str, str], tu
     """The rows of a table for each dataset and recipe."""
     rows: dict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for spot, c in counts.items():
-        numbers = (
-            f"{c.correlation / c.networks:.4f}",
-            f"{c.deviation / c.networks:.3f}",
-            *(_percent(*pair) for pair in _shares(c)),
-        )
-        rows[spot.dataset, spot.recipe].append((spot.model, f"{spot.width:,}", *numbers))
+        means = f"{c.correlation / c.networks:.4f}", f"{c.deviation / c.networks:.3f}"
+        shares = (_share(c, column) for column in SHARES)
+        texts = ("–" if math.isnan(share) else f"{share:.1f}" for share in shares)
+        rows[spot.dataset, spot.recipe].append((spot.model, f"{spot.width:,}", *means, *texts))
     return {key: tuple(value) for key, value in rows.items()}
 
 
@@ -71,37 +79,20 @@ def transfer_panels(counts: dict[NetworkKind, Counts]) -> list[CurvePanel]:
     """Certified, broken without and with the margin, and attacks that work, over the width."""
     from labelcert.report.pictures import Curve, CurvePanel
 
-    titles = ("certified with the margin", "broken, without margin", "broken, with the margin", "attacks that work")
     panels = []
     theory = {spot: c for spot, c in counts.items() if spot.recipe == "theory"}
     for dataset in dict.fromkeys(spot.dataset for spot in theory):
-        for title, which in zip(titles, (4, 2, 5, 6), strict=True):
+        for title, column in DRAWN.items():
             curves = []
             for model in dict.fromkeys(spot.model for spot in theory if spot.dataset == dataset):
                 own = sorted((s.width, c) for s, c in theory.items() if (s.dataset, s.model) == (dataset, model))
                 x = np.array([float(width) for width, _ in own])
-                y = np.array([_share(*_shares(c)[which]) for _, c in own])
+                y = np.array([_share(c, column) for _, c in own])
                 curves.append(Curve(model, x, y, y, np.zeros_like(y)))
             panels.append(CurvePanel(f"{dataset}: {title}", tuple(curves)))
     return panels
 
 
-def _shares(c: Counts) -> tuple[tuple[int, int], ...]:
-    """Numerator and denominator of each share, in the order of the columns."""
-    return (
-        (c.agree, c.nodes),
-        (c.certified, c.nodes),
-        (c.violated, c.certified),
-        (c.broken, c.nodes),
-        (c.certified_with_margin, c.nodes),
-        (c.violated_with_margin, c.certified_with_margin),
-        (c.changed, c.attacked),
-    )
-
-
-def _share(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else np.nan
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{_share(part, whole):.1f}" if whole else "–"
+def _share(c: Counts, column: str) -> float:
+    part, whole = (getattr(c, name) for name in SHARES[column])
+    return 100 * part / whole if whole else math.nan

@@ -29,50 +29,27 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class Compared:
-    """One published number and ours.
-
-    Attributes
-    ----------
-    table : str
-        Where it is printed.
-    dataset, model, certificate : str
-        Names, and the label of the certificate.
-    at : str
-        Budget, or range of budgets.
-    ours_lower, ours_upper : float
-        In the printed unit; NaN if there is no result.
-    published : float
-    difference : float
-        Ours minus the published number, measured from the nearer end of our interval.
-    one_node : float
-        The weight of one test node, out of those of all seeds.
-    verdict : Agreement
-    """
+    """One published number and ours."""
 
     table: str
     dataset: str
     model: str
     certificate: str
     at: str
+    """Budget, or range of budgets."""
     ours_lower: float
     ours_upper: float
+    """Both in the printed unit; NaN if there is no result."""
     published: float
     difference: float
+    """Ours minus the published number, measured from the nearer end of our interval."""
     one_node: float
+    """The weight of one test node, out of those of all seeds."""
     verdict: Agreement
 
 
 def compared(*place: str, ours: tuple[float, float], printed: float, rounding: float, one_node: float) -> Compared:
-    """Judge one number; ``place`` is its table, dataset, model, certificate and budget.
-
-    Examples
-    --------
-    >>> def judge(*ours):
-    ...     place = ("t", "d", "m", "c", "0.1")
-    ...     return str(compared(*place, ours=ours, printed=50.0, rounding=0.05, one_node=0.4).verdict)
-    >>> judge(50.04, 50.04), judge(50.4, 50.4), judge(48.0, 48.0), judge(48.0, 52.0)
-    ('equal', 'within one node', 'further off', 'not exact')
-    """
+    """Judge one number; ``place`` is its table, dataset, model, certificate and budget."""
     table, dataset, model, certificate, at = place
     lower, upper = ours
     difference = lower - printed if printed < lower else upper - printed if printed > upper else 0.0

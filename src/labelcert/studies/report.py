@@ -16,7 +16,7 @@ import numpy as np
 from labelcert.extensions import load_extensions
 from labelcert.files import write_text
 from labelcert.jobs.store import Store
-from labelcert.report.page import render, study_page
+from labelcert.report.page import render
 from labelcert.studies.expansion import StudyPlan
 from labelcert.studies.finite_widths import TRANSFER_COLUMNS, transfer_counts, transfer_panels, transfer_rows
 from labelcert.studies.printed_numbers import COMPARISONS, Agreement, Compared, count_text
@@ -45,35 +45,14 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """Format the table as Markdown.
-
-        Examples
-        --------
-        >>> print(Sheet("T", ("a", "b"), (("1", "2"),)).markdown())
-        ### T
-        <BLANKLINE>
-        | a | b |
-        |---|---|
-        | 1 | 2 |
-        <BLANKLINE>
-        """
+        """The table as Markdown."""
         lines = [f"### {self.title}", "", _line(self.headings), "|" + "---|" * len(self.headings)]
         return "\n".join([*lines, *map(_line, self.rows), ""])
 
 
 @dataclass(frozen=True)
 class StudyReport:
-    """A study's results, ready to show.
-
-    Attributes
-    ----------
-    sheets : tuple of Sheet
-    comparison : tuple of Compared
-    counts : str
-        How many numbers equal the published ones, in one line.
-    notes : tuple of str
-    files : tuple of Path
-    """
+    """A study's results, ready to show; ``counts`` says how many numbers equal the published ones."""
 
     sheets: tuple[Sheet, ...]
     comparison: tuple[Compared, ...]
@@ -139,15 +118,14 @@ def _write_page(plan: StudyPlan, parts: ReportParts, summary: pd.DataFrame, note
     """The study as one page to click through."""
     study, panels = plan.study, []
     fractions = not summary["epsilon"].isna().all()
-    for (dataset, certificate), part in summary[summary["mean_lower"].notna()].groupby(
-        ["dataset", "certificate"], sort=False
-    ):
+    known = summary[summary["mean_lower"].notna()]
+    for (dataset, certificate), part in known.groupby(["dataset", "certificate"], sort=False):
         lines = [
             {
                 "name": printable(str(model)),
-                "x": [100 * row.epsilon if fractions else row.flips for row in each_row(own)],
-                "low": [row.mean_lower for row in each_row(own)],
-                "high": [row.mean_upper for row in each_row(own)],
+                "x": (100 * own["epsilon"] if fractions else own["flips"]).tolist(),
+                "low": own["mean_lower"].tolist(),
+                "high": own["mean_upper"].tolist(),
             }
             for model, own in part.groupby("model", sort=False)
         ]
@@ -156,14 +134,10 @@ def _write_page(plan: StudyPlan, parts: ReportParts, summary: pd.DataFrame, note
         if len({x for line in lines for x in line["x"]}) < 2:
             continue  # one budget makes no curve; the tables have it
         panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": lines})
-    data = study_page(
-        title=study.title,
-        where=study.where,
-        x_label="wrong labels (% of all)" if fractions else "wrong labels",
-        panels=panels,
-        sheets=[asdict(sheet) for sheet in parts.sheets],
-        notes=notes,
-    )
+    about = {"title": study.title, "where": study.where, "notes": list(notes)}
+    x_label = "wrong labels (% of all)" if fractions else "wrong labels"
+    sheets = [asdict(sheet) for sheet in parts.sheets]
+    data = {"models": [], "study": {**about, "xLabel": x_label, "panels": panels, "sheets": sheets}}
     path = folder / "report.html"
     text = "\n".join(sheet.markdown() for sheet in parts.sheets)
     write_text(path, render(data, title=study.title, summary=text))

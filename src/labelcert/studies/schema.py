@@ -58,27 +58,13 @@ class Kind(StrEnum):
 
 
 class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """One graph of a study.
-
-    Attributes
-    ----------
-    label : str
-        Heading in tables.
-    name, parameters : str or None, mapping
-        As in `load_dataset`; None for the user's own tables.
-    edges, features, labels, source, target, weight, node, label_column : str or None
-        Paths of the user's own tables, and names of their columns.
-    per_class : int or None
-        Training nodes per class of the paper's split.
-    labeled, test : tuple of str or int, or None
-        Names of the labelled and test nodes.
-    models : mapping
-        Options for this dataset only, by the name or label of a model.
-    """
+    """One graph of a study."""
 
     label: str = ""
+    """Heading in tables."""
     name: str | None = None
     parameters: dict[str, Any] = {}
+    """With the name, as in `load_dataset`; None stands for the user's own tables."""
     edges: str | None = None
     features: str | None = None
     labels: str | None = None
@@ -87,11 +73,14 @@ class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
     weight: Column | None = None
     node: Column | None = None
     label_column: Column | None = None
+    """From `edges` on: paths of the user's own tables, and names of their columns."""
     directed: bool | None = None
     per_class: Positive | None = None
+    """Training nodes per class of the paper's split."""
     labeled: Nodes | None = None
     test: Nodes | None = None
     models: Overrides = {}
+    """Options for this dataset only, by the name or label of a model."""
 
     @property
     def files(self) -> dict[str, str]:
@@ -148,44 +137,14 @@ class CertificateSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def label(self) -> str:
-        """Heading in tables, distinct within a study.
-
-        Examples
-        --------
-        >>> CertificateSpec(kind=Kind.ACCURACY, engine="relaxed").label
-        'relaxed accuracy'
-        """
+        """Heading in tables, distinct within a study, such as "relaxed accuracy"."""
         engine = "" if self.engine == "auto" else f"{self.engine} "
         nodes = "" if self.test == "auto" else f" ({self.test})"
         return f"{engine}{self.kind}{nodes}"
 
 
 class Study(Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole study.
-
-    Attributes
-    ----------
-    budgets, flips : tuples
-        Fractions ε of the labels or numbers of flips, ascending. One of them is empty.
-    up_to : float or None
-        Certify up to this fraction even if the budgets are smaller. Studies with the same value share certificates.
-    rule : {"best", "smallest"} or None
-        How cross-validation chooses; None for the paper's rule.
-    variant : {"exact", "published"}
-        Kernels, and the node order of random graphs.
-    losses : tuple of str
-        Every model is trained with each of these, instead of its own one.
-    inductive : bool
-        Whether test nodes join after training.
-    time_limit : float or None
-        Seconds for each certificate. Answers that are still open then are intervals.
-    collective : bool
-        Whether certificates are asked for collective curves. Without, those that do not show one are faster.
-    times : bool
-        Whether the report has the seconds of each certificate.
-    compare, where : tuple of str, str
-        Published tables to compare with, and the place in the paper.
-    """
+    """A whole study."""
 
     name: str
     title: str
@@ -193,20 +152,29 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     models: Annotated[tuple[ModelSpec, ...], Meta(min_length=1, description="at least one table [[models]]")]
     certificates: Annotated[tuple[CertificateSpec, ...], Meta(min_length=1)] = (CertificateSpec(kind=Kind.COLLECTIVE),)
     losses: Annotated[tuple[LossName, ...], Meta(min_length=1)] = ()
+    """Every model is trained with each of these, instead of its own one."""
     seeds: Annotated[tuple[Whole, ...], Meta(min_length=1)] = (0, 1, 2, 3, 4)
     budgets: Annotated[tuple[Fraction, ...], Meta(min_length=1)] = ()
     flips: Annotated[tuple[Whole, ...], Meta(min_length=1)] = ()
+    """Fractions ε of the labels or numbers of flips, ascending. One of them is empty."""
     up_to: Fraction | None = None
+    """Certify up to this fraction even if the budgets are smaller. Studies with the same value share certificates."""
     hyperparameters: Hyperparameters = "paper"
     rule: Rule | None = None
+    """How cross-validation chooses; None for the paper's rule."""
     variant: Variant = "exact"
+    """Kernels, and the node order of random graphs."""
     inductive: bool = False
     time_limit: Seconds | None = None
+    """Seconds for each certificate. Answers that are still open then are intervals."""
     collective: bool = True
+    """Whether certificates are asked for collective curves. Without, those that do not show one are faster."""
     report: ReportKind = "certified"
     times: bool = False
+    """Whether the report has the seconds of each certificate."""
     compare: Annotated[tuple[Published, ...], Meta(min_length=1)] = ()
     where: str = ""
+    """The place in the paper."""
     note: str = ""
 
     def changed(

@@ -43,13 +43,7 @@ MODEL_KEYS = (
 
 
 def read_study(path: Path) -> Study:
-    """Read a study from its file.
-
-    Raises
-    ------
-    InvalidInput
-        The message names the file, the key and what was expected.
-    """
+    """Read a study from its file."""
     try:
         text = read_bytes(path, most=LARGEST).decode()
     except FileNotFoundError:
@@ -143,16 +137,12 @@ def _completed(study: Study, folder: Path) -> Study:
         labels = [spec.label for spec in getattr(study, key)]
         if twice := [label for label in labels if labels.count(label) > 1]:
             raise _wrong(key, "distinct labels; give each a `label` of its own", f"{twice[0]!r} twice")
-    _check_overrides(study)
-    return study
-
-
-def _check_overrides(study: Study) -> None:
     known = {name for model in study.models for name in (model.name, model.label)}
     for k, dataset in enumerate(study.datasets):
         if unknown := [name for name in dataset.models if name not in known]:
             expected = f"a model of this study ({', '.join(model.label for model in study.models)})"
             raise _wrong(f"datasets[{k}].models.{unknown[0]}", expected, repr(unknown[0]))
+    return study
 
 
 def _dataset(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:

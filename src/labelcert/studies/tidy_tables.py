@@ -118,12 +118,6 @@ def bounds(result: dict[str, Any], kind: Kind, flips: int) -> tuple[float, float
     """Certified ratio or accuracy at one budget, as an interval.
 
     Beyond the largest certified budget, the lower bound is 0 and the upper bound stays as it was there.
-
-    Examples
-    --------
-    >>> result = {"n_test": 4, "max_flips": 1, "changed_lower": [0, 1], "changed_upper": [0, 2]}
-    >>> bounds(result, Kind.COLLECTIVE, 1), bounds(result, Kind.COLLECTIVE, 2)
-    ((0.5, 0.75), (0.0, 0.75))
     """
     n, at = result["n_test"], min(flips, result["max_flips"])
     if kind is Kind.COLLECTIVE:

@@ -102,7 +102,9 @@ class Elimination:
         self.solution[done] = table[done, m:]
 
 
-def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Whole, int]:
+def optimal_dual(
+    Q: Whole, C: int, one: int, y: Float, guess: Float, pace: Callable[[], None] = lambda: None
+) -> tuple[Whole, int]:
     """The support vector machine solved exactly: dual variables times a positive scale, and that scale.
 
     Mostly the guess is right about which labels are at 0, at their cap, or between: then one linear system is solved,
@@ -121,7 +123,7 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
     """
     m = y.size
     signs = y.astype(np.int64).astype(object)
-    solved = solved_as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess)
+    solved = solved_as_guessed(Q * signs[:, None] * signs[None, :], C, one, guess, pace)
     if solved is not None:
         return solved
     table = np.zeros((2 * m, 2 * m + 1), dtype=object)
@@ -138,7 +140,7 @@ def optimal_dual(Q: Whole, C: int, one: int, y: Float, guess: Float) -> tuple[Wh
         state.exchange_if_possible(i)
         if guess[i] >= 1.0:
             state.exchange_if_possible(m + i)
-    state.crisscross()
+    state.crisscross(pace)
     alpha = np.where(state.swapped[:m], state.table[:m, -1], 0)
     return alpha, state.scale
 
@@ -166,9 +168,10 @@ class _Pivoting:
     def __init__(self, table: Whole, swapped: Bool) -> None:
         self.table, self.swapped, self.scale = table, swapped, 1
 
-    def crisscross(self) -> None:
+    def crisscross(self, pace: Callable[[], None]) -> None:
         """Until no basic variable is negative."""
         while True:
+            pace()
             bad = np.flatnonzero(self.table[:, -1] < 0)
             if not bad.size:
                 return

@@ -11,7 +11,7 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate
 from labelcert.verification.linear_radii import always_at_cap, proved_radii
 from labelcert.verification.machines import LinearTrainer, Trained, Trainer
-from labelcert.verification.pacing import OutOfTime, Pace
+from labelcert.verification.pacing import Pace
 from labelcert.verification.relabellings import (
     BELOW,
     EQUAL,
@@ -24,7 +24,7 @@ from labelcert.verification.relabellings import (
     random_relabellings,
 )
 from labelcert.verification.statement import LINEAR, Statement
-from labelcert.verification.trainers import LOSSES, machine_of
+from labelcert.verification.trainers import machine_of
 from labelcert.verification.trees import Trees
 from labelcert.verification.verdict import CheckStatus, Verification
 
@@ -78,10 +78,6 @@ class Checker:
     def kernel(self) -> None:
         """Whether there is a model at all; prepares its training."""
         self._pace.begin("kernel")
-        if self._statement.loss not in LOSSES:
-            self._out.add("kernel", CheckStatus.NOT_CHECKED, "the verifier has no error bound for intercepts")
-            self.stuck = True
-            return
         if not np.array_equal(self._statement.K_train, self._statement.K_train.T):
             self._wrong("kernel", "K_train is not symmetric")
             return
@@ -152,7 +148,8 @@ class Checker:
             shown = len(statement.blocks) * shown  # means, of sums
         if statement.loss == LINEAR and cert.decision_values.ndim == 2:
             shown = 2.0 * shown - statement.K_test[t].sum()  # models are trained on ±1, and scores count ones
-        close = SCORE_TOLERANCE * machine.largest_dual * float(np.abs(statement.K_test[t]).sum()) + 1e-290
+        size = machine.largest_dual * float(np.abs(statement.K_test[t]).sum()) + machine.intercept
+        close = SCORE_TOLERANCE * size + 1e-290
         for c, model in enumerate(models):
             score, error = machine.shown(np.array([model.value[0, t], model.error[0, t]], dtype=object))
             if error > close:
@@ -175,8 +172,9 @@ class Checker:
                 self._wrong("witnesses", wrong)
                 return
         open_ = 0
+        alike = sorted(claimed.tolist(), key=lambda t: attacks[t][0].tolist())  # each labelling is trained on once
         for start in range(0, claimed.size, TOGETHER):
-            nodes = claimed[start : start + TOGETHER]
+            nodes = np.array(alike[start : start + TOGETHER])
             walk = self._walk.only(nodes)
             codes = np.array([statement.relabelled(*attacks[t]) for t in nodes])
             models = walk.trained(codes)
@@ -280,24 +278,20 @@ class Checker:
         total = count_relabellings(statement, claims.budget)[0][claims.budget]
         outcome = WalkOutcome()
 
-        def over(visited: int) -> bool:
-            try:
-                self._pace(f"walked through {visited:,} of at most {total:,} relabellings")
-            except OutOfTime:
-                return True
-            return False
+        def told(text: str) -> None:
+            self._pace(f"walked through {text} of at most {total:,}")
 
         if share is None:
-            for part in claims.by_budget() if self._pace.limited else [claims]:
-                outcome = self._walk.prove(part, over=over)
+            for budget in range(claims.budget + 1):
+                outcome = self._walk.prove(claims.within(budget), told)
                 if outcome.undecided or outcome.contradictions:
                     break
-                self._pace.done += int(np.sum((claims.reach > 0) & (claims.reach == part.budget)))
+                self._pace.done += int(np.sum((claims.reach > 0) & (claims.reach == budget)))
             how = f"a walk through all {total:,} relabellings, {outcome.visited:,} of them trained on"
         else:
             count = max(1, round(share * total))
             relabellings = random_relabellings(statement, claims.budget, count, self._rng)
-            outcome = self._walk.sample(claims, relabellings, over=over)
+            outcome = self._walk.sample(claims, relabellings, told)
             how = f"{outcome.visited:,} of {total:,} relabellings, drawn at random"
         status = self._status(outcome)
         radii, curve = claims.reach >= 0, claims.most < statement.n
@@ -305,7 +299,7 @@ class Checker:
             out.add("radii" if radii.any() else "curve", status, outcome.contradictions[0])
             return
         if status is CheckStatus.NOT_CHECKED:
-            how = f"{outcome.visited:,} of {total:,} relabellings; {self._pace.counted}, the rest is not checked"
+            how = f"{outcome.visited:,} of {total:,} relabellings, some of which nothing decides"
         text = self._radii_text(self._cert.radius_lower, [*ways, f"{int(radii.sum())} by {how}"])
         out.add(
             "radii",

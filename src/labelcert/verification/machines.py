@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Bool, Float, Int
 from labelcert.verification.arithmetic import Elimination, Whole, optimal_dual, root, shifted, shifted_up, whole
 from labelcert.verification.statement import LINEAR, Statement
 
@@ -39,6 +39,18 @@ UNIT = 2.0**-53
 
 NORM_BITS = 192
 """Bits that norms have beyond those of the test rows."""
+
+ROOM = 500_000
+"""Labels of solutions that are kept to start others from."""
+
+FEW = 48
+"""Most labels for which systems of many labellings are solved side by side."""
+
+GUESSES = 20
+"""How often it is guessed which labels are free."""
+
+STRIDES = (1.0, 0.5, 0.2, 0.05)
+"""How far to go to what a guess leads to: the best of these."""
 
 COARSE_BITS = 26
 """Bounds over many attacks at once are products of factors with this many bits, rounded up: their sums fit 64 bits."""
@@ -68,6 +80,32 @@ class Trained:
         return Trained(self.value[rows], self.error[rows], self.weight[rows], self.y[rows])
 
 
+class Known:
+    """Solutions of the first labellings that were trained on: similar ones start there."""
+
+    def __init__(self) -> None:
+        self._labels: list[Float] = []
+        self._solutions: list[Float] = []
+        self._room = ROOM
+
+    def near(self, Y: Float) -> Float | None:
+        """For each of N labellings, the solution of the most similar one, or of its negative; None without any."""
+        if not self._labels:
+            return None
+        overlap = Y.reshape(len(Y), -1) @ np.concatenate(self._labels).T
+        at = np.abs(overlap).argmax(axis=1)
+        sign = np.where(overlap[np.arange(len(Y)), at] < 0, -1.0, 1.0)
+        found = np.concatenate(self._solutions)[at]
+        return np.asarray(sign.reshape(-1, *[1] * (found.ndim - 1)) * found)
+
+    def remember(self, Y: Float, solutions: Float) -> None:
+        """Keep solutions, while there is room."""
+        if self._room > 0:
+            self._room -= Y.size
+            self._labels.append(Y.reshape(len(Y), -1))
+            self._solutions.append(solutions)
+
+
 class Trainer(ABC):
     """Scores of all test rows under any labels.
 
@@ -87,6 +125,8 @@ class Trainer(ABC):
 
     batch = 2_000_000
     """Entries of the matrices that are trained on side by side."""
+    intercept = False
+    """Whether scores contain a number that no row of the kernel explains."""
     unit: int
     problems: list[str]
     unchecked: list[str]
@@ -216,9 +256,9 @@ class SVMTrainer(Trainer):
         if y.size > LARGEST_EXACT:
             return None
         K, C = self._floats
-        guess = approximate_shares(C * K, y[None, :])[0]
+        guess = approximate_shares(C * K, y[None, :], pace=self._pace)[0]
         one = 1 << (self._e_Q + self._e_C)
-        alpha, scale = optimal_dual(self._Q, self._C, one, y, guess)
+        alpha, scale = optimal_dual(self._Q, self._C, one, y, guess, self._pace)
         return (self._R @ (alpha * y.astype(np.int64))) << SHARE_BITS, scale
 
 
@@ -228,12 +268,12 @@ class LinearTrainer(Trainer):
     about = "positive semidefinite, by exact elimination"
 
     def __init__(self, statement: Statement, pace: Callable[[], None] = lambda: None) -> None:
-        self.problems, self.unchecked = [], []
+        self.problems, self.unchecked, self._pace = [], [], pace
         self.largest_dual = 2.0 * statement.C
         R, e_R = whole(statement.K_test)
         cap, e_C = whole(statement.C)
         self._doubt: Whole | int = 0
-        self._exact: tuple[Whole, int] | None = None
+        self._nodes, self._exact = np.arange(statement.n), dict[str, tuple[Whole, int]]()  # of all nodes
         if statement.loss == LINEAR:
             self.about = "none: scores are a given map of the labels"
         else:
@@ -254,12 +294,9 @@ class LinearTrainer(Trainer):
     def only(self, nodes: Int) -> LinearTrainer:
         """Coefficients and doubts of these nodes."""
         part = copy(self)
-        part._W, part._reach = self._W[nodes], self._reach[:, nodes]
+        part._W, part._reach, part._nodes = self._W[nodes], self._reach[:, nodes], self._nodes[nodes]
         if self.ridge:
             part._doubt = np.asarray(self._doubt)[nodes]
-            matrix, right, by = self._system
-            part._system = matrix, right[:, nodes], by
-            part._exact = None
         return part
 
     @property
@@ -278,11 +315,14 @@ class LinearTrainer(Trainer):
         """From the exact coefficients."""
         if np.all(np.equal(self._doubt, 0)):
             return self._W @ y.astype(np.int64), 1
-        if self._exact is None and y.size <= LARGEST_EXACT:
+        if y.size > LARGEST_EXACT:
+            return None
+        if not self._exact:
             matrix, right, by = self._system
-            found = Elimination(matrix, right)
-            self._exact = shifted(found.solution.T, max(0, by)), shifted(found.scale, max(0, -by))
-        return None if self._exact is None else (self._exact[0] @ y.astype(np.int64), self._exact[1])
+            found = Elimination(matrix, right, self._pace)
+            self._exact["W"] = shifted(found.solution.T, max(0, by)), shifted(found.scale, max(0, -by))
+        W, scale = self._exact["W"]
+        return W[self._nodes] @ y.astype(np.int64), scale
 
     def _prepare_ridge(
         self, statement: Statement, R: Whole, e_R: int, cap: int, e_C: int, pace: Callable[[], None]
@@ -338,7 +378,9 @@ def check_kernel(machine: Trainer, K: Float, pace: Callable[[], None]) -> None:
         machine.problems.append("K_train is not positive semidefinite")
 
 
-def approximate_shares(K: Float, Y: Float, good: float = GOOD_GAP, pace: Callable[[], None] = lambda: None) -> Float:
+def approximate_shares(
+    K: Float, Y: Float, good: float = GOOD_GAP, pace: Callable[[], None] = lambda: None, known: Known | None = None
+) -> Float:
     """(N, m) dual variables as shares of the cap, roughly: sweeps over single labels, then guesses of who is free.
 
     Parameters
@@ -349,15 +391,20 @@ def approximate_shares(K: Float, Y: Float, good: float = GOOD_GAP, pace: Callabl
     good : float
         A duality gap, as a share of the cap, that needs no more work.
     """
+    start = None if known is None else known.near(Y)
     best = np.zeros(Y.shape)
-    left = np.arange(Y.shape[0])
+    if start is not None:
+        best = _guessed(K, Y, np.where(Y * start < 0, 1.0, Y * start), good, pace)  # labels that changed are at the cap
+    left = np.flatnonzero(~(_gaps(K, Y, best) <= good))
     for sweeps in (10, 30, 100, 300):
+        if not left.size:
+            break
         a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps, pace), good, pace)
         better = _gaps(K, Y[left], a) < _gaps(K, Y[left], best[left])
         best[left[better]] = a[better]
         left = left[_gaps(K, Y[left], best[left]) > good]
-        if not left.size:
-            break
+    if known is not None:
+        known.remember(Y, Y * best)
     return best
 
 
@@ -375,37 +422,61 @@ def _swept(K: Float, Y: Float, a: Float, sweeps: int, pace: Callable[[], None]) 
 
 
 def _guessed(K: Float, Y: Float, a: Float, good: float, pace: Callable[[], None]) -> Float:
-    """Guess which labels are free, solve for them, look again; the best of all guesses."""
-    m = K.shape[0]
-    diagonal = np.maximum(np.diag(K), 1e-300)
-    a, best, least = a.copy(), a.copy(), _gaps(K, Y, a)
-    safe = 1e-14 * np.trace(K) * np.eye(m)
-    left = np.flatnonzero(least > good)
-    for _ in range(20):
-        if not left.size:
+    """Hold shares that only their bounds hold back, solve for all others, go as far there as pays, look again."""
+    a = a.copy()
+    left = np.arange(len(Y))
+    for _ in range(GUESSES):
+        y, now = Y[left], a[left]
+        margin = y * ((y * now) @ K) - 1.0
+        on = ~(_gap(now, margin) <= good)
+        if not on.any():
             break
         pace()
-        y, now = Y[left], a[left]
-        wish = now - (y * ((y * now) @ K) - 1.0) / diagonal
-        cap, free = wish >= 1.0, (wish > 0.0) & (wish < 1.0)
-        # A label that is not free is one equation of its own.
-        signed = np.where(free, y, 0.0)
-        system = K[None] * signed[:, :, None] * signed[:, None, :] + np.where(free, 0.0, 1.0)[:, :, None] * np.eye(m)
-        right = np.where(free, 1.0 - y * ((y * cap) @ K), 0.0)[..., None]
-        try:
-            solved = np.linalg.solve(system + safe, right)
-            solved += np.linalg.solve(system + safe, right - system @ solved)  # most of ``safe`` is taken out again
-        except np.linalg.LinAlgError:
-            break
-        a[left] = np.clip(np.where(free & np.isfinite(solved[..., 0]), solved[..., 0], cap), 0.0, 1.0)
-        gaps = _gaps(K, y, a[left])
-        better = gaps < least[left]
-        best[left[better]], least[left[better]] = a[left[better]], gaps[better]
-        left = left[gaps > good]
-    return best
+        left, y, now, margin = left[on], y[on], now[on], margin[on]
+        free = ~(((now <= 0) & (margin >= 0)) | ((now >= 1) & (margin <= 0)))
+        solved = _free(K, y, free, 1.0 - y * ((y * np.where(free, 0.0, now)) @ K))
+        step = np.where(free & np.isfinite(solved), solved - now, 0.0)
+        least, best = np.full(len(left), np.inf), now.copy()
+        for t in STRIDES:
+            there = np.clip(now + t * step, 0.0, 1.0)
+            z = y * there
+            value = 0.5 * ((z @ K) * z).sum(axis=1) - there.sum(axis=1)
+            better = value < least
+            least[better], best[better] = value[better], there[better]
+        a[left] = best
+    return a
+
+
+def _free(K: Float, Y: Float, free: Bool, right: Float) -> Float:
+    """(N, m) shares of free labels with which their margins are 1, the others given."""
+    N, m = Y.shape
+    safe = 1e-14 * np.trace(K)
+    out = np.zeros((N, m))
+    if m > FEW:
+        for k in range(N):
+            at = np.flatnonzero(free[k])
+            out[k, at] = _solved_twice(K[np.ix_(at, at)], (Y[k] * right[k])[at, None], safe)[:, 0] * Y[k, at]
+        return out
+    # A label that is not free is one equation of its own.
+    signed = np.where(free, Y, 0.0)
+    system = K[None] * signed[:, :, None] * signed[:, None, :] + np.where(free, 0.0, 1.0)[:, :, None] * np.eye(m)
+    return _solved_twice(system, np.where(free, right, 0.0)[..., None], safe)[..., 0]
+
+
+def _solved_twice(system: Float, right: Float, safe: float) -> Float:
+    """With a little on the diagonal, most of which is taken out again; NaN where that does not help."""
+    safer = system + safe * np.eye(system.shape[-1])
+    try:
+        solved = np.linalg.solve(safer, right)
+        return np.asarray(solved + np.linalg.solve(safer, right - system @ solved))
+    except np.linalg.LinAlgError:
+        return np.full_like(right, np.nan)
 
 
 def _gaps(K: Float, Y: Float, a: Float) -> Float:
     """(N,) duality gaps, as float64 has them."""
-    margin = Y * ((Y * a) @ K) - 1.0
+    return _gap(a, Y * ((Y * a) @ K) - 1.0)
+
+
+def _gap(a: Float, margin: Float) -> Float:
     return np.asarray(np.maximum(a * margin, (a - 1.0) * margin).sum(axis=1))

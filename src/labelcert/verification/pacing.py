@@ -49,11 +49,6 @@ class Pace:
         self._report(f"{self.counted}: {self._what}{f', {detail}' if detail else ''}")
 
     @property
-    def limited(self) -> bool:
-        """Whether there is a time limit."""
-        return self._limit is not None
-
-    @property
     def counted(self) -> str:
         """How many claims are checked, in words."""
         return f"checked {self.done:,} of {self.total:,} claims"

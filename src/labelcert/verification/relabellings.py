@@ -6,8 +6,9 @@ back. Or only a random share of all relabellings is looked at, which is no proof
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -50,11 +51,15 @@ class Claims:
         bounded = np.flatnonzero(self.most < self.predicted.size)
         return int(max(self.reach.max(initial=-1), bounded.max(initial=-1)))
 
-    def by_budget(self) -> Iterator[Claims]:
-        """The same in parts: what is claimed within each budget, the smallest one first."""
-        for budget in range(self.budget + 1):
-            most = np.where(np.arange(self.most.size) <= budget, self.most, self.predicted.size)
-            yield replace(self, reach=np.minimum(self.reach, budget), most=most)
+    def within(self, budget: int) -> Claims:
+        """What is claimed within a budget."""
+        most = np.where(np.arange(self.most.size) <= budget, self.most, self.predicted.size)
+        return replace(self, reach=np.minimum(self.reach, budget), most=most)
+
+    def only(self, nodes: Int) -> Claims:
+        """About some nodes, all others being known to keep their predictions."""
+        rivals = None if self.rivals is None else self.rivals[nodes]
+        return Claims(self.predicted[nodes], self.reach[nodes], self.most, rivals)
 
 
 @dataclass
@@ -87,15 +92,18 @@ class States:
         Labels up to this one stay as they are.
     until : (N,) array
         Largest budget that matters beyond it.
+    alive : (N, n) array
+        Nodes that matter from there on.
     """
 
     codes: Int
     cost: Int
     last: Int
     until: Int
+    alive: Bool
 
     def __getitem__(self, rows: slice | Bool) -> States:
-        return States(self.codes[rows], self.cost[rows], self.last[rows], self.until[rows])
+        return States(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
 class Walk:
@@ -177,7 +185,7 @@ class Walk:
 
     def compare(self, codes: Int, t: int, own: int, rival: int) -> int | None:
         """Sign of one class's score minus that of another, solved exactly; None where that is out of reach."""
-        if not self._statement.K_test[t].any():
+        if not self._machine.intercept and not self._statement.K_test[t].any():
             return 0
         mine, other = self._solved(codes, own), self._solved(codes, rival)
         if mine is None or other is None:
@@ -196,17 +204,8 @@ class Walk:
 
     # -- all of them -------------------------------------------------------------------------------------------------
 
-    def prove(self, claims: Claims, start: States | None = None, *, over: Callable[[int], bool]) -> WalkOutcome:
-        """Walk through everything that could contradict a claim.
-
-        Parameters
-        ----------
-        claims : Claims
-        start : States, optional
-            Where to start; the given labels by default.
-        over : callable
-            Told how many relabellings were visited; whether to give up.
-        """
+    def prove(self, claims: Claims, pace: Callable[[str], None], start: States | None = None) -> WalkOutcome:
+        """Walk through everything that could contradict a claim, from the given labels or from other ones."""
         outcome = WalkOutcome()
         stack = [self.root(claims.budget) if start is None else start]
         while stack and not outcome.contradictions:
@@ -214,43 +213,41 @@ class Walk:
             if states.cost.size > self._batch:
                 stack.append(states[self._batch :])
                 states = states[: self._batch]
-            models = self.trained(states.codes)
-            self._compare(states, models, claims, outcome)
-            if over(outcome.visited):
-                outcome.undecided += 1
-                break
-            children = self._children(self._bounded(states, models, claims))
+            nodes = np.flatnonzero(states.alive.any(axis=0))
+            walk, part = (self, claims) if nodes.size == self._statement.n else (self.only(nodes), claims.only(nodes))
+            models = walk.trained(states.codes)
+            walk._compare(states, models, part, outcome, nodes)
+            pace(f"{outcome.visited:,} relabellings")
+            children = walk._children(states, models, part, nodes)
             if children.cost.size:
                 stack.append(children)
         return outcome
 
-    def sample(self, claims: Claims, relabellings: Iterator[Int], *, over: Callable[[int], bool]) -> WalkOutcome:
+    def sample(self, claims: Claims, relabellings: Iterator[Int], pace: Callable[[str], None]) -> WalkOutcome:
         """Look at some relabellings."""
         outcome = WalkOutcome()
-        batch: list[Int] = []
-        for codes in relabellings:
-            batch.append(codes)
-            if len(batch) == self._batch:
-                self._look(batch, claims, outcome)
-                batch = []
-                if over(outcome.visited) or outcome.contradictions:
-                    return outcome
-        if batch:
+        while not outcome.contradictions and (batch := list(itertools.islice(relabellings, self._batch))):
             self._look(batch, claims, outcome)
+            pace(f"{outcome.visited:,} relabellings")
         return outcome
 
     def root(self, budget: int) -> States:
         """The given labels, with all of the budget."""
-        one = np.zeros(1, dtype=np.int64)
-        return States(self._statement.codes[None, :].copy(), one, one - 1, one + budget)
+        return self.state(self._statement.codes, 0, budget)
+
+    def state(self, codes: Int, cost: int, budget: int) -> States:
+        """One labelling, with what is left of a budget."""
+        one, everybody = np.zeros(1, dtype=np.int64), np.ones((1, self._statement.n), dtype=bool)
+        return States(codes[None, :].copy(), one + cost, one - 1, one + budget, everybody)
 
     def _look(self, batch: list[Int], claims: Claims, outcome: WalkOutcome) -> None:
         codes = np.array(batch)
         cost = np.where(codes != self._statement.codes, self._statement.costs, 0).sum(axis=1)
-        nothing = np.zeros(len(batch), dtype=np.int64)
-        self._compare(States(codes, cost, nothing, nothing), self.trained(codes), claims, outcome)
+        nothing, nodes = np.zeros(len(batch), dtype=np.int64), np.arange(self._statement.n)
+        states = States(codes, cost, nothing, nothing, np.ones((len(batch), nodes.size), dtype=bool))
+        self._compare(states, self.trained(codes), claims, outcome, nodes)
 
-    def _compare(self, states: States, models: list[Trained], claims: Claims, outcome: WalkOutcome) -> None:
+    def _compare(self, states: States, models: list[Trained], claims: Claims, outcome: WalkOutcome, nodes: Int) -> None:
         yes, decided = self.changed(states.codes, claims.predicted, models, claims.rivals)
         outcome.visited += states.cost.size
         broken = yes & (states.cost[:, None] <= claims.reach)
@@ -260,7 +257,7 @@ class Walk:
         for k, t in np.argwhere(broken)[:1]:
             flips = np.flatnonzero(states.codes[k] != self._statement.codes)
             outcome.contradictions.append(
-                f"node {t}: relabelling {flips.tolist()}, which costs {states.cost[k]}, changes it, "
+                f"node {nodes[t]}: relabelling {flips.tolist()}, which costs {states.cost[k]}, changes it, "
                 f"but its radius is claimed to be above {claims.reach[t]}"
             )
         for k in np.flatnonzero(yes.sum(axis=1) > room)[:1]:
@@ -270,62 +267,74 @@ class Walk:
                 f"but at most {room[k]} are claimed"
             )
 
-    def _bounded(self, states: States, models: list[Trained], claims: Claims) -> States:
-        """The states from which the walk goes on, each with the largest budget that matters beyond it."""
-        statement, machine = self._statement, self._machine
+    def _children(self, states: States, models: list[Trained], claims: Claims, nodes: Int) -> States:
+        """Each state with one change more, of a label behind its last one, where that could contradict a claim.
+
+        Claims are about some nodes. Of each child, those matter that it can endanger, up to the largest budget at which
+        anything does.
+        """
+        statement = self._statement
         further = int((states.until - states.cost).max(initial=0))
         if further <= 0:
-            return states[np.zeros(states.cost.size, dtype=bool)]
-        movable: Bool = np.asarray(statement.allowed.any(axis=1))
-        later = movable[None, :] & (np.arange(statement.m)[None, :] > states.last[:, None])
-        cheapest = int(statement.costs[movable].min(initial=further + 1))
-        safe = np.ones((states.cost.size, statement.n, further), dtype=bool)  # at 1, 2, ... beyond the state's cost
-        flips = np.arange(1, further + 1) // cheapest
-        safe[:, claims.predicted == TIED] = False
-        for own in np.unique(claims.predicted[claims.predicted != TIED]).tolist():
-            nodes = np.flatnonzero(claims.predicted == own)
-            down = machine.drop(models[own], 1)[:, nodes]
-            for rival in [c for c in range(statement.n_classes) if c != own]:
-                gains = np.where(later[:, None, :], down + machine.drop(models[rival], -1)[:, nodes], 0)
-                gains = -np.sort(-gains, axis=2)[:, :, : max(1, int(flips[-1]))]
-                total = np.concatenate([np.zeros_like(gains[:, :, :1]), np.cumsum(gains, axis=2)], axis=2)
-                total = total[:, :, np.minimum(flips, total.shape[2] - 1)]
-                a, b = models[own], models[rival]
-                margin = a.value[:, nodes] - b.value[:, nodes] - a.error[:, nodes] - b.error[:, nodes]
-                ours = nodes if claims.rivals is None else nodes[claims.rivals[nodes, rival]]
-                survives = total < machine.coarse(margin)[:, :, None]
-                safe[:, ours] &= survives[:, np.isin(nodes, ours)]
+            return states[:0]
+        safe, endangered = self._endangered(states, models, claims, further)
         at = states.cost[:, None] + np.arange(1, further + 1)[None, :]
-        budget = claims.most.size - 1
-        needed = (~safe & (at[:, None, :] <= claims.reach[None, :, None])).any(axis=1)
-        needed |= (~safe).sum(axis=1) > claims.most[np.minimum(at, budget)]
-        needed &= at <= states.until[:, None]
-        until = np.where(needed, at, 0).max(axis=1)
-        on = until > states.cost
-        return States(states.codes[on], states.cost[on], states.last[on], until[on])
-
-    def _children(self, states: States) -> States:
-        """Each state with one change more, of a label behind its last one."""
-        statement = self._statement
-        found = []
+        most = claims.most[np.minimum(at, claims.most.size - 1)]
+        open_ = ~safe & (at <= states.until[:, None])[:, None, :]
+        together = open_.sum(axis=1) > most
+        needed = open_ & ((at[:, None, :] <= claims.reach[None, :, None]) | together[:, None, :])
+        until = np.where(needed.any(axis=1), at, 0).max(axis=1)
+        endangered &= needed.any(axis=2)[:, :, None]
+        # Where many nodes together contradict a claim, so must those that a child endangers.
+        alone = (needed & (at[:, None, :] <= claims.reach[None, :, None])).any(axis=2)
+        useful = (endangered & alone[:, :, None]).any(axis=1)
+        useful |= together.any(axis=1)[:, None] & (endangered.sum(axis=1) > most[:, :1])
+        found = [states[:0]]
         for i in statement.movable.tolist():
-            rows = (states.last < i) & (states.cost + statement.costs[i] <= states.until)
-            if not rows.any():
-                continue
-            for target in np.flatnonzero(statement.allowed[i]).tolist():
+            cost = states.cost + statement.costs[i]
+            rows = np.flatnonzero((states.last < i) & (cost <= until) & useful[:, i])
+            alive = np.zeros((rows.size, states.alive.shape[1]), dtype=bool)
+            alive[:, nodes] = endangered[rows, :, i]
+            for target in np.flatnonzero(statement.allowed[i]).tolist() if rows.size else []:
                 codes = states.codes[rows]
                 codes[:, i] = target
-                cost = states.cost[rows] + statement.costs[i]
-                found.append(States(codes, cost, np.full(cost.size, i), states.until[rows]))
-        if not found:
-            return states[:0]
-        all_ = States(
-            *(np.concatenate([getattr(one, name) for one in found]) for name in ("codes", "cost", "last", "until"))
-        )
+                found.append(States(codes, cost[rows], np.full(rows.size, i), until[rows], alive))
+        all_ = States(*(np.concatenate([getattr(one, part.name) for one in found]) for part in fields(States)))
         if statement.caps.size:
             flips = all_.codes != statement.codes
             all_ = all_[np.array([statement.within_caps(np.flatnonzero(row)) for row in flips], dtype=bool)]
         return all_
+
+    def _endangered(self, states: States, models: list[Trained], claims: Claims, further: int) -> tuple[Bool, Bool]:
+        """Bounds on what changes of later labels can do, which cost up to ``further`` more.
+
+        (N, n, further) whether no such changes of that cost change a node; (N, n, m) whether some with a label could.
+        """
+        statement, machine = self._statement, self._machine
+        movable: Bool = np.asarray(statement.allowed.any(axis=1))
+        later = movable[None, :] & (np.arange(statement.m)[None, :] > states.last[:, None])
+        cheapest = int(statement.costs[movable].min(initial=further + 1))
+        flips = np.arange(1, further + 1) // cheapest
+        count = min(statement.m, max(1, int(flips[-1])))
+        tied = claims.predicted == TIED
+        safe = np.repeat(~tied[None, :, None], states.cost.size, axis=0).repeat(further, axis=2)
+        endangered = tied[None, :, None] & later[:, None, :]
+        for own in np.unique(claims.predicted[~tied]).tolist():
+            mine = np.flatnonzero(claims.predicted == own)
+            part = machine.only(mine)
+            down = part.drop(models[own], 1)
+            for rival in [c for c in range(statement.n_classes) if c != own]:
+                ours = np.ones(mine.size, dtype=bool) if claims.rivals is None else claims.rivals[mine, rival]
+                nodes = mine[ours]
+                gains = np.where(later[:, None, :], (down + part.drop(models[rival], -1))[:, ours], 0)
+                best = np.partition(gains, statement.m - count, axis=2)[:, :, statement.m - count :]
+                total = np.cumsum(-np.sort(-best, axis=2), axis=2)
+                total = np.concatenate([np.zeros_like(total[:, :, :1]), total], axis=2)
+                a, b = models[own], models[rival]
+                lead = machine.coarse(a.value[:, nodes] - b.value[:, nodes] - a.error[:, nodes] - b.error[:, nodes])
+                safe[:, nodes] &= total[:, :, np.minimum(flips, count)] < lead[:, :, None]
+                endangered[:, nodes] |= later[:, None, :] & (gains >= (lead - total[:, :, count - 1])[:, :, None])
+        return safe, endangered
 
 
 def count_relabellings(statement: Statement, budget: int) -> list[list[int]]:

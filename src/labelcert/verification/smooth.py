@@ -10,6 +10,12 @@ with the residual ``r = z − h(Q z)``, the error ``e = z − z*`` obeys ``e + D
 A label that changes adds a term c to the residual of the old solution. So scores move by ``c k_i``, up to
 ``|c| ‖φ_i‖ √L |k| / 2``, and what several labels move is at most the sum. None of this asks whether test rows lie in
 the range of the kernel.
+
+Intercepts that are not regularised: ``f = Q z + b``, and the dual variables of each class add up to 0. For a fixed b, the
+above bounds how far z is from its solution z(b). What is left, ``g(b) = Σ z_i(b)``, is the gradient of a concave
+function of b, and ``−g' = S = Eᵀ (D⁻¹ + Q)⁻¹ E``, where E repeats a number for all labels. While no f moves by more than
+1/4, D keeps half of itself, and so does S. If s is the least eigenvalue of S (beside that of intercepts that are all
+alike), the best b is at most ``2 |g(b)| / s`` away. For every t, ``S ≥ (2t − t²) EᵀDE − t² EᵀDQDE``.
 """
 
 from __future__ import annotations
@@ -23,7 +29,16 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.verification.arithmetic import Whole, optimal_dual, whole
-from labelcert.verification.machines import COARSE_BITS, LARGEST_EXACT, SAFE, UNIT, Trained, Trainer, check_kernel
+from labelcert.verification.machines import (
+    COARSE_BITS,
+    LARGEST_EXACT,
+    SAFE,
+    UNIT,
+    Known,
+    Trained,
+    Trainer,
+    check_kernel,
+)
 from labelcert.verification.statement import Statement
 
 EXP_ERROR = 2.0**-46
@@ -32,31 +47,46 @@ EXP_ERROR = 2.0**-46
 STEPS = 60
 """Most Newton steps; what has not converged by then has a large error bound, and decides nothing."""
 
-GOOD = 1e-13
+GOOD = 1e-14
 """A residual of this share of the largest dual variable is not worth another step."""
+
+ROUNDING = 1e-11
+"""Objectives that differ by less than this share are alike."""
+
+DENSE = 64
+"""Systems of so many unknowns are solved directly, larger ones by conjugate gradients."""
+
+INTERCEPT = "_intercept"
+"""The end of the name of a loss whose models have an intercept that is not regularised."""
+
+UNBOUNDED = 1 << 40
+"""In coarse units: how far a change of a label may move a score, where nothing bounds it."""
 
 
 class SmoothTrainer(Trainer):
-    """One class against the rest, with a smooth loss.
+    """Models with a smooth loss: one class against the rest, or all classes together.
 
-    Scores and their errors are floats, so that the unit of :class:`Trained` is 1.
+    Dual variables, margins and labels of N labellings are (N, k, m) arrays, where k models are trained together. Scores
+    and their errors are floats, so that the unit of :class:`Trained` is 1.
     """
 
-    batch = 20_000_000
+    batch = 8_000_000
     steepest: float
-    """L, an upper bound on how fast a dual variable follows its score."""
+    """L, an upper bound on how fast dual variables follow their margins."""
     most: float
     """How large a dual variable may be beside an optimal model."""
 
     def __init__(self, statement: Statement, pace: Callable[[], None] = lambda: None) -> None:
         self.problems, self.unchecked, self._pace = [], [], pace
         self.about = "positive semidefinite, by exact elimination"
+        self.intercept = statement.loss.endswith(INTERCEPT)
         self._Q, self._R, self._C = statement.K_train, statement.K_test, self._cap(statement)
-        self._classes = statement.n_classes
         self.largest_dual = 2.0 * self._C
         self._scale = Fraction(1)
         check_kernel(self, self._Q, pace)
         self._prepare()
+        self._known = Known()
+        self._widest = float(np.sqrt(max(0.0, float(np.diag(self._Q).max())))) * SAFE
         self._norm = float(np.sqrt((self._Q**2).sum())) * SAFE
         self._factor = SAFE * (1.0 + 0.5 * float(np.sqrt(self.steepest * self._norm)))
         self._lengths = np.sqrt((self._R**2).sum(axis=1)) * SAFE + 1e-300
@@ -75,12 +105,28 @@ class SmoothTrainer(Trainer):
         """Set ``steepest`` and ``most``."""
 
     @abstractmethod
-    def _dual(self, f: Float, y: Float) -> tuple[Float, Float, Float]:
-        """``h(f)``, minus its derivative, and how far h can be off by rounding."""
+    def _dual(self, f: Float, y: Float) -> tuple[Float, Float]:
+        """``h(f)``, and how far it can be off by rounding."""
 
     @abstractmethod
+    def _loss(self, f: Float, y: Float) -> Float:
+        """(N,) C times the sum of losses, roughly."""
+
+    @abstractmethod
+    def _slopes(self, f: Float, y: Float) -> Float:
+        """What :meth:`_root` multiplies with."""
+
+    def _root(self, s: Float, v: Float) -> Float:
+        """``S v``, where ``S Sᵀ`` is minus the derivative of h."""
+        return s * v
+
+    def _back(self, s: Float, v: Float) -> Float:
+        """``Sᵀ v``."""
+        return s * v
+
     def _weights(self, f: Float, error: Float, y: Float) -> Float:
         """Upper bounds on how far h moves where a label changes."""
+        return np.full(f.shape, self._C)
 
     def only(self, nodes: Int) -> SmoothTrainer:
         """Rows and reach of these nodes."""
@@ -93,47 +139,131 @@ class SmoothTrainer(Trainer):
         units = np.floor(np.asarray(numbers, dtype=np.float64) * (self._fine * 2.0**COARSE_BITS / self.most) - 1.0)
         return np.asarray(np.clip(units, -(2.0**61), 2.0**61), dtype=np.int64)
 
+    def drop(self, trained: Trained, sign: int) -> Int:
+        """No bound is known where an intercept follows."""
+        found = super().drop(trained, sign)
+        return np.full_like(found, UNBOUNDED) if self.intercept else found
+
     def train(self, Y: Float) -> Trained:
-        """Newton's method, then a bound on what is left."""
-        Z = np.zeros_like(Y)
-        F, g = Z @ self._Q, UNIT * 1.01 * (self._Q.shape[0] + 3)
-        eye = np.eye(self._Q.shape[0])
-        left, damping = np.arange(len(Y)), np.ones(len(Y))
-        size = np.full(len(Y), np.inf)
+        """Each class against the rest."""
+        value, error, weight = self._together(Y[:, None, :])
+        return Trained(value[:, 0], error, weight[:, 0], Y.astype(np.int64))  # type: ignore[arg-type]
+
+    def _together(self, Y: Float) -> tuple[Float, Float, Int]:
+        """Scores (N, k, n), bounds on their errors (N, n), and weights (N, k, m) of labels."""
+        Z, b = self._solved(Y)
+        F, g, m = Z @ self._Q, UNIT * 1.01 * (self._Q.shape[0] + 3), self._Q.shape[0]
+        off = g * (np.abs(Z) @ np.abs(self._Q) + np.abs(b)) * SAFE + 1e-300
+        h, rounding = self._dual(F + b, Y)
+        # What is off in one class moves the shares of all: the norm of the derivative bounds that.
+        residual = np.abs(Z - h) * SAFE + UNIT * np.abs(Z) + rounding
+        length = (_norm(residual) + self.steepest * _norm(off)) * SAFE
+        moved, shift = self._factor * length, np.zeros(len(Y))
+        if self.intercept:
+            uneven = (_norm(Z.sum(axis=2, keepdims=True)) + g * np.abs(Z).sum(axis=(1, 2)) + np.sqrt(m) * moved) * SAFE
+            shift = 2.0 * SAFE * uneven / self._least_fall(self._slopes(F + b, Y))
+            reach = SAFE * (1.0 + 0.5 * np.sqrt(m * self.steepest) * self._widest)
+            far = reach * shift + np.sqrt(self._norm) * self._widest * length + _norm(off)
+            shift = np.where(far < 0.25, shift, np.inf)
+            moved = moved + shift * self._factor * self.steepest * np.sqrt(m) * SAFE
+        value = Z @ self._R.T
+        error = SAFE * (self._lengths * moved[:, None] + shift[:, None])
+        error = error + SAFE * (2 * g * (np.abs(Z) @ np.abs(self._R.T)) + 8 * UNIT * np.abs(value)).max(axis=1)
+        # |f − f*| of a label is at most ‖φ‖·‖Σ e φ‖, and ‖Σ e φ‖² = eᵀQe ≤ λ |e|².
+        spread = np.sqrt(np.maximum(np.diag(self._Q), 0.0)) * np.sqrt(self._norm)
+        error_f = off + (spread * moved[:, None])[:, None, :] * SAFE
+        weight = np.minimum(self._weights(F, error_f, Y) / self.most * SAFE, 1.0) * 2.0**COARSE_BITS
+        return value + b, error + 8 * UNIT * np.abs(b).max(axis=1) + 1e-300, np.ceil(weight).astype(np.int64)
+
+    def _solved(self, Y: Float) -> tuple[Float, Float]:
+        """Dual variables and intercepts, by Newton's method; nobody believes them."""
+        start = self._known.near(Y)
+        X = np.zeros((*Y.shape[:2], Y.shape[2] + 1)) if start is None else start  # intercepts come last
+        best, step, stride = X.copy(), np.zeros_like(X), np.ones(len(Y))
+        size, least = np.full(len(Y), np.inf), np.full(len(Y), np.inf)
+        left = np.arange(len(Y))
         for _ in range(STEPS):
             self._pace()
-            h, slope, _ = self._dual(F[left], Y[left])
-            residual = Z[left] - h
-            now = np.abs(residual).max(axis=1)
-            damping[left] = np.where(now < size[left], np.minimum(1.0, 2 * damping[left]), damping[left] / 4)
-            size[left] = now
-            going = now > GOOD * self.most
-            if not going.any():
+            missed = X[left]
+            image = missed[..., :-1] @ self._Q
+            F = image + missed[..., -1:]
+            value = 0.5 * (image * missed[..., :-1]).sum(axis=(1, 2)) + self._loss(F, Y[left])
+            missed[..., :-1] -= self._dual(F, Y[left])[0]
+            missed[..., -1] = X[left, :, :-1].sum(axis=2) if self.intercept else 0.0
+            now = _norm(missed)
+            alike = ROUNDING * np.abs(value)  # as good as the best one: then residuals tell more
+            better = (value < least[left] - alike) | ((value <= least[left] + alike) & (now < size[left]))
+            at = left[better]
+            best[at], size[at], least[at], stride[at] = X[at], now[better], value[better], 1.0
+            stride[left[~better]] /= 4
+            if at.size:
+                step[at] = self._step(self._slopes(F[better], Y[at]), missed[better])
+            left = left[(size[left] > GOOD * self.most) & (stride[left] > 1e-6)]
+            if not left.size:
                 break
-            left, residual, slope = left[going], residual[going], slope[going]
-            move = np.linalg.solve(eye + slope[:, :, None] * self._Q[None], residual[..., None])[..., 0]
-            Z[left] -= damping[left, None] * move
-            F[left] = Z[left] @ self._Q
-        Z, F = self._polished(Z, F, Y)
-        off = g * (np.abs(Z) @ np.abs(self._Q)) * SAFE + 1e-300
-        h, _, rounding = self._dual(F, Y)
-        residual = np.abs(Z - h) * SAFE + UNIT * np.abs(Z) + rounding + self.steepest * off
-        length = np.sqrt((residual**2).sum(axis=1)) * SAFE
-        value = Z @ self._R.T
-        spread = np.sqrt(np.maximum(np.diag(self._Q), 0.0))[None, :] * np.sqrt(self._norm)
-        # |f − f*| of a label is at most ‖φ‖·‖Σ e φ‖, and ‖Σ e φ‖² = eᵀQe ≤ λ |e|².
-        error_f = off + spread * (self._factor * length)[:, None] * SAFE
-        error = self._lengths[None, :] * (self._factor * length)[:, None]
-        error = SAFE * (error + 2 * g * (np.abs(Z) @ np.abs(self._R.T)) + 8 * UNIT * np.abs(value)) + 1e-300
-        weight = np.minimum(self._weights(F, error_f, Y) / self.most * SAFE, 1.0) * 2.0**COARSE_BITS
-        return Trained(value, error, np.ceil(weight).astype(np.int64), Y.astype(np.int64))  # type: ignore[arg-type]
+            X[left] = best[left] - stride[left, None, None] * step[left]
+        Z, b = best[..., :-1], best[..., -1:]
+        again = self._dual(Z @ self._Q + b, Y)[0]
+        closer = _norm(again - self._dual(again @ self._Q + b, Y)[0]) < _norm(Z - again)
+        Z = np.where(closer[:, None, None] & (not self.intercept), again, Z)
+        self._known.remember(Y, best)
+        return Z, b
 
-    def _polished(self, Z: Float, F: Float, Y: Float) -> tuple[Float, Float]:
-        """One look at ``h(Q z)`` in place of z where that is closer."""
-        h, _, _ = self._dual(F, Y)
-        F_h = h @ self._Q
-        again = np.abs(h - self._dual(F_h, Y)[0]).max(axis=1) < np.abs(Z - h).max(axis=1)
-        return np.where(again[:, None], h, Z), np.where(again[:, None], F_h, F)
+    def _step(self, s: Float, missed: Float) -> Float:
+        """Newton's step, for residuals and, behind them, sums that are to be 0."""
+        step = np.zeros_like(missed)
+        step[..., :-1] = self._inverse(s, missed[..., :-1])
+        if self.intercept:
+            k = missed.shape[1]
+            # Each intercept moves the dual variables, and they move the sums.
+            units = [np.eye(k)[c][None, :, None] + 0.0 * s for c in range(k)]
+            borders = np.stack([self._inverse(s, self._root(s, self._back(s, one))) for one in units])
+            system = np.einsum("cnkm->nkc", borders) + (1.0 if k > 1 else 1e-290)  # all alike, they mean nothing
+            step[..., -1:] = np.linalg.solve(system, step[..., :-1].sum(axis=2, keepdims=True) - missed[..., -1:])
+            step[..., :-1] -= np.einsum("cnkm,nc->nkm", borders, step[..., -1])
+        return step
+
+    def _inverse(self, s: Float, right: Float) -> Float:
+        """(N, k, m) e with ``e + S Sᵀ Q e = r``: ``e = r − S v``, where ``(I + Sᵀ Q S) v = Sᵀ Q r``."""
+
+        def product(v: Float) -> Float:
+            return v + self._back(s, self._root(s, v) @ self._Q)
+
+        start = self._back(s, right @ self._Q)
+        N, size = len(s), s[0].size
+        if size <= DENSE:
+            unit = np.broadcast_to(np.eye(size).reshape(size, 1, *s.shape[1:]), (size, *s.shape))
+            system = np.stack([product(one) for one in unit], axis=-1).reshape(N, size, size)
+            v = np.linalg.solve(system, start.reshape(N, size, 1)).reshape(s.shape)
+            return np.asarray(right - self._root(s, v))
+        v, p, rest = np.zeros_like(start), start.copy(), start.copy()
+        square = (rest * rest).sum(axis=(1, 2))
+        enough = square * 1e-16 + 1e-290
+        for _ in range(4 * size):
+            if np.all(square <= enough):
+                break
+            image = product(p)
+            step = square / np.maximum((p * image).sum(axis=(1, 2)), 1e-290)
+            v += step[:, None, None] * p
+            rest -= step[:, None, None] * image
+            before, square = square, (rest * rest).sum(axis=(1, 2))
+            p = rest + (square / np.maximum(before, 1e-290))[:, None, None] * p
+            self._pace()
+        return np.asarray(right - self._root(s, v))
+
+    def _least_fall(self, s: Float) -> Float:
+        """(N,) lower bounds on s, the least eigenvalue of S."""
+        k = s.shape[1]
+        units = [np.eye(k)[c][None, :, None] + 0.0 * s for c in range(k)]
+        DE = np.stack([self._root(s, self._back(s, one)) for one in units])
+        A = np.einsum("cnkm->nck", DE)
+        B = np.einsum("cnkm,dnkm->ncd", DE, DE @ self._Q)
+        sizes = [np.trace(one, axis1=1, axis2=2)[:, None, None] for one in (A, B)]
+        t = sizes[0] / (sizes[0] + sizes[1] + 1e-290)
+        S = (2 * t - t * t) * A - t * t * B + (sum(sizes) if k > 1 else 0.0)
+        # Rounding is far below the last term, and slopes are known to a relative error far below a tenth.
+        found = 0.9 * np.linalg.eigvalsh(S)[:, 0] - 1e-9 * (sizes[0] + sizes[1])[:, 0, 0]
+        return np.asarray(np.maximum(found, 1e-290))
 
     def exact(self, y: Float) -> tuple[Whole, int] | None:
         """Out of reach: logarithms and exponentials."""
@@ -148,10 +278,15 @@ class SquaredHingeTrainer(SmoothTrainer):
         length = float(np.sqrt(2.0 * self._C * self._Q.shape[0] * max(0.0, float(np.diag(self._Q).max()))))
         self.most = 2.0 * self._C * (2.0 + length) * SAFE
 
-    def _dual(self, f: Float, y: Float) -> tuple[Float, Float, Float]:
-        room = np.maximum(0.0, 1.0 - y * f)
-        h = 2.0 * self._C * y * room
-        return h, np.where(room > 0, 2.0 * self._C, 0.0), 4 * UNIT * np.abs(h) + 4 * UNIT * self._C
+    def _dual(self, f: Float, y: Float) -> tuple[Float, Float]:
+        h = 2.0 * self._C * y * np.maximum(0.0, 1.0 - y * f)
+        return h, 4 * UNIT * np.abs(h) + 4 * UNIT * self._C
+
+    def _loss(self, f: Float, y: Float) -> Float:
+        return np.asarray(self._C * (np.maximum(0.0, 1.0 - y * f) ** 2).sum(axis=(1, 2)))
+
+    def _slopes(self, f: Float, y: Float) -> Float:
+        return np.where(y * f < 1.0, np.sqrt(2.0 * self._C), 0.0)
 
     def _weights(self, f: Float, error: Float, y: Float) -> Float:
         return np.asarray(2.0 * self._C * np.maximum(2.0, 1.0 + np.abs(f) + error))
@@ -168,38 +303,33 @@ class SquaredHingeTrainer(SmoothTrainer):
         kernel[np.diag_indices(m)] += 1 << (e_Q + e_C)
         one = 1 << (e_Q + e_C)
         limit = int(np.ceil(self.most / (2.0 * self._C))) + 1
-        guess = self._guess(y) / (2.0 * self._C * limit)
-        alpha, scale = optimal_dual(kernel, limit, one, y, guess)
+        Z = self._solved(y[None, None, :])[0][0, 0]
+        alpha, scale = optimal_dual(kernel, limit, one, y, np.maximum(0.0, y * Z) / (2.0 * self._C * limit), self._pace)
         R, e_R = whole(self._R)
         numbers = 2 * int(C) * (R @ (alpha * y.astype(np.int64)))
         return numbers, scale << (e_R + e_C)
-
-    def _guess(self, y: Float) -> Float:
-        """Dual variables, roughly; 0 where a label is beyond its margin."""
-        Z = np.zeros((1, y.size))
-        for _ in range(STEPS):
-            F = Z @ self._Q
-            h, slope, _ = self._dual(F, y[None, :])
-            Z = Z - np.linalg.solve(np.eye(y.size) + slope[0][:, None] * self._Q, (Z - h)[0])[None, :]
-        return np.asarray(np.maximum(0.0, y * h[0]))
 
 
 class LogisticTrainer(SmoothTrainer):
     """``log(1 + exp(−y f))``; with two classes, cross-entropy is the same with twice the constant."""
 
     def _cap(self, statement: Statement) -> float:
-        return statement.C * (2.0 if statement.loss == "cross_entropy" else 1.0)
+        return statement.C * (2.0 if statement.loss.startswith("cross_entropy") else 1.0)
 
     def _prepare(self) -> None:
         self.steepest, self.most = 0.25 * self._C, self._C * SAFE
 
-    def _dual(self, f: Float, y: Float) -> tuple[Float, Float, Float]:
+    def _dual(self, f: Float, y: Float) -> tuple[Float, Float]:
         e = exponential(-np.abs(f))
         share = np.where(y * f > 0, e, 1.0) / (1.0 + e)  # σ(−y f)
-        return self._C * y * share, self._C * e / (1.0 + e) ** 2, self._C * (share * (4 * EXP_ERROR) + 1e-300)
+        return self._C * y * share, self._C * (share * (4 * EXP_ERROR) + 1e-300)
 
-    def _weights(self, f: Float, error: Float, y: Float) -> Float:
-        return np.full(f.shape, self._C)
+    def _loss(self, f: Float, y: Float) -> Float:
+        return np.asarray(self._C * np.logaddexp(0.0, -y * f).sum(axis=(1, 2)))
+
+    def _slopes(self, f: Float, y: Float) -> Float:
+        e = exponential(-np.abs(f))
+        return np.asarray(np.sqrt(self._C * e) / (1.0 + e))
 
 
 class SoftmaxTrainer(SmoothTrainer):
@@ -209,63 +339,46 @@ class SoftmaxTrainer(SmoothTrainer):
         # A change of a label moves C from one class to another: in each class by C.
         self.steepest, self.most = 0.5 * self._C, self._C * SAFE
 
-    def _dual(self, f: Float, y: Float) -> tuple[Float, Float, Float]:
-        """Of (N, K, m) scores, with y the classes as 0 and 1; the derivative is not needed here."""
-        e = exponential(f - f.max(axis=1, keepdims=True))
-        p: Float = np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
-        h: Float = self._C * (y - p)
-        return h, p, self._C * p * (8 * EXP_ERROR) + 4 * UNIT * self._C
+    def _dual(self, f: Float, y: Float) -> tuple[Float, Float]:
+        """With y as ±1."""
+        p = self._slopes(f, y) ** 2 / self._C
+        return self._C * ((y > 0) - p), self._C * p * (8 * EXP_ERROR) + 8 * UNIT * self._C
 
-    def _weights(self, f: Float, error: Float, y: Float) -> Float:
-        return np.full(f.shape, self._C)
+    def _loss(self, f: Float, y: Float) -> Float:
+        own = np.where(y > 0, f, 0.0).sum(axis=1)
+        return np.asarray(self._C * (np.logaddexp.reduce(f, axis=1) - own).sum(axis=1))
+
+    def _slopes(self, f: Float, y: Float) -> Float:
+        e = exponential(f - f.max(axis=1, keepdims=True))
+        return np.asarray(np.sqrt(self._C * e / e.sum(axis=1, keepdims=True)))
+
+    def _root(self, s: Float, v: Float) -> Float:
+        return np.asarray(s * v - s * s * (s * v).sum(axis=1, keepdims=True) / self._C)
+
+    def _back(self, s: Float, v: Float) -> Float:
+        return np.asarray(s * (v - (s * s * v).sum(axis=1, keepdims=True) / self._C))
 
     def classes(self, codes: Int, K: int) -> list[Trained]:
-        """Newton's method for all classes together, one labelling at a time."""
-        one_hot = np.stack([(codes == c).astype(np.float64) for c in range(K)], axis=1)
-        Z = np.stack([self._solved(y) for y in one_hot])
-        g = UNIT * 1.01 * (self._Q.shape[0] + 3)
-        F = Z @ self._Q
-        off = g * (np.abs(Z) @ np.abs(self._Q)) * SAFE + 1e-300
-        h, _, rounding = self._dual(F, one_hot)
-        # What is off in one class moves the shares of all: the norm of the derivative bounds that, class by class.
-        residual = np.abs(Z - h) * SAFE + UNIT * np.abs(Z) + rounding
-        length = np.sqrt((residual**2).sum(axis=(1, 2))) + self.steepest * np.sqrt((off**2).sum(axis=(1, 2)))
-        value = Z @ self._R.T
-        error = self._lengths[None, None, :] * (self._factor * length * SAFE)[:, None, None]
-        error = SAFE * (error + 2 * g * (np.abs(Z) @ np.abs(self._R.T)) + 8 * UNIT * np.abs(value)) + 1e-300
-        weight = np.full(codes.shape, 2**COARSE_BITS, dtype=np.int64)
-        signs = np.where(one_hot > 0, 1, -1)
-        return [Trained(value[:, c], error[:, c], weight, signs[:, c]) for c in range(K)]  # type: ignore[arg-type]
+        """All classes together."""
+        Y = np.stack([np.where(codes == c, 1.0, -1.0) for c in range(K)], axis=1)
+        value, error, weight = self._together(Y)
+        signs = Y.astype(np.int64)
+        return [Trained(value[:, c], error, weight[:, c], signs[:, c]) for c in range(K)]  # type: ignore[arg-type]
 
     def drop(self, trained: Trained, sign: int) -> Int:
         """Half of what a change of a label moves the lead of one class over another, up to ``C (|k| + slack)``.
 
         It moves C from one class to another, so that the residual is √2 C long, and the lead by at most twice this.
         """
+        if self.intercept:
+            return super().drop(trained, sign)
         reach = np.maximum(self._reach[0], self._reach[1])
         return np.asarray(trained.weight[:, None, :] * reach[None])
 
-    def _solved(self, y: Float) -> Float:
-        """(K, m) dual variables of one labelling."""
-        K, m = y.shape
-        Z = np.zeros((K, m))
-        damping, before = 1.0, np.inf
-        for _ in range(STEPS):
-            self._pace()
-            h, p, _ = (a[0] for a in self._dual((Z @ self._Q)[None], y[None]))
-            residual = Z - h
-            size = float(np.abs(residual).max())
-            damping, before = (min(1.0, 2 * damping) if size < before else damping / 4), size
-            if size <= GOOD * self.most:
-                break
-            D = self._C * (p[:, None, :] * np.eye(K)[:, :, None] - p[:, None, :] * p[None, :, :])
-            system = np.einsum("abi,ij->aibj", D, self._Q).reshape(K * m, K * m) + np.eye(K * m)
-            Z = Z - damping * np.linalg.solve(system, residual.ravel()).reshape(K, m)
-        return Z
 
-    def train(self, Y: Float) -> Trained:
-        """Classes are not trained alone."""
-        raise NotImplementedError
+def _norm(values: Float) -> Float:
+    """(N,) Euclidean norms."""
+    return np.asarray(np.sqrt((values * values).sum(axis=(1, 2))))
 
 
 def exponential(x: Float) -> Float:

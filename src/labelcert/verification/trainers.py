@@ -9,18 +9,18 @@ from labelcert.verification.machines import LinearTrainer, Trainer
 from labelcert.verification.smooth import LogisticTrainer, SoftmaxTrainer, SquaredHingeTrainer
 from labelcert.verification.statement import LINEAR, Statement
 
-LOSSES = ("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR)
+LOSSES = (
+    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
+    *("logistic_intercept", "cross_entropy_intercept"),
+)
 """Losses whose models are trained here."""
-
-INTERCEPTS = ("logistic_intercept", "cross_entropy_intercept")
-"""Losses whose models have an intercept that is not regularised: all but their models is checked."""
 
 
 def machine_of(statement: Statement, linear: bool, pace: Callable[[], None]) -> Trainer:
     """What trains the models of a problem; ``linear`` where all scores are linear in the labels."""
     if linear:
         return LinearTrainer(statement, pace)
-    if statement.loss == "cross_entropy" and statement.n_classes > 2:
+    if statement.loss.startswith("cross_entropy") and statement.n_classes > 2:
         return SoftmaxTrainer(statement, pace)
     if statement.loss == "hinge":
         return hinge_of(statement, pace)

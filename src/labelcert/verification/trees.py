@@ -18,7 +18,7 @@ from labelcert.certificate.proofs import KEEPS, Excluded, PairStep, Proofs, Step
 from labelcert.verification.arithmetic import Whole, shifted, whole
 from labelcert.verification.machines import LinearTrainer, Trainer
 from labelcert.verification.ranges import FLIPPED, KEPT, ExactModel, Region, separable_bound
-from labelcert.verification.relabellings import TIED, Claims, States, Walk
+from labelcert.verification.relabellings import TIED, Claims, Walk
 from labelcert.verification.statement import Statement
 
 OWN, RIVAL, ELSEWHERE = range(3)
@@ -215,12 +215,9 @@ class Trees:
             return True
         may = allowed.copy()
         may[labels] = False
-        start = States(
-            statement.relabelled(labels, targets)[None, :], np.array([cost]), np.array([-1]), np.array([budget])
-        )
-        found = Walk(replace(statement, allowed=may), self._machine).prove(
-            claims, start, over=lambda visited: bool(self._report("a leaf"))
-        )
+        walk = Walk(replace(statement, allowed=may), self._machine)
+        start = walk.state(statement.relabelled(labels, targets), cost, budget)
+        found = walk.prove(claims, self._report, start)
         return not found.contradictions and not found.undecided
 
     # -- how many nodes ----------------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ class Verification:
         What the certificate says beside its claims, such as names and times: nobody checked it.
     counted : str
         How many claims are checked, in words.
+    interrupted : bool
+        Whether Ctrl-C ended it.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Verification:
     checks: list[Check] = field(default_factory=list)
     stated: list[str] = field(default_factory=list)
     counted: str = ""
+    interrupted: bool = False
 
     @property
     def wrong(self) -> list[Check]:

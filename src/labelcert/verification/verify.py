@@ -13,7 +13,7 @@ from labelcert.verification import record, shift
 from labelcert.verification.checker import Checker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import Statement
-from labelcert.verification.trainers import INTERCEPTS, LOSSES
+from labelcert.verification.trainers import LOSSES
 from labelcert.verification.verdict import CheckStatus, Verification
 
 
@@ -71,18 +71,15 @@ def verify(
         raise InvalidInput(f"share must be above 0 and at most 1, got {share!r}")
     if time_limit is not None and not 0 < time_limit < float("inf"):
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
-    if cert.run.loss not in (*LOSSES, *INTERCEPTS):
-        raise InvalidInput(
-            f"verify knows the losses {', '.join(LOSSES)}; this certificate is about loss={cert.run.loss!r}. "
-            "`labelcert selfcheck` compares the engines behind it with brute force"
-        )
+    if cert.run.loss not in LOSSES:
+        raise InvalidInput(f"verify knows the losses {', '.join(LOSSES)}, and not loss={cert.run.loss!r}")
     if cert.run.engine_asked.startswith("baseline:"):
         raise InvalidInput(
             "the certificate is that of a baseline, which verify does not know; it checks those of labelcert.certify"
         )
+    pace = Pace(report, time_limit)
     statement = Statement.of(cert, K_train, labels, K_test, H)
     out = Verification(stated=record.stated(cert))
-    pace = Pace(report, time_limit)
     _about(cert, statement, out)
     if out.accepted:
         checker = Checker(cert, statement, out, pace, share, np.random.default_rng(seed))
@@ -128,15 +125,16 @@ def _shift_wrong(statement: Statement) -> str:
 
 
 def _carry_out(checker: Checker, out: Verification, pace: Pace) -> None:
-    """All steps, until something is wrong or time is over."""
+    """All steps, until something is wrong, time is over, or somebody presses Ctrl-C."""
     steps = checker.steps
     for k, (_, step) in enumerate(steps):
         why = "it rests on what is not checked above"
         try:
             step()
-        except OutOfTime:
-            why = f"{pace.counted} within the time limit; the rest is not checked"
-            checker.stuck = True
+        except (OutOfTime, KeyboardInterrupt) as end:
+            out.interrupted = isinstance(end, KeyboardInterrupt)
+            when = "until it was interrupted" if out.interrupted else "within the time limit"
+            why, checker.stuck = f"{pace.counted} {when}; the rest is not checked", True
         if not out.accepted:
             return
         if checker.stuck:

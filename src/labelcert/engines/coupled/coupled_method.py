@@ -11,13 +11,13 @@ from typing import Any, cast
 import numpy as np
 
 from labelcert.arrays import Float, Int, Signs
-from labelcert.engines.base import Findings, Question, Work
+from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.extending import Extend, Parents
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import PoolTask, seconds_per_step
 from labelcert.engines.seen import MoveNumbers, Seen, Telling, clean_labels
-from labelcert.engines.walks import collect_all, last_fitting, work_of
+from labelcert.engines.walks import Timed, collect_all
 from labelcert.prediction import Softmax
 
 PARENTS = 16
@@ -27,35 +27,25 @@ SAMPLE = 6
 """Parents whose children are timed."""
 
 
-class CoupledMethod:
+class CoupledMethod(Timed):
     """One training for each relabelling, in which all classes take part."""
 
-    def estimate(self, question: Question, control: Control) -> Work:
-        """Count the relabellings, time a few of them, multiply."""
-        seconds, per_stop = self._seconds(question, control)
-        largest = float(relabelling_counts(question)[-1])
-        reason = f"{largest:,.6g} relabellings at {per_stop * 1e6:.0f} µs each on {control.workers} workers"
-        advice = (
-            "max_flips={fits} would fit, or time_limit=SECONDS gives what can "
-            "be proved in that time (intervals where it is not exact); loss='logistic' trains one class against the "
-            "rest, which is much faster"
-        )
-        return work_of(seconds, reason, advice, control)
+    advice = (
+        f"{Timed.advice} (intervals where it is not exact); loss='logistic' trains one class against the rest, "
+        "which is much faster"
+    )
 
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into the given time."""
-        return last_fitting(self._seconds(question, control)[0] <= seconds)
+    def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
+        """One training for each relabelling."""
+        counts = relabelling_counts(question)
+        per_stop = seconds_per_training(question) if counts[-1] > 1 else 0.0
+        reason = f"{counts[-1]:,.6g} relabellings at {per_stop * 1e6:.0f} µs each on {control.workers} workers"
+        return np.asarray(counts * per_stop / control.workers), reason
 
     def run(self, question: Question, control: Control) -> Findings:
         """Train on all relabellings, then decide the doubts."""
         task = extend_for(question)
         return every_relabelling(question, control, task, _chunks(task))
-
-    def _seconds(self, question: Question, control: Control) -> tuple[Float, float]:
-        """(B + 1,) estimated time for each budget, and that of one training."""
-        counts = relabelling_counts(question)
-        per_stop = seconds_per_training(question) if counts[-1] > 1 else 0.0
-        return np.asarray(counts * per_stop / control.workers), per_stop
 
 
 def every_relabelling(question: Question, control: Control, task: PoolTask, chunks: Iterator[Any]) -> Findings:
@@ -68,7 +58,7 @@ def every_relabelling(question: Question, control: Control, task: PoolTask, chun
         telling.collect(clean_labels(question), None)
     collectors = [ledger, telling] if question.observers else [ledger]
     collect_all(task, chunks, collectors, control, float(relabelling_counts(question)[-1]), 1.0)
-    return ledger.findings(
+    found = ledger.findings(
         {
             "trainings": ledger.trainings,
             "doubtful_labellings": ledger.doubts,
@@ -76,6 +66,7 @@ def every_relabelling(question: Question, control: Control, task: PoolTask, chun
             "seconds": time.perf_counter() - started,
         }
     )
+    return replace(found, drops=True)
 
 
 def extend_for(question: Question) -> Extend:
@@ -93,6 +84,7 @@ def extend_for(question: Question) -> Extend:
         numbers=MoveNumbers(a).number,
         budget=question.budget,
         longest=max(1, a.most_flips(question.budget)),
+        drops=bool(problem.emptied),
     )
 
 
@@ -136,10 +128,7 @@ def _chunks(task: Extend) -> Iterator[Parents]:
 class RelabellingLedger(Ledger):
     """The ledger of a walk that writes down what every relabelling does.
 
-    Attributes
-    ----------
-    trainings, doubts : int
-        Relabellings that were trained on, and those whose effect on some nodes is open.
+    ``trainings``, ``doubts``: relabellings that were trained on, and those whose effect on some nodes is open.
     """
 
     def __init__(self, question: Question, moves: MoveNumbers) -> None:

@@ -24,56 +24,30 @@ CHILDREN = 256
 
 
 class Parents(NamedTuple):
-    """Some relabellings to extend.
+    """Some relabellings to extend."""
 
-    Attributes
-    ----------
-    positions, targets : (P, s) arrays
-        The labels that each of them changes, and what they become.
-    min_cost : int
-        The least that a child of any parent of this level or a later one costs.
-    stops : int
-        How many children there are.
-    """
-
+    # positions, targets: (P, s) the labels that each of them changes, and what they become
     positions: Int
     targets: Int
-    min_cost: int
-    stops: int
+    min_cost: int  # the least that a child of any parent of this level or a later one costs
+    stops: int  # how many children there are
 
 
 class Extend(NamedTuple):
-    """Everything that a walk needs: constant, and plain values, so that it can travel as work for a pool.
-
-    Attributes
-    ----------
-    machine : SoftmaxMachine
-    rows : (n, m) array
-        Scaled test rows.
-    own : (n,) array
-        Predicted classes.
-    codes : (m,) array
-        Clean labels.
-    Z, inverse : (K, m) and (Km, Km) arrays
-        The clean solution, and from where similar labels are trained.
-    adversary : Adversary
-    numbers : (ν, K) array
-        The number of each single move: see :class:`~labelcert.engines.seen.MoveNumbers`.
-    budget : int
-    longest : int
-        Labels of the longest relabelling.
-    """
+    """Everything that a walk needs: constant, and plain values, so that it can travel as work for a pool."""
 
     machine: SoftmaxMachine
-    rows: Float
-    own: Int
-    codes: Int
+    rows: Float  # (n, m) scaled test rows
+    own: Int  # (n,) predicted classes
+    codes: Int  # (m,) clean labels
+    # Z, inverse: (K, m) and (Km, Km) the clean solution, and from where similar labels are trained
     Z: Float
     inverse: Float
     adversary: Adversary
-    numbers: Int
+    numbers: Int  # (ν, K) the number of each single move: see ``MoveNumbers``
     budget: int
-    longest: int
+    longest: int  # labels of the longest relabelling
+    drops: bool  # whether classes without labels are dropped; where one is, everything is left open
 
     @property
     def may_leave(self) -> bool:
@@ -107,7 +81,7 @@ class Extend(NamedTuple):
         parent = self.codes.copy()
         parent[self.adversary.labels[positions]] = targets
         Z, inverse = self.Z, self.inverse
-        if positions.size:
+        if positions.size and not self._dropped(parent[None])[0]:
             Z = self.machine.train(parent[None], Z, inverse)[0][0]
             inverse = self.machine.inverse(Z)
         spent, size, found = self.adversary.costs[positions].sum(), positions.size, []
@@ -115,13 +89,23 @@ class Extend(NamedTuple):
             some = moves[start : start + CHILDREN]
             codes = np.repeat(parent[None], some.shape[0], axis=0)
             codes[np.arange(some.shape[0]), self.adversary.labels[some[:, 0]]] = some[:, 1]
-            solutions, error = self.machine.train(codes, Z, inverse)
             chosen = np.full((some.shape[0], self.longest), -1, dtype=np.int64)
             chosen[:, :size] = self.numbers[positions, targets]
             chosen[:, size] = self.numbers[some[:, 0], some[:, 1]]
             cost = spent + self.adversary.costs[some[:, 0]]
-            found.append(Seen(cost, chosen, *self._effects(solutions, score_errors(solutions, error))))
+            effects = np.zeros((2, cost.size, self.own.size), dtype=bool)
+            whole = ~self._dropped(codes)
+            if whole.any():
+                solutions, error = self.machine.train(codes[whole], Z, inverse)
+                effects[:, whole] = self._effects(solutions, score_errors(solutions, error))
+            found.append(Seen(cost, chosen, *effects))
         return found
+
+    def _dropped(self, codes: Int) -> Bool:
+        """(B,) whether some class has no labels under labels (B, m), and is dropped."""
+        if not self.drops:
+            return np.zeros(codes.shape[0], dtype=bool)
+        return np.any([np.all(codes != c, axis=1) for c in range(self.Z.shape[0])], axis=0)
 
     def _effects(self, Z: Float, tau: Float) -> tuple[Bool, Bool]:
         """(c, n) nodes that are provably changed, and nodes that are provably not."""

@@ -122,12 +122,7 @@ class CubeTask(NamedTuple):
 class CubeLedger(Ledger):
     """The ledger of a walk over labellings, whose doubts are decided when many are held, and at the end.
 
-    Parameters
-    ----------
-    question : Question
-    control : Control
-    task : CubeWork
-        Chunks start from what is known when they do.
+    ``task``: chunks start from what is known when they do.
     """
 
     def __init__(self, question: Question, control: Control, task: CubeWork) -> None:

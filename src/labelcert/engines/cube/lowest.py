@@ -16,19 +16,10 @@ from labelcert.problem import Relabelling
 class Lowest(Collector):
     """Lower bounds on the signed scores of n nodes, by what labellings cost.
 
-    Parameters
-    ----------
-    question : Question
-    strides : (G,) array
-        A labelling belongs into the row of its cost, plus so much for each unit that it spends in a group.
-    rows : int
-
-    Attributes
-    ----------
-    low : (R, n) array
-        Of the scaled rows; infinite where no labelling was visited.
-    frontier : int
-        All labellings that cost less were visited.
+    - ``strides`` (G,): a labelling belongs into the row of its cost, plus so much for each unit that it spends in a
+      group.
+    - ``low`` (R, n): of the scaled rows; infinite where no labelling was visited.
+    - ``frontier``: all labellings that cost less were visited.
     """
 
     def __init__(self, question: Question, strides: Int, rows: int) -> None:

@@ -27,112 +27,58 @@ N_COUNTERS = 8
 
 @by_reference
 class CubeWork(NamedTuple):
-    """What to walk over: constant during a run and shared by all workers.
+    """What to walk over: constant during a run and shared by all workers."""
 
-    Attributes
-    ----------
-    retraining : Retraining
-        The model (ignored where ``linear``).
-    scores : (m, n) array
-        Test rows, transposed, each scaled by a power of two to norm at most 1 and multiplied by the sign of
-        the clean prediction: a node is changed where its score is at most 0.
-    short : (tiles, m · TILE) array
-        ``scores`` in single precision, see :func:`in_tiles`.
-    linear : bool
-        Scores are ``scores.T @ y``, with no training at all.
-    slack : float
-        Error of ``scores`` itself, in the sense of :func:`~labelcert.svm.error_bound.bound` times ``‖y‖₂``.
-    y : (m,) array
-        Clean labels, ±1.
-    labels : (ν,) array
-        Indices of the labels that may be flipped.
-    costs, groups : (ν,) arrays
-        Cost of each flip and its group (-1: none).
-    affordable : array
-        Positions that some admissible set contains (used by levels, not by cubes).
-    group_caps, group_totals : (G,) arrays
-        Budget of each group, and the cost of flipping all of it.
-    budget : int
-        Largest total cost B.
-    total : int
-        Cost of flipping all ν labels.
-    mirror : bool
-        Visit the complement of each set too, whose scores are the negatives (all labels flippable).
-    rows : int
-        Rows of the table of lowest scores; 0 where nobody asks for it.
-    last_row : int
-        The row of the set of all labels.
-    strides : (G,) array
-        A set belongs into the row of its cost, plus so much for each unit spent in a group.
-    radius : (n,) array
-        What is known when a chunk begins: least cost at which each node is changed.
-    most : (B + 1,) array
-        The same for the most nodes changed at each cost (-1: nothing).
-    observed : bool
-        Whether to write down what every single labelling does.
-    """
-
-    retraining: Any
+    retraining: Any  # the model (ignored where ``linear``)
+    # (m, n) test rows, transposed, each scaled by a power of two to norm at most 1 and multiplied by the sign of the
+    # clean prediction: a node is changed where its score is at most 0
     scores: Float
-    short: Float32
-    linear: bool
-    slack: float
-    y: Float
-    labels: Int
+    short: Float32  # (tiles, m · TILE) ``scores`` in single precision, see ``in_tiles``
+    linear: bool  # scores are ``scores.T @ y``, with no training at all
+    slack: float  # error of ``scores`` itself, in the sense of ``bound`` times ``‖y‖₂``
+    y: Float  # (m,) clean labels, ±1
+    labels: Int  # (ν,) indices of the labels that may be flipped
+    # costs, groups: (ν,) cost of each flip and its group (-1: none)
     costs: Int
     groups: Int
-    affordable: Int
+    affordable: Int  # positions that some admissible set contains (used by levels, not by cubes)
+    # group_caps, group_totals: (G,) budget of each group, and the cost of flipping all of it
     group_caps: Int
     group_totals: Int
-    budget: int
-    total: int
-    mirror: bool
-    rows: int
-    last_row: int
-    strides: Int
-    radius: Int
-    most: Int
-    observed: bool
+    budget: int  # largest total cost B
+    total: int  # cost of flipping all ν labels
+    mirror: bool  # visit the complement of each set too, whose scores are the negatives (all labels flippable)
+    rows: int  # rows of the table of lowest scores; 0 where nobody asks for it
+    last_row: int  # the row of the set of all labels
+    strides: Int  # (G,) a set belongs into the row of its cost, plus so much for each unit spent in a group
+    radius: Int  # (n,) what is known when a chunk begins: least cost at which each node is changed
+    most: Int  # (B + 1,) the same for the most nodes changed at each cost (-1: nothing)
+    observed: bool  # whether to write down what every single labelling does
 
 
 @by_reference
 class CubeSummary(NamedTuple):
-    """What one chunk proved.
+    """What one chunk proved."""
 
-    Attributes
-    ----------
-    radius : (n,) array
-        Least cost of a set that provably changes each node; ``radius_set`` (n, W) is that set, if it was found here.
-    most : (B + 1,) array
-        Most nodes provably changed by one set of that cost, where this is more than at any lower cost; ``most_set``
-        (B + 1, W) is that set, if it was found here.
-    best : (B + 1,) array
-        The running maximum of ``most``.
-    doubt : (·, D) array
-        Undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W).
-    counters : (8,) array
-        See the names ``SOLVED`` and following.
-    low : (R, n) array
-        Lower bound on the score of each node over the sets of each row; infinite where none was visited.
-        ``low_set`` (R, n, W) is a set that comes closest to it.
-    seen_cost, seen_set : (V,) and (V, W) arrays
-        Every labelling, if they are observed; else V is 0.
-    seen_changed, seen_unchanged : (V, n) arrays
-        Nodes that it provably changes, and nodes that it provably does not.
-    """
-
+    # (n,) least cost of a set that provably changes each node; ``radius_set`` (n, W) is that set, if it was found here
     radius: Int
     radius_set: Words
+    # (B + 1,) most nodes provably changed by one set of that cost, where this is more than at any lower cost;
+    # ``most_set`` (B + 1, W) is that set, if it was found here
     most: Int
     most_set: Words
-    best: Int
-    doubt: Int
+    best: Int  # (B + 1,) the running maximum of ``most``
+    doubt: Int  # (·, D) undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W)
     doubt_set: Words
-    counters: Int
+    counters: Int  # (8,) see the names ``SOLVED`` and following
+    # (R, n) lower bound on the score of each node over the sets of each row; infinite where none was visited.
+    # ``low_set`` (R, n, W) is a set that comes closest to it.
     low: Float
     low_set: Words
+    # seen_cost, seen_set: (V,) and (V, W) every labelling, if they are observed; else V is 0
     seen_cost: Int
     seen_set: Words
+    # seen_changed, seen_unchanged: (V, n) nodes that it provably changes, and nodes that it provably does not
     seen_changed: Bool
     seen_unchanged: Bool
 
@@ -302,43 +248,22 @@ SETTLED, PENDING, IN_DOUBT = range(3)
 
 @by_reference
 class Batch(NamedTuple):
-    """Trained labellings that wait to be scored, each with its complement.
+    """Trained labellings that wait to be scored, each with its complement."""
 
-    Attributes
-    ----------
-    z, tau : (S, m) and (S,) arrays
-        Solutions, and the error bounds of their scores.
-    short, short_tau : (S, m) and (S,) arrays
-        The same in single precision, scaled by a power of two.
-    cost : (S, 2) array
-        Cost of each set and of its complement; -1 where it is not admissible.
-    row : (S, 2) array
-        Where both belong in the table of lowest scores.
-    bits : (S, 2, W) array
-        The set and its complement.
-    changed : (S, 2) array
-        Nodes changed, among those scored so far.
-    state : (S,) array
-    size : (1,) array
-        How many labellings there are.
-    p : (TILE,) array
-        Scores in single precision.
-    deepest : (tiles + 1,) array
-        Largest radius known in each tile and the ones after it.
-    """
-
+    # z, tau: (S, m) and (S,) solutions, and the error bounds of their scores
     z: Float
     tau: Float
+    # short, short_tau: (S, m) and (S,) the same in single precision, scaled by a power of two
     short: Float32
     short_tau: Float32
-    cost: Int
-    row: Int
-    bits: Words
-    changed: Int
-    state: Signs
-    size: Int
-    p: Float32
-    deepest: Int
+    cost: Int  # (S, 2) cost of each set and of its complement; -1 where it is not admissible
+    row: Int  # (S, 2) where both belong in the table of lowest scores
+    bits: Words  # (S, 2, W) the set and its complement
+    changed: Int  # (S, 2) nodes changed, among those scored so far
+    state: Signs  # (S,)
+    size: Int  # (1,) how many labellings there are
+    p: Float32  # (TILE,) scores in single precision
+    deepest: Int  # (tiles + 1,) largest radius known in each tile and the ones after it
 
 
 def in_tiles(rows: Float) -> Float32:

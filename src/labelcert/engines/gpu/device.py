@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,23 +25,12 @@ class NoDevice(LabelcertError, RuntimeError):
 
 
 class Program(NamedTuple):
-    """What kernels are compiled for.
+    """What kernels are compiled for."""
 
-    Attributes
-    ----------
-    labels : int
-        Number of labels, those that only fill up included.
-    linear : bool
-        Whether labels enter linearly, so that nothing is trained.
-    shared_tableau : bool
-        Whether tableaus are in shared memory.
-    threads, blocks : int
-        Threads of a block, and blocks at a time on a multiprocessor, that registers have to suffice for.
-    """
-
-    labels: int
-    linear: bool
-    shared_tableau: bool
+    labels: int  # number of labels, those that only fill up included
+    linear: bool  # whether labels enter linearly, so that nothing is trained
+    shared_tableau: bool  # whether tableaus are in shared memory
+    # threads, blocks: threads of a block, and blocks at a time on a multiprocessor, that registers have to suffice for
     threads: int
     blocks: int
 
@@ -72,58 +61,13 @@ def source() -> str:
     return "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in SOURCES)
 
 
-class Device(Protocol):
-    """Where kernels run.
-
-    Attributes
-    ----------
-    name : str
-    multiprocessors : int
-    shared_bytes : int
-        Shared memory that one block can have.
-    warps : int
-        Warps that a block may have.
-    """
-
-    name: str
-    multiprocessors: int
-    shared_bytes: int
-    warps: int
-
-    def enter(self) -> None:
-        """Make ready for the thread that calls."""
-
-    def put(self, array: npt.NDArray[Any]) -> Any:
-        """A copy on the device."""
-
-    def full(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Any:
-        """An array on the device with one value everywhere."""
-
-    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """An array on the device with anything in it."""
-
-    def get(self, array: Any) -> npt.NDArray[Any]:
-        """A copy on the host, once all launches before it are done."""
-
-    def launch(
-        self, program: Program, kernel: str, blocks: int, warps: int, shared: int, arguments: Sequence[Any]
-    ) -> None:
-        """Start a kernel; it runs after those started before it by the same thread."""
-
-    def release(self) -> None:
-        """Give back memory that nobody needs any more."""
-
-    def padded(self, m: int) -> int:
-        """The number of labels that kernels for ``m`` labels are compiled for."""
-
-
 KEPT_BYTES = 2**30
 
 
-class CupyDevice:
-    """One GPU; each thread that uses it has a stream of its own."""
+class Device:
+    """One GPU, through CuPy; each thread that uses it has a stream of its own."""
 
-    warps = 8
+    warps = 8  # that a block may have
 
     def __init__(self, cupy: Any, number: int) -> None:
         self._cupy, self._number = cupy, number
@@ -131,6 +75,7 @@ class CupyDevice:
         self.name = f"{properties['name'].decode()} (CuPy {cupy.__version__})"
         self.capability = int(properties["major"]), int(properties["minor"])
         self.multiprocessors = int(properties["multiProcessorCount"])
+        # Shared memory that one block can have.
         self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
         self._kernels: dict[tuple[str, tuple[str, ...], str], Any] = {}
 
@@ -158,7 +103,7 @@ class CupyDevice:
     def launch(
         self, program: Program, kernel: str, blocks: int, warps: int, shared: int, arguments: Sequence[Any]
     ) -> None:
-        """Start a kernel on the stream of this thread."""
+        """Start a kernel; it runs after those started before it by the same thread."""
         function = self._kernel(program, kernel)
         if shared > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = shared
@@ -172,7 +117,7 @@ class CupyDevice:
             pool.free_all_blocks()
 
     def padded(self, m: int) -> int:
-        """Not every number, since compiling takes time."""
+        """The labels that kernels for ``m`` labels are compiled for: not every number, since compiling takes time."""
         step = 2 if m <= 32 else 4 if m <= 128 else 16
         return -(-m // step) * step
 
@@ -187,7 +132,7 @@ class CupyDevice:
 
 
 @cache
-def devices() -> tuple[CupyDevice, ...]:
+def devices() -> tuple[Device, ...]:
     """All GPUs of this machine.
 
     Raises
@@ -204,7 +149,7 @@ def devices() -> tuple[CupyDevice, ...]:
         raise MissingExtra("cupy", "gpu", 'device="gpu"') from None
     try:
         found = cupy.cuda.runtime.getDeviceCount()
-        gpus = tuple(CupyDevice(cupy, number) for number in range(found))
+        gpus = tuple(Device(cupy, number) for number in range(found))
         gpus = tuple(gpu for gpu in gpus if gpu.capability >= OLDEST)
     except Exception as error:
         raise NoDevice(

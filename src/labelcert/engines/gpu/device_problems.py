@@ -27,16 +27,10 @@ REFINEMENTS = 2
 
 
 class Start(NamedTuple):
-    """The training on clean labels, from which walks start.
+    """The training on clean labels, from which walks start."""
 
-    Attributes
-    ----------
-    T : (m, m) array
-        Its tableau.
-    x, g, state : (m,) arrays
-    """
-
-    T: Float
+    T: Float  # (m, m) its tableau
+    # x, g, state: (m,)
     x: Float
     g: Float
     state: Int
@@ -54,18 +48,10 @@ def clean_start(retraining: Retraining, y: Float) -> Start | None:
 class DeviceProblems:
     """Machines and clean labels of several problems, on a device.
 
-    Parameters
-    ----------
-    device : Device
-    M : int
-        Labels of every problem, with those that only fill up.
-    machines : sequence of Machine or None
-        None where labels enter linearly.
-    ys : sequence of arrays
-        Clean labels.
-    starts : sequence of Start or None
-    errors : sequence of float
-        Error bounds of scores that are linear in the labels.
+    - ``M``: labels of every problem, with those that only fill up.
+    - ``machines``: None where labels enter linearly.
+    - ``ys``: clean labels.
+    - ``errors``: error bounds of scores that are linear in the labels.
     """
 
     def __init__(

@@ -14,13 +14,7 @@ from labelcert.engines.tables.toggled_trees import FORBIDDEN, LEAF, ToggledTree
 
 
 class DeviceTables:
-    """The trainings of a forest on a device.
-
-    Parameters
-    ----------
-    device : Device
-    task : FillTask
-    """
+    """The trainings of a forest on a device."""
 
     def __init__(self, device: Device, task: FillTask) -> None:
         fill, rules = task.fill, task.rules

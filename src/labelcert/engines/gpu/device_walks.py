@@ -97,12 +97,7 @@ class Shape(NamedTuple):
 class DeviceWalks:
     """Walks of one shape that were brought to a device.
 
-    Parameters
-    ----------
-    device : Device
-    walks : sequence of CubeWork
-    starts : sequence of Start or None
-        Where they start, unless they are linear.
+    ``starts``: where they start, unless they are linear.
     """
 
     def __init__(self, device: Device, walks: Sequence[CubeWork], starts: Sequence[Start | None]) -> None:

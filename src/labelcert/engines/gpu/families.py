@@ -18,15 +18,8 @@ BLOCKS_PER_MULTIPROCESSOR = 16
 class Families:
     """Trains on families.
 
-    Parameters
-    ----------
-    device : Device
-    shapes : Shapes
-    problems : DeviceProblems
-    labels : (count, M) array
-        The labels that children may add, of each problem, in order.
-    ends : sequence of int
-        How many there are.
+    - ``labels`` (count, M): the labels that children may add, of each problem, in order.
+    - ``ends``: how many there are.
     """
 
     def __init__(
@@ -40,16 +33,10 @@ class Families:
     def walk(self, problem: Int, parents: Int, first_child: Int, unwanted: Bool | None = None) -> tuple[Any, Any]:
         """Solutions and states of all children, family by family.
 
-        Parameters
-        ----------
-        problem : (f,) array
-            Which problem each parent belongs to; parents of one problem are side by side.
-        parents : (f, size) array
-            Labels that each parent has flipped.
-        first_child : (f,) array
-            Where among the labels of the problem its children begin.
-        unwanted : array, optional
-            Children to leave out: their solutions are anything.
+        - ``problem`` (f,): which problem each parent belongs to; parents of one problem are side by side.
+        - ``parents`` (f, size): labels that each parent has flipped.
+        - ``first_child`` (f,): where among the labels of the problem its children begin.
+        - ``unwanted``: children to leave out: their solutions are anything.
         """
         device, M = self._device, self._problems.M
         counts = self._ends_here[problem] - first_child

@@ -16,7 +16,7 @@ from labelcert.arrays import Signs
 from labelcert.engines.gpu.device import Device
 from labelcert.engines.gpu.device_tables import DeviceTables
 from labelcert.engines.gpu.device_walks import FEW_STOPS, DeviceWalks, Shape, launch_stops, start_of
-from labelcert.engines.pools import DeviceLoad, PoolTask
+from labelcert.engines.pools import ChunkPool, DeviceLoad, PoolTask
 
 MOST_LABELS = 512
 
@@ -52,22 +52,16 @@ class _Parcel(NamedTuple):
     promise: Future[list[Any]]
 
 
-class DeviceChunks:
+class DeviceChunks(ChunkPool):
     """Walks chunks on one or more devices.
 
     DeviceProblems of one shape that wait at the same time are walked in one launch.
 
-    Parameters
-    ----------
-    find : callable
-        The devices. It is called when there is work for them.
-    workers : int
-        Threads that share the work elsewhere, for estimates.
-    large_only : bool
-        Whether to leave work to threads where a device would not pay off, or there is none; and to the CPU where a
-        device fails.
-    launches : int
-        Launches of one chunk: some tenths of a second.
+    - ``find``: the devices. It is called when there is work for them.
+    - ``workers``: threads that share the work elsewhere, for estimates.
+    - ``large_only``: whether to leave work to threads where a device would not pay off, or there is none; and to the
+      CPU where a device fails.
+    - ``launches``: launches of one chunk: some tenths of a second.
     """
 
     batch = 1

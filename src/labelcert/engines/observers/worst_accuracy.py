@@ -22,12 +22,8 @@ class WorstAccuracy:
     too many were looked up; otherwise the lower end counts the prediction as wrong, and the upper end as right. A
     shared highest score counts as wrong.
 
-    Parameters
-    ----------
-    question : Question
-        Of n nodes and budgets 0..B. Nodes without a clean prediction are not among them.
-    true : (n,) array
-        The true class of each of its nodes, as a position in ``Problem.classes``.
+    - ``question``: of n nodes and budgets 0..B. Nodes without a clean prediction are not among them.
+    - ``true`` (n,): the true class of each of its nodes, as a position in ``Problem.classes``.
     """
 
     def __init__(self, question: Question, true: Int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from labelcert.engines.base import Capabilities, Findings, Question, Work
+from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
@@ -23,17 +23,13 @@ from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem
 
 
-class BranchAndBound:
+class BranchAndBound(PlainEngine):
     """The relaxation prunes, retraining settles the leaves."""
 
     name = "milp"
     capabilities = Capabilities(
         continues=True, searches=True, coupled=False, proved_losses=("hinge",), most_labels=LARGEST_PROGRAM
     )
-
-    def refuses(self, problem: Problem) -> str | None:
-        """Models that are trained on all classes at once."""
-        return self.capabilities.refuses(problem)
 
     def predictor(self, problem: Problem) -> Predictor:
         """Retraining, or linear maps where that is proved to be the same."""
@@ -42,10 +38,6 @@ class BranchAndBound:
     def estimate(self, question: Question, control: Control) -> Work:
         """Nobody knows how long a search takes."""
         return Work("a search, of unknown length")
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """It stops when its time is over, wherever it is."""
-        return question.budget
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii budget by budget, then the curve budget by budget."""

@@ -40,26 +40,13 @@ def leaf_size(problem: Problem) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What was found out about one node at one budget.
-
-    Attributes
-    ----------
-    verdict : Verdict
-    change : Relabelling, optional
-        Behind ``VULNERABLE``.
-    by_relaxation : bool
-        Proved robust by the relaxation.
-    proof : Tree, optional
-        Behind ``ROBUST``, where it is about one rival.
-    claimed : bool
-        ``ROBUST`` rests on somebody's word. No engine of the core does that.
-    """
+    """What was found out about one node at one budget."""
 
     verdict: Verdict
-    change: Relabelling | None = None
-    by_relaxation: bool = False
-    proof: Tree | None = None
-    claimed: bool = False
+    change: Relabelling | None = None  # behind ``VULNERABLE``
+    by_relaxation: bool = False  # proved robust by the relaxation
+    proof: Tree | None = None  # behind ``ROBUST``, where it is about one rival
+    claimed: bool = False  # ``ROBUST`` rests on somebody's word. No engine of the core does that.
 
 
 UNDECIDED = Judgement(Verdict.UNKNOWN)
@@ -72,21 +59,11 @@ Decide = Callable[[int], Judgement]
 
 
 class Remainder(NamedTuple):
-    """A subtree as a problem of its own.
+    """A subtree as a problem of its own."""
 
-    Attributes
-    ----------
-    made : Relabelling
-        What all its attacks contain.
-    free : position array
-        Labels that may change beside it.
-    problem : Problem
-        What is left to attack once ``made`` is made; its flippable labels are ``free``.
-    """
-
-    made: Relabelling
-    free: Int
-    problem: Problem
+    made: Relabelling  # what all its attacks contain
+    free: Int  # labels that may change beside it
+    problem: Problem  # what is left to attack once ``made`` is made; its flippable labels are ``free``
 
     @classmethod
     def of(cls, problem: Problem, made: Relabelling, targets: Bool) -> Remainder | None:
@@ -151,20 +128,9 @@ def decide_rival(
 ) -> Judgement:
     """Whether a rival can win node ``t`` within the budget of a question.
 
-    Parameters
-    ----------
-    question : Question
-    pair : Rivalry
-        Its ranges are proved for all attacks within the budget.
-    row : (m,) array
-        Test row of the node.
-    t : int
-    control : Control
-        Its deadline is the node's own.
-    effort : Effort
-        Counts.
-    whole : Tree
-        Holds the proof behind what is missing in the pair already; the proof of the search is added.
+    - ``pair``: its ranges are proved for all attacks within the budget.
+    - ``control``: its deadline is the node's own.
+    - ``whole``: holds the proof behind what is missing in the pair already; the proof of the search is added.
     """
     stack, undecided, root = [(pair, whole)], False, True
     while stack:
@@ -194,20 +160,11 @@ def decide_rival(
 
 
 class Subtree(NamedTuple):
-    """Attacks on all nodes at once.
-
-    Attributes
-    ----------
-    made : Relabelling
-    targets : (ν, K) array
-        What other labels may become.
-    rivals : (n, K) array
-        Rivals that are not excluded, for each node.
-    """
+    """Attacks on all nodes at once."""
 
     made: Relabelling
-    targets: Bool
-    rivals: Bool
+    targets: Bool  # (ν, K) what other labels may become
+    rivals: Bool  # (n, K) rivals that are not excluded, for each node
 
     @property
     def alive(self) -> Int:
@@ -228,17 +185,9 @@ class MostChanged:
     A node is excluded from a subtree where the relaxation proves for each rival that none of its attacks makes it win.
     A subtree whose other nodes are no more than a known attack changes is pruned.
 
-    Parameters
-    ----------
-    question : Question
-    models : dict from int to Problem
-        Each class against the rest; of two classes, the second one.
-    ranges : dict from int to Ranges
-        Of each model, proved for all attacks within the budget.
-    rows : (n, m) array
-        Test rows of all nodes.
-    effort : Effort
-        Counts.
+    - ``models``: each class against the rest; of two classes, the second one.
+    - ``ranges``: of each model, proved for all attacks within the budget.
+    - ``rows`` (n, m): test rows of all nodes.
     """
 
     def __init__(
@@ -259,10 +208,8 @@ class MostChanged:
 
         The upper end is the most where nothing stays open.
 
-        Parameters
-        ----------
-        enter : callable
-            Takes note of an attack; returns how many nodes it provably changes, and whether that is decided for all.
+        ``enter``: takes note of an attack; returns how many nodes it provably changes, and whether that is decided for
+        all.
         """
         whole = Tree()
         stack, possible = [(root, whole)], best

@@ -22,19 +22,12 @@ KEPT, FLIPPED = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Between which values each label's margin and dual variable lie, for every admissible attack within a budget.
+    """Between which values each label's margin and dual variable lie, for every admissible attack within a budget."""
 
-    Attributes
-    ----------
-    low, high : (m, 2) arrays
-        Of ``g = s·f``, for the kept and for the flipped label; ``low > high``: no attack leads there.
-    least, most : (m, 2) arrays
-        Of ``a``. A label that cannot reach 0 is never Zero, one that cannot reach 1 never at its Cap.
-    budget : int
-    """
-
+    # low, high: (m, 2) of ``g = s·f``, for the kept and for the flipped label; ``low > high``: no attack leads there
     low: Float
     high: Float
+    # least, most: (m, 2) of ``a``. A label that cannot reach 0 is never Zero, one that cannot reach 1 never at its Cap.
     least: Float
     most: Float
     budget: int

@@ -17,26 +17,18 @@ INF = float("inf")
 
 @dataclass(frozen=True, eq=False)
 class MixedInteger:
-    """Minimise ``cost·x`` subject to ``row_lower ≤ A x ≤ row_upper``, ``lower ≤ x ≤ upper``, some x whole.
+    """Minimise ``cost·x`` subject to ``row_lower ≤ A x ≤ row_upper``, ``lower ≤ x ≤ upper``, some x whole."""
 
-    Attributes
-    ----------
-    matrix : (R, N) sparse array, by rows
-    row_lower, row_upper : (R,) arrays
-    lower, upper : (N,) arrays
-    integer : (N,) boolean array
-    cost : (N,) array
-    columns, rows : dict
-        Where each named block of variables and of constraints lies.
-    """
-
-    matrix: scipy.sparse.csr_array
+    matrix: scipy.sparse.csr_array  # (R, N)
+    # row_lower, row_upper: (R,)
     row_lower: Float
     row_upper: Float
+    # lower, upper: (N,)
     lower: Float
     upper: Float
-    integer: Bool
-    cost: Float
+    integer: Bool  # (N,)
+    cost: Float  # (N,)
+    # columns, rows: where each named block of variables and of constraints lies
     columns: dict[str, Index]
     rows: dict[str, Index]
 
@@ -102,11 +94,8 @@ class Builder:
     ) -> None:
         """New rows ``lower ≤ Σ terms ≤ upper``.
 
-        Parameters
-        ----------
-        terms : list of (columns, coefficients)
-            Columns of shape (r,) with coefficients of shape () or (r,): one entry in each row. Columns of shape
-            (k,) with coefficients of shape (r, k): a dense block.
+        ``terms``: columns of shape (r,) with coefficients of shape () or (r,): one entry in each row. Columns of shape
+        (k,) with coefficients of shape (r, k): a dense block.
         """
         widths = [np.ndim(coefficients) == 2 for _, coefficients in terms]
         columns, coefficients = terms[0]
@@ -157,10 +146,7 @@ class Builder:
 def add_budget(b: Builder, flips: Index, adversary: Adversary, budget: int) -> None:
     """What the adversary can pay, in all and in every group.
 
-    Parameters
-    ----------
-    flips : (ν, k) column numbers
-        Each row adds up to 1 where the label is flipped, else to 0.
+    ``flips`` (ν, k): each row adds up to 1 where the label is flipped, else to 0.
     """
     width = flips.shape[1]
     spend = np.repeat(adversary.costs.astype(float), width)

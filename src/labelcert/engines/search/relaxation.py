@@ -53,31 +53,20 @@ class Multipliers:
     """Many suggestions of a solver, in the form in which their bounds are evaluated again and again.
 
     Column k bounds ``cost_z·z + cost_f·f`` from below; ``on_z = cost_z + Qβ`` and ``on_f = cost_f − β``.
-
-    Attributes
-    ----------
-    on_z, on_f : (m, K) arrays
-    size_z, size_f : (m, K) arrays
-        Magnitudes behind them, for their rounding errors.
-    label, side : (K,) arrays
-        A label whose side is given (label -1: none).
-    end : (K,) array
-        Which end of the label's ranges the bound is about: ``LOW``, ``HIGH``, ``LEAST`` or ``MOST``.
-    empty : (K,) boolean array
-        Multipliers that should prove that no attack is left: a positive bound does.
-    beta : (m, K) array
-    price : (K,) array
-        What was suggested. Both have no more bits than float32, so that proofs can be stored in that.
     """
 
+    # on_z, on_f: (m, K)
     on_z: Float
     on_f: Float
+    # size_z, size_f: (m, K) magnitudes behind them, for their rounding errors
     size_z: Float
     size_f: Float
+    # label, side: (K,) a label whose side is given (label -1: none)
     label: Int
     side: Int
-    end: Int
-    empty: Bool
+    end: Int  # (K,) which end of the label's ranges the bound is about: ``LOW``, ``HIGH``, ``LEAST`` or ``MOST``
+    empty: Bool  # (K,) multipliers that should prove that no attack is left: a positive bound does
+    # beta, price: (m, K) and (K,) as suggested, with no more bits than float32, so that proofs can be stored in that
     beta: Float
     price: Float
 
@@ -182,14 +171,8 @@ def unlimited() -> float:
 class Relaxation:
     """The linear program of one problem, budget and set of ranges, in a solver that suggests multipliers.
 
-    Parameters
-    ----------
-    problem : Problem
-    ranges : Ranges
-    success : (m,) array, optional
-        Consider only attacks that succeed on one node: ``success·z ≤ 0``.
-    left_seconds : callable
-        Time that is left; the solver has no answer when it ends.
+    - ``success`` (m,): consider only attacks that succeed on one node: ``success·z ≤ 0``.
+    - ``left_seconds``: time that is left; the solver has no answer when it ends.
     """
 
     def __init__(
@@ -302,16 +285,9 @@ def least_sum(
 ) -> Float:
     """(K,) proved lower bounds on a sum over labels, each kept or moved, with what the budget buys; ∞: there is none.
 
-    Parameters
-    ----------
-    keep, moved : (m, K) arrays
-        What each label adds to the sum; finite.
-    may_keep, may_move : (m, K) boolean arrays
-    costs : (m,) array
-        Of moving each label.
-    budget : int
-    rounding : float or (K,) array
-        What rounding can do to the sums.
+    - ``keep``, ``moved`` (m, K): what each label adds to the sum; finite.
+    - ``costs`` (m,): of moving each label.
+    - ``rounding``: what rounding can do to the sums.
     """
     left = budget - np.where(may_keep, 0, costs[:, None]).sum(axis=0)
     nothing = (left < 0) | ~(may_keep | may_move).all(axis=0)
@@ -424,15 +400,8 @@ def proved_ranges(
 ) -> tuple[Ranges, Multipliers | None, proofs.RangeProof]:
     """Ball bound, then rounds of tightening while they pay.
 
-    Parameters
-    ----------
-    problem : Problem
-    budget : int
-    known : Multipliers, optional
-        Of another budget: a start that costs nothing.
-    pool : executor, optional
-    left_seconds : callable
-        Time that is left; what is proved when it ends stands.
+    - ``known``: of another budget: a start that costs nothing.
+    - ``left_seconds``: time that is left; what is proved when it ends stands.
     """
     (ranges, shares), multipliers = ball_ranges(problem, budget), known
     proof = proofs.RangeProof(shares=shares, blocks=[])

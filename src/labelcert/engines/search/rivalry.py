@@ -49,34 +49,15 @@ def models_of(n_classes: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Rivalry:
-    """A predicted class and a rival, under a budget.
+    """A predicted class and a rival, under a budget."""
 
-    Attributes
-    ----------
-    problem : Problem
-        With all its classes.
-    classes : (int, int)
-        The predicted one, and the rival.
-    members : tuple of M ints
-        The classes whose models matter: both, or of two classes the second one.
-    models : tuple of M problems
-        Each of them against the rest.
-    ranges : tuple of M ranges
-        Proved for all relabellings that are left.
-    toggles : (ν, 3, M) boolean array
-        In which of the models each move of each label toggles it.
-    left : (ν, 3) boolean array
-        Moves that are left.
-    budget : int
-    """
-
-    problem: Problem
-    classes: tuple[int, int]
-    members: tuple[int, ...]
-    models: tuple[Problem, ...]
-    ranges: tuple[Ranges, ...]
-    toggles: Bool
-    left: Bool
+    problem: Problem  # with all its classes
+    classes: tuple[int, int]  # the predicted one, and the rival
+    members: tuple[int, ...]  # the classes whose models matter: both, or of two classes the second one
+    models: tuple[Problem, ...]  # each of them against the rest
+    ranges: tuple[Ranges, ...]  # proved for all relabellings that are left
+    toggles: Bool  # (ν, 3, M) in which of the models each move of each label toggles it
+    left: Bool  # (ν, 3) moves that are left
     budget: int
 
     @classmethod
@@ -156,10 +137,7 @@ class Rivalry:
     def contributions(self, mus: Sequence[Multipliers]) -> tuple[Float, Float, float]:
         """What each label adds to a lower bound on the margin, and what rounding can do to their sum.
 
-        Parameters
-        ----------
-        mus : list of M multipliers
-            One column each, for the score of each model times its sign.
+        ``mus``: one column each, for the score of each model times its sign.
 
         Returns
         -------
@@ -238,17 +216,8 @@ def narrowed(
 ) -> Rivalry | None:
     """The pair with tighter ranges, and without moves that no successful relabelling contains; None: there is none.
 
-    Parameters
-    ----------
-    pair : Rivalry
-    row : (m,) array
-        Test row.
-    left_seconds : callable
-        Time that is left.
-    steps : list
-        The proof is added to it.
-    root : bool
-        Whether to take the time that only the root of a search is worth.
+    - ``steps``: the proof is added to it.
+    - ``root``: whether to take the time that only the root of a search is worth.
     """
     if len(pair.models) == 2:
         return _tightened(pair, row, left_seconds, steps, ROUNDS if root else 0)
@@ -340,13 +309,7 @@ class PairRelaxation:
 def branches(pair: Rivalry, free: Int, row: Float) -> tuple[int, dict[int, Rivalry]]:
     """A label to branch on, and the parts of a subtree by what it becomes: the most promising comes last.
 
-    Parameters
-    ----------
-    pair : Rivalry
-    free : position array
-        The labels to choose from.
-    row : (m,) array
-        Test row.
+    ``free`` are the labels to choose from.
     """
     signed, a = [sign * row for sign in pair.signs], pair.problem.adversary
     programs = [Relaxation(model, ranges) for model, ranges in zip(pair.models, pair.ranges, strict=True)]

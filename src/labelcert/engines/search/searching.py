@@ -35,13 +35,7 @@ FEW_NODES = 100
 class Searching:
     """One run.
 
-    Attributes
-    ----------
-    lower : (n,) array
-        Lower ends of radii, as far as the search got.
-    attacks : Attacks
-    curve_upper : (B + 1,) array
-    proofs : Proofs
+    ``lower`` (n,) are lower ends of radii, as far as the search got.
     """
 
     def __init__(self, question: Question, control: Control, known: Findings) -> None:
@@ -149,11 +143,8 @@ class Searching:
     def sweep_curve(self, close: Callable[[int, Int], tuple[int, Tree | None]]) -> None:
         """Close the curve budget by budget.
 
-        Parameters
-        ----------
-        close : callable
-            From a budget and the nodes that may change: an upper end of how many of them one attack changes, and its
-            proof (None where it rests on a solver).
+        ``close``: from a budget and the nodes that may change: an upper end of how many of them one attack changes, and
+        its proof (None where it rests on a solver).
         """
         question, attacks = self.question, self.attacks
         self.curve_upper = np.minimum(self.curve_upper, within_reach(self.lower, question.budget))
@@ -175,18 +166,6 @@ class Searching:
 
     def findings(self, statistics: dict[str, Any]) -> Findings:
         """Everything that is proved."""
-        attacks = self.attacks
-        return Findings(
-            radius_lower=self.lower,
-            radius_upper=attacks.radius,
-            radius_changes=attacks.radius_changes,
-            curve_lower=attacks.curve,
-            curve_upper=self.curve_upper,
-            curve_changes=attacks.curve_changes,
-            statistics={
-                "proved_by_relaxation": self.proved_by_relaxation,
-                **statistics,
-                "seconds": time.perf_counter() - self._started,
-            },
-            proofs=self.proofs.trimmed(),
-        )
+        seconds = {"seconds": time.perf_counter() - self._started}
+        numbers = {"proved_by_relaxation": self.proved_by_relaxation, **statistics, **seconds}
+        return replace(self.attacks.findings(self.lower, numbers, self.curve_upper), proofs=self.proofs.trimmed())

@@ -42,21 +42,12 @@ POOR = 1e-4
 
 
 class Siblings(NamedTuple):
-    """The children of the sets ``start..end`` of a forest: a chunk of one level.
-
-    Attributes
-    ----------
-    start, end : int
-    stops : int
-        How many children they have.
-    min_cost : int
-        Levels are finished or not; nobody asks.
-    """
+    """The children of the sets ``start..end`` of a forest: a chunk of one level."""
 
     start: int
     end: int
-    stops: int
-    min_cost: int = 0
+    stops: int  # how many children they have
+    min_cost: int = 0  # levels are finished or not; nobody asks
 
 
 class FillTask(NamedTuple):
@@ -98,20 +89,11 @@ class FillTask(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Scores of the sets of one chunk.
+    """Scores of the sets of one chunk."""
 
-    Attributes
-    ----------
-    counters : (2,) array
-        See :mod:`~labelcert.engines.tables.toggled_trees`.
-    first : int
-        Slot of the first row.
-    P, tau : (·, n) and (·,) arrays
-        Scores and error bounds.
-    """
-
-    counters: Int
-    first: int
+    counters: Int  # (2,) as ``toggled_trees`` names them
+    first: int  # slot of the first row
+    # P, tau: (·, n) and (·,) scores and error bounds
     P: Float32
     tau: Float32
 
@@ -119,28 +101,15 @@ class Filled(NamedTuple):
 class Forest:
     """The trees of all classes, built level by level as far as memory allows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its adversary and its budget decide which sets there are.
-    predictor : OneVsRest
-    nodes : (n,) array
-        Test nodes, in the order of the tables' columns.
-    slots : float
-        Most sets to hold.
-    depth : int
-        Largest size of a set to hold.
-    budget : int, optional
-        Largest cost of a set to hold; the problem's by default.
-
-    Attributes
-    ----------
-    starts : list of int
-        First slot of each level; the last entry is the number of slots.
-    complete, full : bool
-        Whether every admissible set is in it, and whether it ended because more sets would not fit.
-    place : (K, ν) array
-        Toggle of each flippable label in each class; -1 where it cannot be toggled there.
+    - ``problem``: its adversary and its budget decide which sets there are.
+    - ``nodes`` (n,): test nodes, in the order of the tables' columns.
+    - ``slots``: most sets to hold.
+    - ``depth``: largest size of a set to hold.
+    - ``budget``: largest cost of a set to hold; the problem's by default.
+    - ``starts``: first slot of each level; the last entry is the number of slots.
+    - ``complete``, ``full``: whether every admissible set is in it, and whether it ended because more sets would not
+      fit.
+    - ``place`` (K, ν): toggle of each flippable label in each class; -1 where it cannot be toggled there.
     """
 
     def __init__(
@@ -256,13 +225,8 @@ class Forest:
     def sharpen(self, start: int, P: Float32, tau: Float32, control: Control) -> None:
         """Replace scores with a poor error bound, on ill-conditioned kernels, by those of the exact solution.
 
-        Parameters
-        ----------
-        start : int
-            Slot of the first row.
-        P, tau : (·, n) and (·,) arrays
-        control : Control
-            Rows that are left when the run has to stop keep their bounds, which are valid.
+        - ``start``: slot of the first row.
+        - ``control``: rows that are left when the run has to stop keep their bounds, which are valid.
         """
         suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
         poor = suspect[~(tau[suspect] <= POOR * np.abs(P[suspect]).max(axis=1, initial=0.0))]
@@ -293,13 +257,8 @@ class Forest:
 class Tables(Collector):
     """Scores of all sets of a forest, as far as they were trained on.
 
-    Attributes
-    ----------
-    forest : Forest
-    P, tau : (S, n) and (S,) arrays
-        Scores and error bounds, by slot.
-    filled : int
-        The largest size whose sets are all there.
+    - ``P``, ``tau`` (S, n) and (S,): scores and error bounds, by slot.
+    - ``filled``: the largest size whose sets are all there.
     """
 
     def __init__(self, forest: Forest) -> None:

@@ -53,35 +53,18 @@ class Range(NamedTuple):
 
 
 class Met(NamedTuple):
-    """What a walk over one range found.
+    """What a walk over one range found."""
 
-    Attributes
-    ----------
-    cost : array
-        What is better than what was known: costs of cheaper attacks on each node, or numbers of nodes by cost.
-    options : array
-        The options of these relabellings.
-    doubts : array
-        Relabellings that float32 does not decide: the first ``DOUBTS_AT_ONCE`` of them.
-    met : int
-        Number of doubts; -1 where the walk was stopped.
-    """
-
-    better: Int
-    options: Int
-    doubts: Int
-    met: int
+    better: Int  # costs of cheaper attacks on each node, or larger numbers of nodes by cost
+    options: Int  # the options of these relabellings
+    doubts: Int  # relabellings that float32 does not decide: the first ``DOUBTS_AT_ONCE`` of them
+    met: int  # number of doubts; -1 where the walk was stopped
 
 
 class Sweep:
     """Everything proved so far about a question, from tables.
 
-    Parameters
-    ----------
-    question : Question
-    forest : Forest
-    per_stop : float
-        Seconds of one training, for estimates.
+    ``per_stop``: seconds of one training, for estimates.
     """
 
     def __init__(self, question: Question, forest: Forest, per_stop: float) -> None:
@@ -99,12 +82,8 @@ class Sweep:
     def run(self, control: Control, *, radii: bool = True, curve_to: int) -> None:
         """All sizes, as long as time and memory last.
 
-        Parameters
-        ----------
-        radii : bool
-            Whether radii are asked for (or known already: see :meth:`know`).
-        curve_to : int
-            Largest budget up to which the curve is walked.
+        - ``radii``: whether radii are asked for (or known already: see :meth:`know`).
+        - ``curve_to``: largest budget up to which the curve is walked.
         """
         self._curve_budget = curve_to
         self.ledger.unvisited(curve_to + 1, radii=False)
@@ -366,16 +345,9 @@ class Sweep:
     ) -> bool:
         """Walk all ranges, batch by batch; whether everything was visited and every doubt looked at.
 
-        Parameters
-        ----------
-        work : list of Range
-        start : callable
-            From what is known at the beginning of a batch, the walk over one range.
-        take : callable
-            Takes over what was found.
-        settle : callable
-            Decides noted doubts.
-        control : Control
+        - ``start``: from what is known at the beginning of a batch, the walk over one range.
+        - ``take``: takes over what was found.
+        - ``settle``: decides noted doubts.
         """
         fine = True
         for at in range(0, len(work), BATCH):

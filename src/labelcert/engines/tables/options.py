@@ -13,17 +13,10 @@ from labelcert.problem import Relabelling
 
 
 class Options(NamedTuple):
-    """Single moves, in ascending order of labels.
+    """Single moves, in ascending order of labels."""
 
-    Attributes
-    ----------
-    table : (o, 7) array
-        As compiled walks read them: see :mod:`~labelcert.engines.tables.relabelling_walk`.
-    position, target : (o,) arrays
-        The label that moves, and the class that it becomes.
-    """
-
-    table: Int
+    table: Int  # (o, 7) as compiled walks read them: see ``relabelling_walk``
+    # position, target: (o,) the label that moves, and the class that it becomes
     position: Int
     target: Int
 

@@ -37,40 +37,24 @@ ROUNDED = np.float32(1.000001)
 
 @by_reference
 class ScoreTable(NamedTuple):
-    """Scores of all toggled sets.
+    """Scores of all toggled sets."""
 
-    Attributes
-    ----------
-    base : (S,) array
-        As in :class:`~labelcert.engines.tables.toggled_trees.ToggledTree`.
-    P, tau : (S, n) and (S,) arrays
-    low, high : (·, n) arrays
-        Extremes over each set and its descendants, for sets that have any.
-    """
-
-    base: Int
+    base: Int  # (S,) as in ``ToggledTree``
+    # P, tau: (S, n) and (S,)
     P: Float32
     tau: Float32
+    # low, high: (·, n) extremes over each set and its descendants, for sets that have any
     low: Float32
     high: Float32
 
 
 @by_reference
 class Path(NamedTuple):
-    """Where a walk over relabellings of one size stands, choice by choice.
+    """Where a walk over relabellings of one size stands, choice by choice."""
 
-    Attributes
-    ----------
-    at : (size,) array
-        Options chosen.
-    ids : (size + 1, K) array
-        Toggled sets of the classes, before and after each choice.
-    spent, rows : (size + 1,) arrays
-        The cost so far, and where it belongs in a table.
-    """
-
-    at: Int
-    ids: Int
+    at: Int  # (size,) options chosen
+    ids: Int  # (size + 1, K) toggled sets of the classes, before and after each choice
+    # spent, rows: (size + 1,) the cost so far, and where it belongs in a table
     spent: Int
     rows: Int
 
@@ -182,31 +166,18 @@ def walk_pairs(  # noqa: C901
 
 @by_reference
 class Board(NamedTuple):
-    """Working memory of a walk over all relabellings: rows over the n nodes, so that loops run over whole rows.
+    """Working memory of a walk over all relabellings: rows over the n nodes, so that loops run over whole rows."""
 
-    Attributes
-    ----------
-    own, foreign : (K, n) arrays
-        1 where a node is predicted as the class, else 0; minus infinity there, else 0.
-    high : (K, n) array
-        Highest scores of the classes, minus infinity for a node's own.
-    low : (n,) array
-        Lowest score of each node's own class.
-    first, third : (K·K, n) arrays
-        See :func:`_prepare`.
-    fresh : (K·K,) array
-        When each row of ``first`` and ``third`` was prepared.
-    now, counts : (K,) and (2,) arrays
-        Toggled sets of one relabelling, and how many nodes it changes surely and possibly.
-    """
-
+    # own, foreign: (K, n) 1 where a node is predicted as the class, else 0; minus infinity there, else 0
     own: Float32
     foreign: Float32
-    high: Float32
-    low: Float32
+    high: Float32  # (K, n) highest scores of the classes, minus infinity for a node's own
+    low: Float32  # (n,) lowest score of each node's own class
+    # first, third: (K·K, n) see ``_prepare``
     first: Float32
     third: Float32
-    fresh: Int
+    fresh: Int  # (K·K,) when each row of ``first`` and ``third`` was prepared
+    # now, counts: (K,) and (2,) toggled sets of one relabelling, and how many nodes it changes surely and possibly
     now: Int
     counts: Int
 

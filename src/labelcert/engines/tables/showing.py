@@ -30,20 +30,11 @@ SHOWN_AT_ONCE = 8192
 
 
 class Extended(NamedTuple):
-    """Some relabellings whose extensions are shown.
+    """Some relabellings whose extensions are shown."""
 
-    Attributes
-    ----------
-    parents : (P, s) array
-        Their options.
-    min_cost : int
-    stops : int
-        How many extensions there are at most.
-    """
-
-    parents: Int
+    parents: Int  # (P, s) their options
     min_cost: int
-    stops: int
+    stops: int  # how many extensions there are at most
 
 
 def extended(question: Question, options: Options, size: int, min_cost: int) -> Iterator[Extended]:

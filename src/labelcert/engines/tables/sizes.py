@@ -53,17 +53,10 @@ def memory_nodes(slots: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """How much work each budget 0..B means, counted exactly but for what is cut off.
+    """How much work each budget 0..B means, counted exactly but for what is cut off."""
 
-    Attributes
-    ----------
-    sets : (B + 1,) array
-        Toggled sets to train on.
-    pairs, relabellings : (B + 1,) arrays
-        Nodes to look at in pairs of sets and in relabellings.
-    """
-
-    sets: Float
+    sets: Float  # (B + 1,) toggled sets to train on
+    # pairs, relabellings: (B + 1,) nodes to look at in pairs of sets and in relabellings
     pairs: Float
     relabellings: Float
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Stop
-from labelcert.engines.base import Attacks, Findings, Question, Work, within_reach
+from labelcert.engines.base import Attacks, Findings, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.engines.linear.radii import Radii
@@ -25,39 +25,36 @@ from labelcert.engines.tables.sizes import (
     seconds_per_training,
     useful_depth,
 )
-from labelcert.engines.walks import last_fitting, work_of
+from labelcert.engines.walks import Timed
 
 SUGGESTIONS = 400
 """Attacks found elsewhere that are tried on the curve."""
 
 
-class TableMethod:
+class TableMethod(Timed):
     """Tables of all toggled sets, and all relabellings combined from them."""
 
-    def estimate(self, question: Question, control: Control) -> Work:
-        """Count sets and pairs, time a few trainings, multiply; the effort on the curve is limited."""
+    advice = (
+        f"{Timed.advice} (intervals where it is not exact); engine='relaxed' needs less, as do fewer test nodes and "
+        "trusted labels (labelcert.Threat)"
+    )
+
+    def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
+        """All sets are trained on, all pairs compared; the effort on the curve is limited."""
         per_stop = seconds_per_training(question)
         sizes = Sizes.of(question)
-        seconds = _seconds(question, sizes, per_stop, control)
         reason = (
             f"{sizes.sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers, "
             f"{sizes.pairs[-1]:,.3g} comparisons"
         )
-        rounds = _rounds(question, sizes)[-1]
+        all_rounds = _rounds(question, sizes)
+        rounds = all_rounds[-1]
         if rounds == np.inf:
             reason += f", in {sizes.sets[-1] * SLOT_BYTES / 2**30:,.3g} GiB of memory for each node"
         elif rounds > 1:
             reason += f", for {rounds:,.0f} blocks of test nodes, since tables of all would not fit into memory"
-        advice = (
-            "max_flips={fits} would fit, or time_limit=SECONDS gives what can be proved in that time "
-            "(intervals where it is not exact); engine='relaxed' needs less, as do fewer test nodes and trusted labels "
-            "(labelcert.Threat)"
-        )
-        return work_of(seconds, reason, advice, control)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into the given time."""
-        return last_fitting(_seconds(question, Sizes.of(question), seconds_per_training(question), control) <= seconds)
+        seconds = sizes.sets * all_rounds * per_stop + sizes.pairs * PAIR_SECONDS
+        return np.asarray(seconds / control.workers), reason
 
     def run(self, question: Question, control: Control) -> Findings:
         """All nodes at once, or as many at a time as tables in memory allow."""
@@ -125,21 +122,7 @@ def _joined(question: Question, found: list[Findings]) -> Findings:
     together = np.sum([part.curve_upper for part in found], axis=0)
     statistics = {key: sum(part.statistics[key] for part in found) for key in found[0].statistics}
     statistics["curve_walked_to"] = min(part.statistics["curve_walked_to"] for part in found)
-    return replace(
-        known,
-        radius_upper=attacks.radius,
-        radius_changes=attacks.radius_changes,
-        curve_lower=attacks.curve,
-        curve_upper=np.minimum(together, within_reach(lower, question.budget)),
-        curve_changes=attacks.curve_changes,
-        statistics=statistics,
-    )
-
-
-def _seconds(question: Question, sizes: Sizes, per_stop: float, control: Control) -> Float:
-    """(B + 1,) estimated time for each budget."""
-    trainings = sizes.sets * _rounds(question, sizes)
-    return np.asarray((trainings * per_stop + sizes.pairs * PAIR_SECONDS) / control.workers)
+    return attacks.findings(lower, statistics, np.minimum(together, within_reach(lower, question.budget)))
 
 
 def table_curve(

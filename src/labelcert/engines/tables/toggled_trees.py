@@ -43,48 +43,26 @@ _FAINT = 1e-35
 
 @by_reference
 class Rules(NamedTuple):
-    """Which labels can be toggled in each class, and at what price.
+    """Which labels can be toggled in each class, and at what price."""
 
-    Attributes
-    ----------
-    sizes : (K,) array
-        Number of labels that can be toggled in each class.
-    labels, costs, groups : (K, ν) arrays
-        Their indices, prices and groups (-1: none); padded.
-    group_caps : (G,) array
-    budget : int
-    """
-
-    sizes: Int
+    sizes: Int  # (K,) number of labels that can be toggled in each class
+    # labels, costs, groups: (K, ν) their indices, prices and groups (-1: none); padded
     labels: Int
     costs: Int
     groups: Int
-    group_caps: Int
+    group_caps: Int  # (G,)
     budget: int
 
 
 @by_reference
 class ToggledTree(NamedTuple):
-    """Sets of all classes, level by level.
+    """Sets of all classes, level by level."""
 
-    Attributes
-    ----------
-    base : (S,) array
-        Slot of the child that adds toggle k is ``base + k``; ``LEAF`` where there is none.
-    last : (S,) array
-        Largest toggle of each set; -1 for the empty set.
-    parent : (S,) array
-    owner : (S,) array
-        Class.
-    cost : (S,) array
-        ``FORBIDDEN`` where the set is not admissible.
-    """
-
-    base: Int
-    last: Int
-    parent: Int
-    owner: Int
-    cost: Int
+    base: Int  # (S,) slot of the child that adds toggle k is ``base + k``; ``LEAF`` where there is none
+    last: Int  # (S,) largest toggle of each set; -1 for the empty set
+    parent: Int  # (S,)
+    owner: Int  # (S,) class
+    cost: Int  # (S,) ``FORBIDDEN`` where the set is not admissible
 
 
 @compiled(inner=True)
@@ -145,31 +123,15 @@ def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> None
 
 @by_reference
 class Fill(NamedTuple):
-    """What the trainings need: constant and shared by all workers.
-
-    Attributes
-    ----------
-    retraining : Retraining
-    scores : (m, n) array
-        Scaled test rows, transposed.
-    linear : bool
-    shared : bool
-        Whether a set is solved from its parent's tableau without copying it.
-    slack : float
-        Error of ``scores`` times ``‖y‖₂``, where scores are linear.
-    ys : (K, m) array
-        Clean labels of each class against the rest.
-    shrink : float
-        Power of two that brings scores to the range of float32.
-    """
+    """What the trainings need: constant and shared by all workers."""
 
     retraining: Any
-    scores: Float
+    scores: Float  # (m, n) scaled test rows, transposed
     linear: bool
-    shared: bool
-    slack: float
-    ys: Float
-    shrink: float
+    shared: bool  # whether a set is solved from its parent's tableau without copying it
+    slack: float  # error of ``scores`` times ``‖y‖₂``, where scores are linear
+    ys: Float  # (K, m) clean labels of each class against the rest
+    shrink: float  # power of two that brings scores to the range of float32
 
 
 @by_reference

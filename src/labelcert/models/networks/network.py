@@ -12,8 +12,8 @@ import numpy.typing as npt
 from labelcert.arrays import Float, Int
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
+from labelcert.models.layers import Architecture
 from labelcert.models.networks import practice, theory
-from labelcert.models.networks.architecture import Architecture
 from labelcert.models.networks.torch_extra import check_device, torch
 from labelcert.models.networks.wiring import Place, Tensor, Weights, Wired
 
@@ -29,24 +29,16 @@ MEMORY = {"cpu": 2e7, "cuda": 8e9}
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    """What a network says about some test nodes after each of B trainings.
-
-    Attributes
-    ----------
-    scores : (B, n) or (B, n, K) array
-        With two classes, the score of the second one, else one score per class. One training without the first axis.
-    classes : (K,) array
-        Class codes of the graph, as in `scores`.
-    moved : (B,) array or None
-        With ``recipe="theory"``, how much the scores of labelled nodes moved in the last step.
-    epochs : (B,) array or None
-        With ``recipe="practice"``, the epoch that was kept.
-    """
+    """What a network says about some test nodes after each of B trainings."""
 
     scores: Float
+    """(B, n) with two classes, the scores of the second one; else (B, n, K). One training without the first axis."""
     classes: Int
+    """Class codes of the graph, as in `scores`."""
     moved: Float | None = None
+    """(B,) with ``recipe="theory"``, how much the scores of labelled nodes moved in the last step."""
     epochs: Float | None = None
+    """(B,) with ``recipe="practice"``, the epoch that was kept."""
 
     @property
     def predictions(self) -> Int:
@@ -58,22 +50,11 @@ class TrainedNetwork:
 
 @dataclass(frozen=True)
 class Network:
-    """A model's network at finite width, with random initial weights.
+    """A model's network at finite width, with random initial weights; options as of :meth:`.Model.network`.
 
-    Parameters
-    ----------
-    model
-        Its ``C`` and its architecture.
-    width
-        Units of every hidden layer.
-    seed
-        Of the initial weights.
-    recipe
-        ``"theory"``: the hinge loss plus half the squared distance from the initial weights, the initial function
-        subtracted, to convergence; this becomes the kernel machine as the width grows. ``"practice"``: cross-entropy,
-        the usual small initial weights, biases, Adam, and early stopping where there are validation nodes.
-    device
-        ``"cpu"``, ``"gpu"``, or ``"auto"``: a GPU where PyTorch finds one.
+    With ``"theory"``, the objective is the hinge loss plus half the squared distance from the initial weights, the
+    initial function subtracted, to convergence; this becomes the kernel machine as the width grows. ``"practice"`` is
+    cross-entropy, the usual small initial weights, biases, Adam, and early stopping where there are validation nodes.
 
     Examples
     --------
@@ -236,6 +217,3 @@ class _Trainer:
         hidden = self._train.base.numel() * len(self._target.layers)
         numbers = 3 * sum(int(np.prod(shape)) for shape in self._shapes) + 4 * hidden
         return max(1, int(MEMORY[self._place.device] // (numbers * 4)))
-
-
-__all__ = ["RECIPES", "Architecture", "Network", "Recipe", "TrainedNetwork"]

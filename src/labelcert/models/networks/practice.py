@@ -21,23 +21,10 @@ def train(
 ) -> tuple[list[Tensor], Float]:
     """Train one network from the same start on B sets of labels.
 
-    Parameters
-    ----------
-    outputs
-        From what is added to the weights to the outputs of labelled nodes and then of validation nodes, shape
-        (B, m + v, c).
-    start
-        Initial weights, as what is added to zeros.
-    codes : (B, m) array
-        Class of each label; with one output, 0 or 1.
-    checks : (v,) array
-        Class of each validation node: the epoch with the fewest errors there is kept. Without any, training goes on
-        for all epochs.
-
-    Returns
-    -------
-    list of tensors, (B,) array
-        What is added to the weights, and the epoch of each training that was kept.
+    `outputs` maps what is added to the weights to the outputs of labelled nodes and then of validation nodes, shape (B,
+    m + v, c); the initial weights in `start` are added to zeros. `codes` (B, m) are the classes of labels (with one
+    output, 0 or 1), `checks` (v,) those of validation nodes: the epoch with the fewest errors there is kept. Without
+    any, training goes on for all epochs. Returned are what is added to the weights, and (B,) the epoch that was kept.
     """
     t = torch()
     B, m = codes.shape

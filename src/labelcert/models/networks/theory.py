@@ -38,26 +38,11 @@ SHORTEST = 1.0 / 512
 def train(
     outputs: Outputs, shapes: Sequence[tuple[int, ...]], signs: Float, C: float, K: Float, place: Place
 ) -> tuple[list[Tensor], Float]:
-    """Train one network from the same start on B sets of labels.
+    """Train one network from the same start on B sets of labels, (B, m, c) signs of each output.
 
-    Parameters
-    ----------
-    outputs
-        From what is added to the weights to the outputs of labelled nodes, shape (B, m, c).
-    shapes
-        Of what is added.
-    signs : (B, m, c) array
-        Labels ±1 of each output.
-    C
-        Of the objective above.
-    K : (c, m, m) array
-        Tangent kernel of each output at the start.
-    place
-
-    Returns
-    -------
-    list of tensors, (B,) array
-        What was added to the weights, and how much the scores of labelled nodes moved in the last step.
+    `outputs` maps what is added to the weights, of these `shapes`, to the outputs of labelled nodes, shape (B, m, c). K
+    is the tangent kernel of each output at the start, shape (c, m, m). Returned are what was added to the weights, and
+    (B,) how much the scores of labelled nodes moved in the last step.
     """
     t = torch()
     B = signs.shape[0]
@@ -121,15 +106,9 @@ def tangent_kernel(
 
 @compiled()
 def solve_duals(K: Float, offset: Float, signs: Float, C: float, z: Float) -> None:
-    """Signed dual variables of support vector machines whose scores are ``offset + K z``, by coordinate descent.
+    """Signed dual variables of support vector machines whose scores are ``offset + K z``, by coordinate descent from z.
 
-    Parameters
-    ----------
-    K : (c, m, m) array
-    offset, signs : (B, m, c) arrays
-    C : float
-    z : (B, m, c) array
-        Where to start; overwritten by the solution.
+    K has shape (c, m, m), all else (B, m, c). The solution overwrites z.
     """
     B, m, c = z.shape
     for b in range(B):

@@ -12,15 +12,15 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelcert.arrays import Int
 from labelcert.models.features import Features
-from labelcert.models.layers import Side
-from labelcert.models.networks.architecture import Architecture
+from labelcert.models.layers import Architecture, Side
 from labelcert.models.networks.torch_extra import torch
 
 Tensor = Any
@@ -86,27 +86,22 @@ def _compressed(matrix: sp.csr_array, place: Place) -> Tensor:
         )
 
 
+@cache
 def _sparse_product() -> Any:
     """The product of a fixed sparse matrix and a batch, differentiable."""
-    global _SPARSE_PRODUCT
-    if _SPARSE_PRODUCT is None:
-        t = torch()
+    t = torch()
 
-        class SparseProduct(t.autograd.Function):  # type: ignore[misc, name-defined]
-            @staticmethod
-            def forward(ctx: Any, H: Tensor, forth: Tensor, back: Tensor) -> Tensor:
-                ctx.back = back
-                return _multiply(forth, H)
+    class SparseProduct(t.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, H: Tensor, forth: Tensor, back: Tensor) -> Tensor:
+            ctx.back = back
+            return _multiply(forth, H)
 
-            @staticmethod
-            def backward(ctx: Any, G: Tensor) -> Any:
-                return _multiply(ctx.back, G), None, None
+        @staticmethod
+        def backward(ctx: Any, G: Tensor) -> Any:
+            return _multiply(ctx.back, G), None, None
 
-        _SPARSE_PRODUCT = SparseProduct.apply
-    return _SPARSE_PRODUCT
-
-
-_SPARSE_PRODUCT: Any = None
+    return SparseProduct.apply
 
 
 def _multiply(matrix: Tensor, H: Tensor) -> Tensor:
@@ -119,18 +114,9 @@ def _multiply(matrix: Tensor, H: Tensor) -> Tensor:
 class Weights:
     """The initial values of all weights of a network, and the shapes of what training adds to them.
 
-    Parameters
-    ----------
-    architecture
-    n_features, width, outputs
-        Of the features, of every hidden layer, and of the output.
-    seed
-        Of the initial values.
-    place
-    standard
-        False: standard Gaussian, with a scale after each layer. True: as practitioners draw them, without such
-        scales: with a variance of two over the sum of inputs and outputs, and biases of zero. These are in ``start``,
-        and training adds them to zeros.
+    They are standard Gaussian, with a scale after each layer. With `standard`, they are as practitioners draw them,
+    without such scales: with a variance of two over the sum of inputs and outputs, and biases of zero. These are in
+    ``start``, and training adds them to zeros.
     """
 
     def __init__(
@@ -190,19 +176,9 @@ class Weights:
 
 
 class Wired:
-    """A network on one graph, for the outputs of some nodes.
+    """A network on one graph, for the outputs of some nodes, ascending.
 
-    Parameters
-    ----------
-    weights
-    architecture
-        On this graph.
-    features
-        X of this graph, shape (n, d).
-    nodes
-        The wanted nodes, ascending.
-    basis
-        Orthonormal basis of the span that the first layer's weights move in, shape (inputs, r); None: all inputs.
+    The first layer's weights move in the span of `basis`, orthonormal, shape (inputs, r); without it, among all inputs.
     """
 
     def __init__(
@@ -212,27 +188,21 @@ class Wired:
         wanted = nodes if architecture.propagate is None else np.arange(int(features.shape[0]))
         side = Side(architecture.layers, features, wanted)
         self.nodes = nodes
-        given = Operator(side.first.mapped, place)
+        given, embedding = Operator(side.first.mapped, place), cast(Tensor, weights.embedding)
         self.inputs: Operator | Tensor = given
-        if weights.embedding is not None:
-            embedded = given(weights.embedding[None])[0]
+        if embedding is not None:
+            embedded = given(embedding[None])[0]
             self.inputs, self.base = embedded, embedded @ weights.first
         else:
             self.base = given(weights.first[None])[0]
         if basis is not None:
-            self.inputs = self.inputs @ basis if weights.embedding is not None else given(basis[None])[0]
-        self._convolutions = [
-            Operator(side.convolutions[level], place) for level in range(2, len(architecture.layers) + 1)
-        ]
+            self.inputs = self.inputs @ basis if embedding is not None else given(basis[None])[0]
+        levels = range(2, len(architecture.layers) + 1)
+        self._convolutions = [Operator(side.convolutions[level], place) for level in levels]
         self._skips = [
-            Operator(side.skips[level].mapped, place)(self._embedding[None]) if level in side.skips else None
-            for level in range(2, len(architecture.layers) + 1)
+            Operator(side.skips[level].mapped, place)(embedding[None]) if level in side.skips else None
+            for level in levels
         ]
-
-    @property
-    def _embedding(self) -> Tensor:
-        assert self.weights.embedding is not None
-        return self.weights.embedding
 
     def span(self) -> Tensor | None:
         """An orthonormal basis of the span of this side's inputs, where working in it is cheaper; else None."""
@@ -252,18 +222,7 @@ class Wired:
         return int(self.inputs.shape[1])
 
     def outputs(self, moves: Sequence[Tensor]) -> Tensor:
-        """Outputs of the wanted nodes (of all nodes before propagation), for B trainings.
-
-        Parameters
-        ----------
-        moves
-            What training added to the weights, each of shape (B, ...).
-
-        Returns
-        -------
-        Tensor
-            Shape (B, nodes, outputs).
-        """
+        """(B, nodes, c) outputs of the wanted nodes (of all nodes before propagation), from what B trainings added."""
         w, layers = self.weights, self.architecture.layers
         linear = iter(moves[1 : 1 + len(w.linear)])
         biases = iter(moves[1 + len(w.linear) : 1 + len(w.linear) + len(w.biases)])

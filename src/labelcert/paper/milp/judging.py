@@ -71,20 +71,10 @@ class SolverJudge:
     ) -> tuple[Verdict, Relabelling | None]:
         """Whether a node can be changed within the budget of a question: whether its least margin is positive.
 
-        A solution whose labelling retrains to a score within the margin, but on the right side, is excluded and the
-        search goes on: near-ties are decided by retraining, not by tolerance.
-
-        Parameters
-        ----------
-        program : LabelProgram
-        cost : (N,) array
-            The margin of the node, which is minimised.
-        retrain : callable
-            Whether a relabelling provably changes the node, whether it provably does not, and the value that it
-            attains in the program.
-        question : Question
-        node : int
-        deadline : float
+        The (N,) cost is the node's margin, which is minimised. ``retrain`` says whether a relabelling provably changes
+        the node, whether it provably does not, and the value that it attains in the program. A solution whose labelling
+        retrains to a score within the margin, but on the right side, is excluded and the search goes on: near-ties are
+        decided by retraining, not by tolerance.
         """
         margin = program.margin(cost)
         # The clean labels are feasible: no bound may exceed what they attain.
@@ -122,15 +112,8 @@ class SolverJudge:
     ) -> tuple[int, int]:
         """The interval of how many nodes one attack within a budget changes, from the one that is known.
 
-        Parameters
-        ----------
-        program : LabelProgram
-            Minimises minus that number.
-        retrain : callable
-            How many nodes a relabelling provably changes, and whether that is decided for all nodes.
-        question : Question
-        known : (int, int)
-        deadline : float
+        The program minimises minus that number. ``retrain`` says how many nodes a relabelling provably changes, and
+        whether that is decided for all nodes.
         """
         lower, upper = known
         if lower >= upper:
@@ -202,11 +185,8 @@ class SolverJudge:
             self.complain(f"{self.solver.name} returned a solution that is not finite", budget, node)
             return False
         if not answer.bound <= attained:
-            self.complain(
-                f"{self.solver.name} claims the bound {answer.bound:.3g}, but retraining attains {attained:.3g}",
-                budget,
-                node,
-            )
+            claim = f"the bound {answer.bound:.3g}, but retraining attains {attained:.3g}"
+            self.complain(f"{self.solver.name} claims {claim}", budget, node)
             return False
         return True
 
@@ -219,17 +199,9 @@ class SolverJudge:
         """Keep what the solver said."""
         if len(self.records) >= MAX_RECORDS:
             return
-        self.records.append(
-            {
-                "budget": budget,
-                "node": node,
-                "status": answer.status.value,
-                "objective": _plain(answer.objective),
-                "bound": _plain(answer.bound),
-                "tree_nodes": answer.tree_nodes,
-                "seconds": answer.seconds,
-            }
-        )
+        ends = {"objective": _plain(answer.objective), "bound": _plain(answer.bound)}
+        work = {"tree_nodes": answer.tree_nodes, "seconds": answer.seconds}
+        self.records.append({"budget": budget, "node": node, "status": answer.status.value, **ends, **work})
 
     def warn(self) -> None:
         """Tell the user about answers that were not believed."""
@@ -240,11 +212,8 @@ class SolverJudge:
 
     def statistics(self) -> dict[str, Any]:
         """Plain numbers about the solver's answers."""
-        return {
-            "solver": f"{self.solver.name} {self.solver.version()}",
-            "solves": self.records,
-            "not_believed": self.complaints,
-        }
+        solver = f"{self.solver.name} {self.solver.version()}"
+        return {"solver": solver, "solves": self.records, "not_believed": self.complaints}
 
 
 def _plain(value: float) -> float | None:

@@ -14,26 +14,17 @@ from labelcert.problem import Relabelling
 
 @dataclass(frozen=True, eq=False)
 class LabelProgram:
-    """A program whose feasible points are the admissible relabellings with their trained models.
-
-    Attributes
-    ----------
-    model : MixedInteger
-    options : (ν, k) column numbers
-        A label changes in the way whose column has the value in ``at``, and does not change where none has.
-    targets : (ν, k) array
-        The classes that it becomes; -1 where there is no such way.
-    z : (m,) column numbers or None
-        Where one score decides: it is ``row·z``.
-    at : (ν, k) boolean array or None
-        None: the value is 1 everywhere.
-    """
+    """A program whose feasible points are the admissible relabellings with their trained models."""
 
     model: MixedInteger
     options: Index
+    """(ν, k) columns: a label changes in the way whose column has the value in ``at``; where none has, it stays."""
     targets: Int
+    """(ν, k) the classes that it becomes; -1 where there is no such way."""
     z: Index | None = None
+    """(m,) columns, where one score decides: it is ``row·z``."""
     at: Bool | None = None
+    """(ν, k) values; None: 1 everywhere."""
 
     def change(self, x: Float) -> Relabelling:
         """The relabelling in a solution."""
@@ -61,10 +52,6 @@ class LabelProgram:
         return Row(self.options.ravel()[used], sign.ravel()[used], upper)
 
     def margin(self, cost: Float) -> float:
-        """What the solver's tolerances can do to a bound, generously.
-
-        A basis that is dual feasible up to the tolerance proves its bound up to tolerance × range, summed over the
-        columns.
-        """
+        """What the solver's tolerances can do to a bound: tolerance × range summed over the columns, and generously."""
         width = self.model.upper - self.model.lower
         return 10.0 * TOLERANCE * (1.0 + float(width.sum())) * max(1.0, float(np.abs(cost).max(initial=0.0)))

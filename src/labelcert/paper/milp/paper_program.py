@@ -66,15 +66,7 @@ class PaperProgram:
 
 
 class Asking(Searching):
-    """A search whose lower ends are a solver's claims.
-
-    Attributes
-    ----------
-    proved : (n,) array
-        Lower ends of radii that rest on nobody's word.
-    has_claims : bool
-        Whether there are any others.
-    """
+    """A search whose lower ends are a solver's claims; those in ``proved`` rest on nobody's word."""
 
     def __init__(self, question: Question, control: Control, known: Findings, judge: SolverJudge) -> None:
         super().__init__(question, control, known)

@@ -39,15 +39,7 @@ def zero_slack(reach: Float) -> float:
 
 
 def more_classes(problem: Problem, budget: int, row: Float, predicted: int) -> LabelProgram:
-    """The paper's Theorem (Multiclass MILP) for one node, equation by equation.
-
-    Parameters
-    ----------
-    row : (m,) array
-        Test row ``Q_t``.
-    predicted : int
-        The class ĉ.
-    """
+    """The paper's Theorem (Multiclass MILP) for one node, equation by equation: its test row ``Q_t``, its class ĉ."""
     K, m, C, a = problem.n_classes, problem.m, problem.C, problem.adversary
     codes = problem.codes
     may = np.zeros((K, m), dtype=bool)
@@ -85,11 +77,7 @@ def more_classes(problem: Problem, budget: int, row: Float, predicted: int) -> L
 def add_adversary(b: Builder, a: Adversary, kept: Index, signs: Float, budget: int, unit: float = 1.0) -> None:
     """What the adversary can pay, in all and in every group: rows that are ``unit`` times the cost.
 
-    Parameters
-    ----------
-    kept : (ν,) column numbers
-    signs : (ν,) array
-        +1 where the column is 1 for a label that is kept, -1 where it is 0.
+    ``kept`` are (ν,) columns, whose signs are +1 where the column is 1 for a label that is kept, and -1 where it is 0.
     """
     groups = [(f"adversary, group {g}", a.groups == g, cap) for g, cap in enumerate(a.group_caps.tolist())]
     for name, own, cap in [("adversary", np.ones(a.labels.size, dtype=bool), budget), *groups]:
@@ -139,17 +127,9 @@ def add_collective(
 ) -> Index:
     """The paper's Theorem 2: one binary per node, ``p_t ≤ h_t (1 − c_t)`` and ``p_t ≥ l_t c_t``; maximise their sum.
 
-    Parameters
-    ----------
-    z : (m,) column numbers
-    rows : (m, n) array
-        What multiplies z, times the sign of each node's clean prediction, so that all are like ``p̂_t > 0``.
-    highest : (n,) array
-        Upper bounds h on the scores.
-    slack : float or (n,) array
-        Added on the right, so that a node at zero counts as changed in spite of a solver's tolerance.
-    lowest : (n,) array, optional
-        Lower bounds l; without them the second inequality, which maximising makes redundant, is left out.
+    The (m, n) rows multiply z, times the sign of each node's clean prediction, so that all are like ``p̂_t > 0``. The
+    (n,) bounds on scores are ``highest``, h, and ``lowest``, l; without l, the second inequality, which maximising
+    makes redundant, is left out. The slack lets a node at zero count as changed in spite of a solver's tolerance.
     """
     n = rows.shape[1]
     changed = b.variables("c", n, 0.0, 1.0, integer=True)

@@ -8,11 +8,15 @@ twice the rounding.
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 HOURS_PER_COLLECTIVE_CERTIFICATE = 4.2
 """The paper's average for one collective certificate at one budget on Cora-MLb."""
@@ -23,33 +27,21 @@ KARATE_GCN_DROP = 50.0
 
 @dataclass(frozen=True)
 class PrintedShare:
-    """One printed mean and standard deviation, in percent.
-
-    Attributes
-    ----------
-    table : str
-        Label in the paper's source; "text" for numbers in the text.
-    dataset, model : str
-        Names.
-    certificate : str
-        Label of the certificate, as in `CertificateSpec.label`.
-    epsilon : float
-    printed : str
-        The text in the table, for example a change against the GCN.
-    mean, std : float
-    rounding : float
-        The largest error from rounding the printed numbers.
-    """
+    """One printed mean and standard deviation, in percent."""
 
     table: str
+    """Label in the paper's source; "text" for numbers in the text."""
     dataset: str
     model: str
     certificate: str
+    """As in `CertificateSpec.label`."""
     epsilon: float
     printed: str
+    """The text in the table, for example a change against the GCN."""
     mean: float
     std: float
     rounding: float
+    """The largest error from rounding the printed numbers."""
 
 
 @dataclass(frozen=True)
@@ -85,36 +77,18 @@ class Threshold:
     at_most: float
 
 
-@cache
-def certified() -> tuple[PrintedShare, ...]:
-    """All certified ratios and accuracies.
+def _table(name: str, kind: type[T]) -> Callable[[], tuple[T, ...]]:
+    """What reads a table, once."""
 
-    Examples
-    --------
-    >>> next(n.mean for n in certified() if (n.dataset, n.model, n.epsilon) == ("cora-ml-b", "sgc", 0.1))
-    63.2
-    """
-    return msgspec.convert(_rows("certified.csv"), tuple[PrintedShare, ...], strict=False)
+    @cache
+    def read() -> tuple[T, ...]:
+        text = files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+        return msgspec.convert(list(csv.DictReader(text.splitlines())), tuple[kind, ...], strict=False)  # type: ignore[valid-type]
 
-
-@cache
-def ranks() -> tuple[Rank, ...]:
-    """The table of average ranks."""
-    return msgspec.convert(_rows("ranks.csv"), tuple[Rank, ...], strict=False)
+    return read
 
 
-@cache
-def differences() -> tuple[Difference, ...]:
-    """Drops of the collective ratio that the text mentions."""
-    return msgspec.convert(_rows("differences.csv"), tuple[Difference, ...], strict=False)
-
-
-@cache
-def thresholds() -> tuple[Threshold, ...]:
-    """Budgets at which nothing is certified, as the text has them."""
-    return msgspec.convert(_rows("thresholds.csv"), tuple[Threshold, ...], strict=False)
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+certified = _table("certified", PrintedShare)
+ranks = _table("ranks", Rank)
+differences = _table("differences", Difference)
+thresholds = _table("thresholds", Threshold)

@@ -25,23 +25,9 @@ LIBRARIES = ("uplot/uPlot.iife.min.js", "force-graph/force-graph.min.js")
 
 
 def render(data: Mapping[str, Any], *, title: str, summary: str) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    data : mapping
-        Plain JSON values, as the scripts read them.
-    title : str
-    summary : str
-        What readers without JavaScript see, in plain text.
-
-    Examples
-    --------
-    >>> page = render({"models": []}, title="</title><b>", summary="nothing")
-    >>> "<b>" in page, "&lt;/title&gt;&lt;b&gt;" in page
-    (False, True)
-    """
-    scripts = [_asset(f"vendor/{name}") for name in LIBRARIES] + [_application()]
+    """The page, from plain JSON values as its scripts read them; readers without JavaScript see the summary alone."""
+    own = "\n".join(_asset(f"app/{name}.js") for name in APP)
+    scripts = [*(_asset(f"vendor/{name}") for name in LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
     parts = {
         "policy": _policy(scripts),
         "version": __version__,
@@ -56,20 +42,9 @@ def render(data: Mapping[str, Any], *, title: str, summary: str) -> str:
 
 
 def inert_json(data: Any) -> str:
-    r"""JSON that is inert inside of a page: no character in it can end a script or begin a tag.
-
-    Examples
-    --------
-    >>> print(inert_json("</script>&"))
-    "\u003c/script\u003e\u0026"
-    """
+    """JSON that is inert inside of a page: no character in it can end a script or begin a tag."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _application() -> str:
-    own = "\n".join(_asset(f"app/{name}.js") for name in APP)
-    return f'(() => {{\n"use strict";\n{own}}})();'
 
 
 def _policy(scripts: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,40 +24,20 @@ LARGEST_LAYOUT = 6000
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """One certificate in a report.
-
-    Attributes
-    ----------
-    name : str
-        What the model is called.
-    certificate : Certificate
-    attacks : ListedAttacks or None
-        For switches that verify labels; without them, what these show is approximate.
-    verification : str
-        What ``labelcert verify`` said; empty where nobody asked it.
-    rejected : bool
-        Whether it found something wrong.
-    file : str
-        Where the certificate is stored, if it is.
-    """
+    """One certificate in a report."""
 
     name: str
     certificate: Certificate
     attacks: ListedAttacks | None = None
+    """For switches that verify labels; without them, what these show is approximate."""
     verification: str = ""
+    """What ``labelcert verify`` said."""
     rejected: bool = False
     file: str = ""
 
 
 def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> dict[str, Any]:
-    """A page about certificates.
-
-    Parameters
-    ----------
-    shown : sequence of Shown
-    budget : int, optional
-        Where the slider stands first; by default at the smallest budget that changes anything.
-    """
+    """A page about certificates; its slider first stands at ``budget``, or at the smallest that changes anything."""
     if not shown:
         raise InvalidInput("there is nothing to report: give at least one certificate")
     graphs: list[Surroundings] = []
@@ -72,20 +52,6 @@ def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> d
         )
     notes = comparability([one.certificate for one in shown])
     return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": budget, "notes": notes}
-
-
-def study_page(
-    *,
-    title: str,
-    where: str,
-    x_label: str,
-    panels: Sequence[Mapping[str, Any]],
-    sheets: Sequence[Mapping[str, Any]],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    """A page about a study: curves under headings, tables and notes."""
-    study = {"title": title, "where": where, "xLabel": x_label}
-    return {"models": [], "study": {**study, "panels": list(panels), "sheets": list(sheets), "notes": list(notes)}}
 
 
 def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:

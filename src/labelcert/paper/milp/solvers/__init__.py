@@ -7,17 +7,7 @@ from labelcert.paper.milp.solvers.session import Answer, Ending, Limits, Row, Se
 
 
 def get_solver(name: str) -> Solver:
-    """The solver of a name, ready to be used.
-
-    Raises
-    ------
-    InvalidInput
-        Unknown name.
-    MissingExtra
-        The solver is not installed; the message says how to install it.
-    SolverUnavailable
-        It is installed but cannot be used (no licence, say).
-    """
+    """The solver of a name, ready to be used; errors say what is missing: the solver itself, or its licence."""
     check_solver(name)
     if name == "highs":
         from labelcert.paper.milp.solvers.highs_mip import Highs

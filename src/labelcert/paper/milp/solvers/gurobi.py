@@ -63,14 +63,8 @@ class GurobiSession:
             for rows, kind in ((kept & ~equal, sense), (equal, "=")):
                 if rows.any():
                     m.addMConstr(model.matrix[np.flatnonzero(rows)], self._x, kind, side[rows])
-        for parameter, value in (
-            ("FeasibilityTol", TOLERANCE),
-            ("OptimalityTol", TOLERANCE),
-            ("IntFeasTol", TOLERANCE),
-            ("MIPGap", 0.0),
-            ("MIPGapAbs", 0.0),
-            ("Threads", threads),
-        ):
+        tolerances = dict.fromkeys(("FeasibilityTol", "OptimalityTol", "IntFeasTol"), TOLERANCE)
+        for parameter, value in {**tolerances, "MIPGap": 0.0, "MIPGapAbs": 0.0, "Threads": threads}.items():
             m.setParam(parameter, value)
         m.update()
         self._m = m
@@ -114,16 +108,9 @@ class GurobiSession:
             codes.INTERRUPTED: Ending.INTERRUPTED,
             codes.INFEASIBLE: Ending.INFEASIBLE,
         }.get(m.Status, Ending.FAILED)
-        found = m.SolCount > 0
-        return Answer(
-            status=status,
-            objective=float(m.ObjVal) if found else INF,
-            bound=float(m.ObjBound) if m.Status != codes.INFEASIBLE else INF,
-            x=np.asarray(self._x.X) if found else None,
-            tree_nodes=int(m.NodeCount),
-            seconds=seconds,
-            detail=f"Gurobi status {m.Status}",
-        )
+        objective, x = (float(m.ObjVal), np.asarray(self._x.X)) if m.SolCount > 0 else (INF, None)
+        bound = float(m.ObjBound) if m.Status != codes.INFEASIBLE else INF
+        return Answer(status, objective, bound, x, int(m.NodeCount), seconds, f"Gurobi status {m.Status}")
 
     def _on_event(self, model: Any, where: int, limits: Limits) -> None:
         callback = self._gp.GRB.Callback

@@ -85,21 +85,15 @@ class HighsSession:
 
     def _answer(self, seconds: float) -> Answer:
         h = self._highs
-        info = h.getInfo()
-        ended = h.getModelStatus()
+        info, ended = h.getInfo(), h.getModelStatus()
         status = _STATUS.get(ended, Ending.FAILED)
         if status is Ending.INTERRUPTED and self._decided:
             status = Ending.DECIDED
-        has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-        return Answer(
-            status=status,
-            objective=float(info.objective_function_value) if has_solution else INF,
-            bound=float(info.mip_dual_bound),
-            x=np.asarray(h.getSolution().col_value) if has_solution else None,
-            tree_nodes=int(info.mip_node_count),
-            seconds=seconds,
-            detail=h.modelStatusToString(ended),
-        )
+        objective, x = INF, None
+        if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
+            objective, x = float(info.objective_function_value), np.asarray(h.getSolution().col_value)
+        bound, nodes = float(info.mip_dual_bound), int(info.mip_node_count)
+        return Answer(status, objective, bound, x, nodes, seconds, h.modelStatusToString(ended))
 
     def _on_event(self, kind: Any, message: str, out: Any, back: Any, data: Any) -> None:
         limits = self._limits

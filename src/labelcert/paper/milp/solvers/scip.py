@@ -52,24 +52,21 @@ class ScipSession:
         self._scip = scip
         m = scip.Model()
         m.hideOutput()
+        columns = zip(model.integer.tolist(), model.lower.tolist(), model.upper.tolist(), strict=True)
         self._x = [
-            m.addVar(vtype="I" if whole else "C", lb=_finite(lower), ub=_finite(upper))
-            for whole, lower, upper in zip(
-                model.integer.tolist(), model.lower.tolist(), model.upper.tolist(), strict=True
-            )
+            m.addVar(vtype="I" if whole else "C", lb=_finite(low), ub=_finite(high)) for whole, low, high in columns
         ]
-        starts, columns, values = model.matrix.indptr, model.matrix.indices, model.matrix.data
+        starts, at, values = model.matrix.indptr, model.matrix.indices, model.matrix.data
         for r, (low, high) in enumerate(zip(model.row_lower.tolist(), model.row_upper.tolist(), strict=True)):
             part = slice(int(starts[r]), int(starts[r + 1]))
-            _add_row(scip, m, self._x, columns[part].tolist(), values[part].tolist(), low, high)
+            _add_row(scip, m, self._x, at[part].tolist(), values[part].tolist(), low, high)
         m.setParam("numerics/feastol", TOLERANCE)
         m.setParam("limits/gap", 0.0)
         m.setParam("limits/absgap", 0.0)
         m.setParam("misc/catchctrlc", False)
         self._m = m
         self._limits = Limits()
-        watch = _watch(scip, self)
-        m.includeEventhdlr(watch, "labelcert", "stops when asked to")
+        m.includeEventhdlr(_watch(scip, self), "labelcert", "stops when asked to")
 
     def solve(self, cost: Float, limits: Limits, rows: Sequence[Row] = ()) -> Answer:
         """Minimise; SCIP itself stops at either end."""
@@ -98,20 +95,13 @@ class ScipSession:
 
     def _answer(self, seconds: float) -> Answer:
         m = self._m
-        word = str(m.getStatus())
-        status = _STATUS.get(word, Ending.FAILED)
-        found = m.getNSols() > 0
-        best = m.getBestSol() if found else None
-        bound = float(m.getDualbound())
-        return Answer(
-            status=status,
-            objective=float(m.getSolObjVal(best)) if found else INF,
-            bound=-INF if bound <= -1e19 else INF if bound >= 1e19 else bound,
-            x=np.array([m.getSolVal(best, v) for v in self._x]) if found else None,
-            tree_nodes=int(m.getNTotalNodes()),
-            seconds=seconds,
-            detail=word,
-        )
+        word, bound = str(m.getStatus()), float(m.getDualbound())
+        bound = -INF if bound <= -1e19 else INF if bound >= 1e19 else bound
+        objective, x = INF, None
+        if m.getNSols() > 0:
+            best = m.getBestSol()
+            objective, x = float(m.getSolObjVal(best)), np.array([m.getSolVal(best, v) for v in self._x])
+        return Answer(_STATUS.get(word, Ending.FAILED), objective, bound, x, int(m.getNTotalNodes()), seconds, word)
 
 
 def _add_row(scip: Any, m: Any, x: list[Any], columns: list[int], values: list[float], low: float, high: float) -> Any:

@@ -32,54 +32,30 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop.
-
-    Attributes
-    ----------
-    seconds : float
-    stop_below : float
-        A solution of at most this value decides the question.
-    stop_above : float
-        So does a bound of at least this value.
-    cancelled : callable
-        Asked now and then; True stops the solver.
-    report : callable
-        ``report(incumbent, bound)``, now and then.
-    """
+    """When to stop: also once a solution of at most ``stop_below``, or a bound of at least ``stop_above``, decides."""
 
     seconds: float = INF
     stop_below: float = -INF
     stop_above: float = INF
     cancelled: Callable[[], bool] = lambda: False
+    """Asked now and then; True stops the solver."""
     report: Callable[[float, float], None] = lambda incumbent, bound: None
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a solver says; nothing of it is believed without a check.
-
-    Attributes
-    ----------
-    status : Ending
-    objective : float
-        Value of the best solution found (+∞: none).
-    bound : float
-        No solution is better than this, by the solver's own arithmetic (-∞: nothing known).
-    x : (N,) array or None
-    tree_nodes : int
-        Nodes of the search tree.
-    seconds : float
-    detail : str
-        The solver's own word for its status.
-    """
+    """What a solver says; nothing of it is believed without a check."""
 
     status: Ending
     objective: float
+    """Value of the best solution found (+∞: none)."""
     bound: float
+    """No solution is better than this, by the solver's own arithmetic (-∞: nothing known)."""
     x: Float | None
     tree_nodes: int
     seconds: float
     detail: str
+    """The solver's own word for its status."""
 
 
 @dataclass(frozen=True, eq=False)

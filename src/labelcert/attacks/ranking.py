@@ -1,4 +1,4 @@
-"""Attacks on support vector machines that rank labels by losses, dual variables and margins."""
+"""Attacks that rank labels: at random, by the decision boundary, or by losses and dual variables of support vectors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,35 @@ REPETITIONS = 10
 
 RANDOM_WEIGHTS = (0.1, 0.3, 1.0)
 """What dual variables and margins of a random model count, against the dual variables of the clean one."""
+
+
+def random_flips(problem: Problem, budget: int, rng: np.random.Generator) -> Relabelling:
+    """Flip labels in a random order, each to a random class that it may become."""
+    return spend(problem.adversary, budget, rng.random(problem.adversary.targets.shape))
+
+
+def nearest(problem: Problem, budget: int, rng: np.random.Generator) -> Relabelling:
+    """Flip the labels nearest to the clean decision boundary.
+
+    The original knows two classes. With more, the distance is the difference of two scores, and a label becomes the
+    class whose boundary is nearest. The attack does not look at the test nodes.
+    """
+    return spend(problem.adversary, budget, -np.abs(_clean_leads(problem)))
+
+
+def furthest(problem: Problem, budget: int, rng: np.random.Generator) -> Relabelling:
+    """Flip the labels furthest from the clean decision boundary, on the correct side of it.
+
+    The original knows two classes. With more, the distance is the difference of two scores, and a label becomes the
+    class with the lowest score. The attack does not look at the test nodes.
+    """
+    return spend(problem.adversary, budget, _clean_leads(problem))
+
+
+def _clean_leads(problem: Problem) -> Float:
+    """(ν, K) how far each label lies on the correct side of the boundary to every class."""
+    scores = training_scores(problem, trained(problem, problem.codes))
+    return leads_over(scores[problem.adversary.labels], sources(problem))
 
 
 def alfa(problem: Problem, budget: int, rng: np.random.Generator) -> Relabelling:
