@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 import re
 import unicodedata
 
@@ -27,6 +28,31 @@ def printable(text: str) -> str:
     red \x1b[31m two\nlines
     """
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def per_cent(share: float, *, up: bool = False) -> str:
+    """A share in per cent, rounded to the safe side: what is proved to survive down, what may be lost ``up``.
+
+    Examples
+    --------
+    >>> per_cent(12 / 26), per_cent(14 / 26, up=True), per_cent(0.29), per_cent(1 - 0.71)
+    ('46.1', '53.9', '29.0', '29.0')
+    """
+    exact = 1000.0 * share
+    whole = math.ceil(exact - 1e-9) if up else math.floor(exact + 1e-9)
+    return f"{whole / 10:.1f}"
+
+
+def between(low: float, high: float, sign: str = "") -> str:
+    """Two ends of a share in per cent, or one where they agree.
+
+    Examples
+    --------
+    >>> between(12 / 26, 12 / 26), between(12 / 26, 20 / 26, "%")
+    ('46.1', '46.1% to 77.0%')
+    """
+    one = f"{per_cent(low)}{sign}"
+    return one if high - low < 1e-12 else f"{one} to {per_cent(high, up=True)}{sign}"
 
 
 def drawable(text: str) -> str:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from labelcert.text import printable
+from labelcert.text import between, printable
 
 if TYPE_CHECKING:
     from labelcert.arrays import Text
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """Columns of the summary."""
+
+NOT_ASKED = "not asked for"
+"""What stands for the curve of a certificate without one."""
 
 BUDGETS = 6
 """Budgets that a summary shows."""
@@ -36,7 +39,7 @@ def budgets_to_show(max_flips: int) -> list[int]:
 def share(cert: Certificate, b: int, collective: bool) -> str:
     """How many per cent of the predictions survive a budget."""
     low, high = (cert.certified_ratio(flips=b, collective=collective, bound=end) for end in ("lower", "upper"))
-    return f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
+    return between(low, high) if cert.run.collective or not collective else NOT_ASKED
 
 
 def rows(cert: Certificate) -> list[tuple[str, str, str]]:

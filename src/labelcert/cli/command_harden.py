@@ -20,6 +20,7 @@ from labelcert.hardening import Hardened, harden
 from labelcert.hardening.candidates import LOSSES
 from labelcert.hardening.hardened import CAVEAT, accuracy
 from labelcert.losses import loss_names
+from labelcert.text import between, per_cent
 
 EXAMPLES = """\b
 Examples:
@@ -104,9 +105,12 @@ def _table(found: Hardened, *, limit: int) -> Table:
         marks = [
             word for word, which in (("train this", found.chosen), ("default", found.default)) if candidate == which
         ]
-        share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
+        share = between(low, high, "%")
         table.add_row(
-            candidate.full_label, share, f"{candidate.accuracy:.1%} ± {candidate.deviation:.1%}", ", ".join(marks)
+            candidate.full_label,
+            share,
+            f"{per_cent(candidate.accuracy)}% ± {per_cent(candidate.deviation, up=True)}%",
+            ", ".join(marks),
         )
     if len(ranked) > limit:
         table.caption = f"the {limit} best of {len(ranked)} that are accurate enough and not dropped early"

@@ -14,6 +14,7 @@ from labelcert.files import write_csv
 from labelcert.rechecking import Recheck, recheck
 from labelcert.rechecking.advice import OBJECTIVES
 from labelcert.report import tables
+from labelcert.text import per_cent
 
 EXAMPLES = """\b
 Examples:
@@ -89,7 +90,7 @@ def recheck_command(**given: Any) -> None:
         return
     print_table(tables.recheck_table(advice, title=f"{recipe.label}: labels to confirm, {targets.title}"))
     wrong = "1 wrong label" if advice.flips == 1 else f"{advice.flips} wrong labels"
-    say(f"{advice.before:.1%} of the predictions survive {wrong} now; {advice.verdict}")
+    say(f"{per_cent(advice.before)}% of the predictions survive {wrong} now; {advice.verdict}")
 
 
 def _plain(advice: Recheck) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from labelcert.cli.reporting import deliver_report
 from labelcert.models import Recipe
 from labelcert.pipeline import COLLECTIVE, CertifiedTargets, Targets, certificate_file, save_results
 from labelcert.report import tables
+from labelcert.text import per_cent
 
 
 def deliver(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
@@ -63,7 +64,7 @@ def _accuracies(result: CertifiedTargets) -> str:
     known = {} if result.correct is None else {"clean accuracy": float(result.correct.mean())}
     if result.recipe.accuracy is not None:
         known["cross-validated"] = result.recipe.accuracy
-    text = ", ".join(f"{name} {value:.1%}" for name, value in known.items())
+    text = ", ".join(f"{name} {per_cent(value)}%" for name, value in known.items())
     return f"; {text}" if text else ""
 
 

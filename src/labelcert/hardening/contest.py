@@ -20,6 +20,7 @@ from labelcert.jobs.records import Record
 from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
 from labelcert.progress import progress_report
+from labelcert.text import per_cent
 
 BATCH = 48
 """Recipes that are certified together, before hopeless ones are dropped again."""
@@ -82,7 +83,8 @@ class Contest:
         accurate = [candidate for candidate in allowed if accuracy(candidate) >= threshold]
         if not accurate:
             raise InvalidInput(
-                f"no model reaches a cross-validated accuracy of {search.floor:.1%}; the best has {accuracy(top):.1%}"
+                f"no model reaches a cross-validated accuracy of {per_cent(search.floor)}%; "
+                f"the best has {per_cent(accuracy(top))}%"
             )
         return cls(search, graph, nodes, tested, candidates, default, tuple(accurate), threshold)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelcert.certificate import Certificate
 from labelcert.models import Recipe
+from labelcert.text import per_cent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,10 +148,10 @@ class Hardened:
         """What to train instead, and what that changes."""
         lines = [
             f"{len(self.candidates)} models, {sum(accuracy(c) >= self.threshold for c in self.candidates)} of them "
-            f"accurate enough (at least {self.threshold:.1%})",
+            f"accurate enough (at least {per_cent(self.threshold)}%)",
             *(
-                f"{what + ':':9} {c.full_label}\n          {self.certified[c][0]:.1%} of predictions survive "
-                f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {c.accuracy:.1%}"
+                f"{what + ':':9} {c.full_label}\n          {per_cent(self.certified[c][0])}% of predictions survive "
+                f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {per_cent(c.accuracy)}%"
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]
@@ -164,4 +165,4 @@ class Hardened:
 
     def __repr__(self) -> str:
         now, then = self.certified[self.default][0], self.certified[self.chosen][0]
-        return f"Hardened({self.chosen.full_label!r}: {now:.1%} -> {then:.1%} survive {self.flips} flips)"
+        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)}% -> {per_cent(then)}% survive {self.flips} flips)"

@@ -18,6 +18,7 @@ from labelcert.graphs import UNLABELED, Graph
 from labelcert.models import Recipe
 from labelcert.pipeline.choices import Targets
 from labelcert.report.pictures import GraphPanel
+from labelcert.text import per_cent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,8 @@ class CertifiedTargets:
         changed = cert.collective_changed(b)
         text = f"{b} flip{'' if b == 1 else 's'}: {int(changed.sum())} of {cert.n_test} predictions change"
         if self.correct is not None:
-            text += f"\ncorrect before {self.correct.mean():.0%}, still correct {(self.correct & ~changed).mean():.0%}"
+            before, after = (per_cent(float(right.mean())) for right in (self.correct, self.correct & ~changed))
+            text += f"\ncorrect before {before}%, still correct {after}%"
         return GraphPanel(
             title=f"{self.recipe.label}\n{text}",
             graph=self.graph,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
+from labelcert.text import between, per_cent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,9 +129,9 @@ class Recheck:
         """A few lines of at most 80 columns."""
         kind = "each alone" if self.objective == EACH else "all at once"
         wrong = self.certificate.run.amount(self.flips)
-        lines = [f"predictions that survive {wrong}, {kind}: {self.before:.1%} now"]
+        lines = [f"predictions that survive {wrong}, {kind}: {per_cent(self.before)}% now"]
         for k, (name, low, high) in enumerate(zip(self.names, self.after, self.after_upper, strict=True)):
-            share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
+            share = between(low, high, "%")
             lines.append(f"{k + 1:>4}. confirm {str(name)[:40]}: {share}")
         lines.append(self.verdict)
         return "\n".join(lines)
@@ -142,15 +143,15 @@ class Recheck:
             return "not all attacks were listed in time: other labels may be better"
         if self.optimal:
             return "no other choice of labels at this price secures more"
-        return f"no choice at this price secures more than {self.best_possible:.1%}"
+        return f"no choice at this price secures more than {per_cent(self.best_possible, up=True)}%"
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{k + 1}</td><td>{html.escape(str(name))}</td><td>{100 * after:.1f}</td></tr>"
+            f"<tr><td>{k + 1}</td><td>{html.escape(str(name))}</td><td>{per_cent(after)}</td></tr>"
             for k, (name, after) in enumerate(zip(self.names, self.after, strict=True))
         )
         return (
-            f"<div><strong>Recheck</strong>: {100 * self.before:.1f} % survive "
+            f"<div><strong>Recheck</strong>: {per_cent(self.before)} % survive "
             f"{html.escape(self.certificate.run.amount(self.flips))} now<table><thead><tr><th></th><th>confirm</th>"
             f"<th>survive then, %</th></tr></thead><tbody>{rows}</tbody></table>{html.escape(self.verdict)}</div>"
         )
@@ -158,4 +159,4 @@ class Recheck:
     def __repr__(self) -> str:
         last = self.after[-1] if self.after else self.before
         wrong = self.certificate.run.amount(self.flips)
-        return f"Recheck(confirm {self.names}: {self.before:.1%} -> {last:.1%} survive {wrong})"
+        return f"Recheck(confirm {self.names}: {per_cent(self.before)}% -> {per_cent(last)}% survive {wrong})"

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from labelcert.certificate import TRUSTED_SOLVER, Certificate
 from labelcert.certificate.comparison import Comparison
-from labelcert.certificate.display import interval, share
-from labelcert.text import printable
+from labelcert.certificate.display import NOT_ASKED, interval, share
+from labelcert.text import between, per_cent, printable
 
 if TYPE_CHECKING:
     from labelcert.rechecking import Recheck
@@ -63,13 +63,14 @@ def budget_table(
             int(ends[b]) for ends in (cert.collective_lower, cert.collective_upper, cert.collective_claimed)
         )
         changed = str(lower) if lower == upper else f"{lower} to {upper}"
+        changed = changed if cert.run.collective else NOT_ASKED
         changed += _by_solver(cert.collective_proved_by[b], claimed < upper, f"at most {claimed}")
         table.add_row(
             str(b),
             f"{b / total:.0%}",
             f"{share(cert, b, False)}%",
-            *([] if counted is None else [f"{np.mean(counted > b):.1%}"]),
-            f"{share(cert, b, True)}%",
+            *([] if counted is None else [f"{per_cent(float(np.mean(counted > b)))}%"]),
+            f"{share(cert, b, True)}%" if cert.run.collective else NOT_ASKED,
             changed,
             flips_text(cert.collective_witness(b, names=True)),
         )
@@ -107,8 +108,8 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table
     table = _table(title, "", "confirm", "labelled", then, "worth alone", *(["secures"] if secures else []))
     for step, row in advice.to_frame().iterrows():
         low, high = row["after"], row["after_upper"]
-        share = f"{low:.1%}" if low == high else f"{low:.1%} to {high:.1%}"
-        alone = "" if np.isnan(row["gain_alone"]) else f"+{row['gain_alone']:.1%}"
+        share = between(low, high, "%")
+        alone = "" if np.isnan(row["gain_alone"]) else f"+{per_cent(row['gain_alone'])}%"
         names = [str(name) for name in row["secures"]]
         shown = ", ".join(names[:5]) + (f", … ({len(names)} nodes)" if len(names) > 5 else "")
         table.add_row(str(step), str(row["confirm"]), str(row["labelled"]), share, alone, *([shown] if secures else []))

@@ -22,7 +22,7 @@ from labelcert.studies.finite_widths import TRANSFER_COLUMNS, transfer_counts, t
 from labelcert.studies.printed_numbers import COMPARISONS, Agreement, Compared, count_text
 from labelcert.studies.schema import LOSS_MARK, Kind
 from labelcert.studies.tidy_tables import MISSING, each_row, means, tidy, write_frame
-from labelcert.text import printable
+from labelcert.text import between, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -310,8 +310,7 @@ def interval(lower: float, upper: float) -> str:
     """Two ends in points, or one where they agree."""
     if math.isnan(lower):
         return BLANK
-    lower, upper = lower + 0.0, upper + 0.0  # no "-0.0"
-    return f"{lower:.1f}" if upper - lower < 1e-9 else f"{lower:.1f} to {upper:.1f}"
+    return between(lower / 100, upper / 100)
 
 
 def _at(row: Any) -> str:
