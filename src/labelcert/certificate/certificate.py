@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values, frozen
 from labelcert.certificate import display, storage
-from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
@@ -79,6 +78,25 @@ class RelabellingList:
             and np.all((labels >= 0) & (labels < m))
             and np.all((targets >= 0) & (targets < K))
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ListedAttacks:
+    """Sets of labels whose change overturns predictions; verifying a label removes all sets that hold it.
+
+    Set k of N holds the labels ``labels[starts[k]:starts[k + 1]]``, by their indices.
+    """
+
+    flips: int
+    """No set within this budget is missing."""
+    starts: Int
+    labels: Int
+    costs: Int
+    """(N,) what changing each set costs."""
+    overturned: Bool
+    """(N, n) nodes that a change of exactly this set provably overturns, and that of no smaller one."""
+    strongest: Int
+    """(N,) the most nodes that one change of the set overturns at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -661,7 +679,7 @@ class Certificate:
             import matplotlib.pyplot as plt
 
             ax = plt.gca()
-        draw_ratio(ax, self, collective=collective, **style)
+        display.draw_ratio(ax, self, collective=collective, **style)
         ax.set_xlabel(f"{self.run.unit} (of {self.labels.size} labels)")
         ax.set_ylabel("predictions that survive (%)")
         ax.set_ylim(-3, 103)
