@@ -298,11 +298,7 @@ class Certificate:
     def collective_witness(self, b: int, *, names: bool = False) -> dict[Any, Any]:
         """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once.
 
-        Parameters
-        ----------
-        b : int
-        names : bool
-            As in :meth:`witness`.
+        Labels are named as in :meth:`witness`.
 
         Examples
         --------
@@ -442,20 +438,11 @@ class Certificate:
     def takeovers(
         self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
     ) -> pd.DataFrame:
-        """Which class is taken over by which: counts of nodes by predicted class and by what they become.
+        """Which class is taken over by which: counts of nodes by predicted class (rows) and what they become (columns).
 
-        Counts the nodes that a budget provably changes, each under its own cheapest known attack; the new class is the
-        one with the highest score among the others. Nodes without a clean prediction are left out.
-
-        Parameters
-        ----------
-        budget, flips, fraction
-            As in :meth:`certified_ratio`.
-
-        Returns
-        -------
-        DataFrame
-            One row for each predicted class, one column for each new class.
+        Counts the nodes that a budget, given as in :meth:`certified_ratio`, provably changes, each under its own
+        cheapest known attack; the new class is the one with the highest score among the others. Nodes without a clean
+        prediction are left out.
 
         Examples
         --------

@@ -19,12 +19,7 @@ KINDS = (("each alone", False), ("all at once", True))
 
 
 def compare(certificates: Mapping[str, Certificate]) -> Comparison:
-    """Put certificates of several models side by side.
-
-    Parameters
-    ----------
-    certificates : mapping from names to certificates
-        Of the same test nodes.
+    """Put certificates of several models, by name and of the same test nodes, side by side.
 
     Examples
     --------

@@ -344,18 +344,9 @@ class Graph:
         name: str = "graph",
         directed: bool = False,
     ) -> Graph:
-        """Build a graph from matrices; features default to the identity matrix and nodes to unlabelled.
+        """Build a graph from sparse or dense matrices; features default to the identity matrix, nodes to unlabelled.
 
-        Parameters
-        ----------
-        adjacency : sparse or dense matrix, shape (n, n)
-            Edge weights.
-        features : sparse or dense matrix, shape (n, d), optional
-            Node features.
-        labels : array of int, shape (n,), optional
-            Classes 0..K-1, and -1 for unlabelled nodes.
-        class_names, node_names, name, directed
-            As for `Graph`.
+        Arguments are as for `Graph`.
 
         Examples
         --------
