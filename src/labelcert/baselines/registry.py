@@ -7,13 +7,25 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from labelcert.baselines.proving import Proved
 from labelcert.baselines.sensitivity import sensitivity
 from labelcert.baselines.smoothing import smoothing
-from labelcert.baselines.votes import partition_votes
+from labelcert.engines.partition.engine import DealtLabels, black_box_radii
+from labelcert.engines.partition.ensemble import Votes
 from labelcert.errors import InvalidInput
+from labelcert.problem import Problem
+
+
+def partition_votes(problem: Problem, *, parts: int = 30) -> Proved:
+    """Partition aggregation: votes of models on parts of the labels; each changed label may turn the vote of its part.
+
+    Labels are dealt out as by :func:`labelcert.certify_partition`.
+    """
+    dealt = cast(DealtLabels, problem.by)
+    votes = Votes(problem, dealt.parts)
+    return Proved(votes, black_box_radii(votes), {"parts": int(parts), "part_of": dealt.part_of.tolist()})
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values, frozen
 from labelcert.certificate import display, storage
-from labelcert.certificate.drawing import draw_ratio
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
@@ -79,6 +78,25 @@ class RelabellingList:
             and np.all((labels >= 0) & (labels < m))
             and np.all((targets >= 0) & (targets < K))
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ListedAttacks:
+    """Sets of labels whose change overturns predictions; verifying a label removes all sets that hold it.
+
+    Set k of N holds the labels ``labels[starts[k]:starts[k + 1]]``, by their indices.
+    """
+
+    flips: int
+    """No set within this budget is missing."""
+    starts: Int
+    labels: Int
+    costs: Int
+    """(N,) what changing each set costs."""
+    overturned: Bool
+    """(N, n) nodes that a change of exactly this set provably overturns, and that of no smaller one."""
+    strongest: Int
+    """(N,) the most nodes that one change of the set overturns at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,11 +298,7 @@ class Certificate:
     def collective_witness(self, b: int, *, names: bool = False) -> dict[Any, Any]:
         """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once.
 
-        Parameters
-        ----------
-        b : int
-        names : bool
-            As in :meth:`witness`.
+        Labels are named as in :meth:`witness`.
 
         Examples
         --------
@@ -425,20 +439,11 @@ class Certificate:
     def takeovers(
         self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
     ) -> pd.DataFrame:
-        """Which class is taken over by which: counts of nodes by predicted class and by what they become.
+        """Which class is taken over by which: counts of nodes by predicted class (rows) and what they become (columns).
 
-        Counts the nodes that a budget provably changes, each under its own cheapest known attack; the new class is the
-        one with the highest score among the others. Nodes without a clean prediction are left out.
-
-        Parameters
-        ----------
-        budget, flips, fraction
-            As in :meth:`certified_ratio`.
-
-        Returns
-        -------
-        DataFrame
-            One row for each predicted class, one column for each new class.
+        Counts the nodes that a budget, given as in :meth:`certified_ratio`, provably changes, each under its own
+        cheapest known attack; the new class is the one with the highest score among the others. Nodes without a clean
+        prediction are left out.
 
         Examples
         --------
@@ -662,7 +667,7 @@ class Certificate:
             import matplotlib.pyplot as plt
 
             ax = plt.gca()
-        draw_ratio(ax, self, collective=collective, **style)
+        display.draw_ratio(ax, self, collective=collective, **style)
         ax.set_xlabel(f"{self.run.unit} (of {self.labels.size} labels)")
         ax.set_ylabel("predictions that survive (%)")
         ax.set_ylim(-3, 103)

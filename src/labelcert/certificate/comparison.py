@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from labelcert.certificate import display
 from labelcert.certificate.certificate import Certificate
-from labelcert.certificate.drawing import draw_ratio
 from labelcert.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,12 +19,7 @@ KINDS = (("each alone", False), ("all at once", True))
 
 
 def compare(certificates: Mapping[str, Certificate]) -> Comparison:
-    """Put certificates of several models side by side.
-
-    Parameters
-    ----------
-    certificates : mapping from names to certificates
-        Of the same test nodes.
+    """Put certificates of several models, by name and of the same test nodes, side by side.
 
     Examples
     --------
@@ -118,7 +112,7 @@ class Comparison:
         (name, first), *others = self.certificates
         axes = first.plot(ax, collective=collective, label=name, **style)
         for name, cert in others:
-            draw_ratio(axes, cert, collective=collective, label=name, **style)
+            display.draw_ratio(axes, cert, collective=collective, label=name, **style)
         axes.legend(frameon=False)
         return axes
 

@@ -1,14 +1,18 @@
-"""A certificate at a glance: in plain text, and as HTML for notebooks."""
+"""A certificate at a glance: in plain text, as HTML for notebooks, and as a curve in somebody's axes."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from labelcert.text import between, printable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from labelcert.arrays import Text
     from labelcert.certificate.certificate import Certificate
 
@@ -114,3 +118,23 @@ def latex_text(text: str) -> str:
     """A name as text in LaTeX."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in printable(text))
+
+
+def draw_ratio(axes: Axes, cert: Certificate, *, collective: bool, **style: Any) -> None:
+    """A line for what provably survives each budget; a band up to what is not excluded, where that is more.
+
+    Survives one attack on all nodes, or on each node alone. `style` is that of the line, as in ``Axes.plot``.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    budgets = np.arange(cert.max_flips + 1)
+    lower, upper = (
+        100.0 * np.array([cert.certified_ratio(flips=int(b), collective=collective, bound=bound) for b in budgets])
+        for bound in ("lower", "upper")
+    )
+    options = {"marker": "o", "markevery": max(1, len(budgets) // 25), "zorder": 3, **style}
+    (line,) = axes.plot(budgets, lower, **options)
+    if np.any(lower < upper):
+        axes.plot(budgets, upper, color=line.get_color(), linestyle="--", linewidth=1.0, zorder=2)
+        axes.fill_between(budgets, lower, upper, color=line.get_color(), alpha=0.2, linewidth=0, zorder=1)

@@ -126,11 +126,18 @@ def finite_margin(
     >>> found.margins.shape, bool((found.margins > 0).all())
     ((2,), True)
     """
+    pair = Twins(model, graph, labeled, test, inductive, device)
+    return measured(pair, width, quantile, networks=networks, flips=flips, seed=seed, progress=progress)
+
+
+def measured(
+    pair: Twins, width: int, quantile: float = 0.95, *, networks: int, flips: int, seed: int, progress: bool = False
+) -> FiniteMargin:
+    """The margin of a pair: see :func:`finite_margin`."""
     whole_number("networks", networks, least=2)
     whole_number("seed", seed)
     if not 0.0 < quantile < 1.0:
         raise InvalidInput(f"quantile must lie between 0 and 1, got {quantile!r}")
-    pair = Twins(model, graph, labeled, test, inductive, device)
     whole_number("flips", flips, 0, pair.labels.size, "labels")
     deviations = []
     with progress_report("training networks", progress) as show:
@@ -142,17 +149,9 @@ def finite_margin(
             finite = pair.leads(pair.network(labels, width, _seed(seed, k)))
             deviations.append(np.abs(finite - pair.leads(pair.machine(labels))).max(axis=0))
             show.report(k + 1, networks)
-    found = np.stack(deviations)
-    return FiniteMargin(
-        margins=_scale(found) * _factor(found, quantile),
-        quantile=quantile,
-        confidence=networks / (networks + 1),
-        width=width,
-        networks=networks,
-        flips=flips,
-        seed=seed,
-        deviations=found,
-    )
+    found, confidence = np.stack(deviations), networks / (networks + 1)
+    margins = _scale(found) * _factor(found, quantile)
+    return FiniteMargin(margins, quantile, confidence, width, networks, flips, seed, deviations=found)
 
 
 def _seed(seed: int, k: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import certify
-from labelcert.finite.margin import LABELLINGS, FiniteMargin, finite_margin
+from labelcert.finite.margin import LABELLINGS, FiniteMargin, measured
 from labelcert.finite.twins import Twins
 from labelcert.models.networks.network import Recipe
 from labelcert.models.networks.torch_extra import check_device
@@ -103,32 +103,19 @@ def transfer(
     C = float(pair.model.C)
     how: dict[str, Any] = {"collective": False, "device": "cpu", "workers": workers, "time_limit": time_limit}
     plain = certify(K, pair.labels, rows, C, max_flips=min(3, pair.labels.size), **how)
-    margin = finite_margin(
-        pair.model,
-        pair.graph,
-        width,
-        pair.labeled,
-        pair.test,
-        networks=margin_networks,
-        flips=margin_flips,
-        seed=seed,
-        inductive=pair.inductive,
-        device=pair.device,
-    )
+    margin = measured(pair, width, networks=margin_networks, flips=margin_flips, seed=seed)
     guarded = certify(K, pair.labels, rows, C, max_flips=max_flips, margin=margin, **how)
     singles = np.concatenate([pair.labels[None], pair.single_flips(rng)])
     attacks = _attacks(plain, pair)
     machine = pair.machine(np.concatenate([singles, attacks]))
     asked = _Asked(pair, len(singles), machine, plain.radius_lower > 1, guarded.radius_lower > 1)
     found: dict[str, Counts] = {}
-    plans: list[tuple[Recipe, int]] = [("theory", networks)]
-    if practical and width <= PRACTICAL:
-        plans.append(("practice", 1))
-    for recipe, count in plans:
-        counts = found[recipe] = Counts()
+    counted: dict[Recipe, int] = {"theory": networks, "practice": int(practical and width <= PRACTICAL)}
+    for recipe, count in counted.items():
+        labels = np.concatenate([singles, attacks]) if recipe == "theory" else singles
         for k in range(count):
-            labels = np.concatenate([singles, attacks]) if recipe == "theory" else singles
-            asked.count(pair.network(labels, width, seed * networks + k, recipe), counts)
+            scores = pair.network(labels, width, seed * networks + k, recipe)
+            asked.count(scores, found.setdefault(recipe, Counts()))
     return Transfer(guarded, margin, check_device(pair.device), found)
 
 

@@ -18,30 +18,9 @@ from labelcert.graphs.splits import (
 
 from_networkx, from_pyg, from_scipy = Graph.from_networkx, Graph.from_pyg, Graph.from_scipy
 
-__all__ = [
-    "UNLABELED",
-    "DatasetInfo",
-    "Graph",
-    "Split",
-    "balanced_split",
-    "bundled_table",
-    "cba",
-    "collective_targets",
-    "csbm",
-    "dataset_info",
-    "exhaustive_split",
-    "from_networkx",
-    "from_pyg",
-    "from_scipy",
-    "graph_from_files",
-    "karate",
-    "load_dataset",
-    "multi_class_targets",
-    "nearest_neighbor_graph",
-    "neighbor_table",
-    "own_split",
-    "published_split",
-    "to_networkx",
-    "to_pyg",
-    "to_scipy",
-]
+__all__ = ["UNLABELED", "Graph", "graph_from_files"]
+__all__ += ["from_networkx", "from_pyg", "from_scipy", "to_networkx", "to_pyg", "to_scipy"]
+__all__ += ["DatasetInfo", "cba", "csbm", "dataset_info", "karate", "load_dataset"]
+__all__ += ["bundled_table", "nearest_neighbor_graph", "neighbor_table"]
+__all__ += ["Split", "balanced_split", "exhaustive_split", "own_split", "published_split"]
+__all__ += ["collective_targets", "multi_class_targets"]

@@ -19,22 +19,8 @@ import scipy.sparse as sp
 
 from labelcert.errors import InvalidInput
 from labelcert.files import write_archive
-from labelcert.graphs.checks import (
-    UNLABELED,
-    as_indices,
-    assembled_csr,
-    canonical_csr,
-    checked_adjacency,
-    checked_class_names,
-    checked_features,
-    checked_labels,
-    checked_node_names,
-    features_from_arrays,
-    first_asymmetry,
-    names_of,
-    read_npz,
-    scalar_of,
-)
+from labelcert.graphs import checks
+from labelcert.graphs.checks import UNLABELED, as_indices, assembled_csr, canonical_csr, first_asymmetry
 from labelcert.graphs.other_libraries import arrays_from_pyg, fields_from_networkx
 
 if TYPE_CHECKING:
@@ -91,15 +77,15 @@ class Graph:
     directed: bool = False
 
     def __post_init__(self) -> None:
-        adjacency = checked_adjacency(self.adjacency, directed=self.directed)
+        adjacency = checks.checked_adjacency(self.adjacency, directed=self.directed)
         n = int(adjacency.shape[0])
-        labels = checked_labels(self.labels, n)
+        labels = checks.checked_labels(self.labels, n)
         for field, value in (
             ("adjacency", adjacency),
-            ("features", checked_features(self.features, n)),
+            ("features", checks.checked_features(self.features, n)),
             ("labels", labels),
-            ("class_names", checked_class_names(self.class_names, labels)),
-            ("node_names", checked_node_names(self.node_names, n)),
+            ("class_names", checks.checked_class_names(self.class_names, labels)),
+            ("node_names", checks.checked_node_names(self.node_names, n)),
         ):
             object.__setattr__(self, field, value)
 
@@ -358,18 +344,9 @@ class Graph:
         name: str = "graph",
         directed: bool = False,
     ) -> Graph:
-        """Build a graph from matrices; features default to the identity matrix and nodes to unlabelled.
+        """Build a graph from sparse or dense matrices; features default to the identity matrix, nodes to unlabelled.
 
-        Parameters
-        ----------
-        adjacency : sparse or dense matrix, shape (n, n)
-            Edge weights.
-        features : sparse or dense matrix, shape (n, d), optional
-            Node features.
-        labels : array of int, shape (n,), optional
-            Classes 0..K-1, and -1 for unlabelled nodes.
-        class_names, node_names, name, directed
-            As for `Graph`.
+        Arguments are as for `Graph`.
 
         Examples
         --------
@@ -416,7 +393,7 @@ class Graph:
         Graph('edge.npz', 2 nodes, 1 edges, 2 features, 1 classes, 1 unlabelled)
         """
         source = Path(path)
-        arrays = read_npz(source)
+        arrays = checks.read_npz(source)
         missing = [key for key in ("adj_indptr", "adj_indices", "adj_shape", "labels") if key not in arrays]
         if missing:
             raise InvalidInput(
@@ -428,16 +405,16 @@ class Graph:
         weights = arrays.get("adj_data", np.ones(indices.size))
         adjacency = assembled_csr(weights, indices, indptr, shape, what=f"the adjacency in {source}")
         if directed is None:
-            stored = scalar_of(arrays, "directed", "biu", source)
+            stored = checks.scalar_of(arrays, "directed", "biu", source)
             square = adjacency.shape[0] == adjacency.shape[1]
             directed = square and first_asymmetry(adjacency) is not None if stored is None else bool(stored)
         return cls(
             adjacency=adjacency,
-            features=features_from_arrays(arrays, adjacency.shape[0], source),
+            features=checks.features_from_arrays(arrays, adjacency.shape[0], source),
             labels=arrays["labels"],
-            class_names=names_of(arrays, "class_names", source) or (),
-            node_names=names_of(arrays, "node_names", source),
-            name=name or scalar_of(arrays, "name", "U", source) or source.name,
+            class_names=checks.names_of(arrays, "class_names", source) or (),
+            node_names=checks.names_of(arrays, "node_names", source),
+            name=name or checks.scalar_of(arrays, "name", "U", source) or source.name,
             directed=directed,
         )
 

@@ -10,24 +10,9 @@ from typing import TYPE_CHECKING
 
 import scipy.sparse as sp
 
+from labelcert.graphs import preprocessing as step
+from labelcert.graphs import published_formats as formats
 from labelcert.graphs.download import RawSource, RemoteFile, raw_graph, require_checksum
-from labelcert.graphs.preprocessing import (
-    binarize_features,
-    drop_nodes_without_features,
-    drop_self_loops,
-    largest_component,
-    symmetrize,
-    two_largest_classes,
-)
-from labelcert.graphs.published_formats import (
-    PLANETOID_PARTS,
-    archive_members,
-    edge_npz_graph,
-    planetoid_graph,
-    sparse_npz_graph,
-    table_graph,
-    wiki_cs_graph,
-)
 
 if TYPE_CHECKING:
     from labelcert.graphs.graph import Graph
@@ -43,8 +28,8 @@ def prepared(source: RawSource, *steps: Callable[[Graph], Graph]) -> Callable[..
 
     def build(*, data_dir: str | os.PathLike[str] | None = None, mirror: str | None = None) -> Graph:
         graph = raw_graph(source, data_dir=data_dir, mirror=mirror)
-        for step in steps:
-            graph = step(graph)
+        for apply in steps:
+            graph = apply(graph)
         return graph
 
     return build
@@ -52,10 +37,10 @@ def prepared(source: RawSource, *steps: Callable[[Graph], Graph]) -> Callable[..
 
 def _planetoid(name: str, fingerprint: str) -> RawSource:
     base = "https://github.com/kimiyoung/planetoid/raw/master/data"
-    files = {part: RemoteFile(f"{base}/ind.{name}.{part}") for part in PLANETOID_PARTS}
+    files = {part: RemoteFile(f"{base}/ind.{name}.{part}") for part in formats.PLANETOID_PARTS}
 
     def convert(found: Mapping[str, bytes]) -> Graph:
-        return planetoid_graph({part: found[file.file_name] for part, file in files.items()}, name=name)
+        return formats.planetoid_graph({part: found[file.file_name] for part, file in files.items()}, name=name)
 
     return RawSource(name, tuple(files.values()), convert, directed=False, fingerprint=fingerprint)
 
@@ -67,10 +52,10 @@ def _one_file(
 
 
 def _polblogs_graph(found: Mapping[str, bytes]) -> Graph:
-    tables = archive_members(found["polblogs.tar.gz"], tuple(_POLBLOGS_TABLES), name="polblogs")
+    tables = formats.archive_members(found["polblogs.tar.gz"], tuple(_POLBLOGS_TABLES), name="polblogs")
     for table, sha256 in _POLBLOGS_TABLES.items():
         require_checksum(hashlib.sha256(tables[table]).hexdigest(), sha256, f"{table} in polblogs.tar.gz")
-    return table_graph(tables["adjacency.tsv"], tables["labels.tsv"], name="polblogs")
+    return formats.table_graph(tables["adjacency.tsv"], tables["labels.tsv"], name="polblogs")
 
 
 def _identity_features(graph: Graph) -> Graph:
@@ -87,20 +72,20 @@ CORA_ML = _one_file(
         "https://github.com/gasteigerjo/ppnp/raw/master/ppnp/data/cora_ml.npz",
         sha256="e3439bfd32c4a962d5c56a4f313793baee39181c208c90a3915b61183d3e1cda",
     ),
-    sparse_npz_graph,
+    formats.sparse_npz_graph,
     directed=True,
     fingerprint="32518818cb9cdbf483a158d7dda18f6ebf11779d260d35777505bc810079aa19",
 )
-cora_ml = prepared(CORA_ML, binarize_features, symmetrize, largest_component)
-cora_ml_b = prepared(CORA_ML, binarize_features, symmetrize, two_largest_classes)
+cora_ml = prepared(CORA_ML, step.binarize_features, step.symmetrize, step.largest_component)
+cora_ml_b = prepared(CORA_ML, step.binarize_features, step.symmetrize, step.two_largest_classes)
 
 CITESEER = _planetoid("citeseer", "e5f2fb57e56652ee214f8d7128fc1768dfeffc6c925fa1e9608cac6a4a81662f")
-citeseer = prepared(CITESEER, drop_self_loops, drop_nodes_without_features, largest_component)
-citeseer_b = prepared(CITESEER, drop_self_loops, drop_nodes_without_features, two_largest_classes)
+citeseer = prepared(CITESEER, step.drop_self_loops, step.drop_nodes_without_features, step.largest_component)
+citeseer_b = prepared(CITESEER, step.drop_self_loops, step.drop_nodes_without_features, step.two_largest_classes)
 
 CORA = _planetoid("cora", "866a1a147bdda65e98cfeb5cb2811f67f5301c05064329535d8d4b4461521c3b")
-cora = prepared(CORA, drop_self_loops, drop_nodes_without_features, largest_component)
-cora_b = prepared(CORA, drop_self_loops, drop_nodes_without_features, two_largest_classes)
+cora = prepared(CORA, step.drop_self_loops, step.drop_nodes_without_features, step.largest_component)
+cora_b = prepared(CORA, step.drop_self_loops, step.drop_nodes_without_features, step.two_largest_classes)
 
 POLBLOGS = RawSource(
     name="polblogs",
@@ -109,7 +94,9 @@ POLBLOGS = RawSource(
     directed=True,
     fingerprint="feb8f58845b93cc7416d3304059df9b086f175c472b62af94eb8b1c43a173f11",
 )
-polblogs = prepared(POLBLOGS, drop_self_loops, largest_component, symmetrize, _identity_features, _party_names)
+polblogs = prepared(
+    POLBLOGS, step.drop_self_loops, step.largest_component, step.symmetrize, _identity_features, _party_names
+)
 
 CHAMELEON = _one_file(
     "chameleon",
@@ -117,12 +104,12 @@ CHAMELEON = _one_file(
         "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/chameleon_filtered.npz",
         sha256="bf46f07e1fb5249280447e5fe3100f3e82fc4b93ad1e13ffcfdec924b6ac0bb5",
     ),
-    edge_npz_graph,
+    formats.edge_npz_graph,
     directed=False,
     fingerprint="cb1cca13ca571d2a850d80b4eae3bec7ef206383a6c34a4fdea00ca900d1b1d7",
 )
-chameleon = prepared(CHAMELEON, drop_nodes_without_features, largest_component)
-chameleon_b = prepared(CHAMELEON, drop_nodes_without_features, two_largest_classes)
+chameleon = prepared(CHAMELEON, step.drop_nodes_without_features, step.largest_component)
+chameleon_b = prepared(CHAMELEON, step.drop_nodes_without_features, step.two_largest_classes)
 
 WIKI_CS = _one_file(
     "wiki-cs",
@@ -130,9 +117,9 @@ WIKI_CS = _one_file(
         "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset/data.json",
         git_sha1="f1b743119df1a7a3bca449039c54034ae623a756",
     ),
-    wiki_cs_graph,
+    formats.wiki_cs_graph,
     directed=True,
     fingerprint=None,
 )
-wiki_cs = prepared(WIKI_CS, symmetrize, largest_component)
-wiki_cs_b = prepared(WIKI_CS, symmetrize, two_largest_classes)
+wiki_cs = prepared(WIKI_CS, step.symmetrize, step.largest_component)
+wiki_cs_b = prepared(WIKI_CS, step.symmetrize, step.two_largest_classes)

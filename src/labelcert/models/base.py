@@ -93,17 +93,7 @@ class Model(ABC):
         """Return the kernel among the nodes of `train`, and between those of `test` (rows) and `train` (columns)."""
 
     def kernel(self, graph: GraphLike) -> Float:
-        """Compute the kernel between all nodes of a graph.
-
-        Parameters
-        ----------
-        graph
-            Graph with n nodes.
-
-        Returns
-        -------
-        ndarray
-            Shape (n, n), float64, symmetric.
+        """Compute the kernel between all n nodes of a graph: shape (n, n), float64, symmetric.
 
         Examples
         --------
@@ -247,12 +237,8 @@ class Model(ABC):
     ) -> Recheck:
         """Which labels to confirm, so that as many predictions for the test nodes as possible survive wrong labels.
 
-        Parameters
-        ----------
-        graph, labeled, test, inductive
-            As in `certify`.
-        **options
-            Passed to `labelcert.recheck`: ``flips``, ``confirm`` or ``until``, ``objective``, ``threat``, and so on.
+        The graph and its nodes are given as in `certify`. Options are those of `labelcert.recheck`: ``flips``,
+        ``confirm`` or ``until``, ``objective``, ``threat``, and so on.
 
         Examples
         --------

@@ -35,8 +35,13 @@ def gram(left: Features, right: Features) -> Float:
     return np.ascontiguousarray((sp.csr_array(left) @ sp.csr_array(right).T).toarray())
 
 
+def row_products(left: Features, right: Features) -> Float:
+    """Return the inner product of each row with the row at its place in `right`, shape (n,)."""
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", left, right))
+    return np.asarray(sp.csr_array(left).multiply(right).sum(axis=1), dtype=np.float64).ravel()
+
+
 def squared_norms(features: Features) -> Float:
     """Return the squared Euclidean norms of the rows, shape (n,)."""
-    if isinstance(features, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", features, features))
-    return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()
+    return row_products(features, features)

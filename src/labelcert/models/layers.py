@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.models import chunks
-from labelcert.models.features import Features, gram, squared_norms
+from labelcert.models.features import Features, gram, row_products, squared_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,7 @@ class Embedding:
         """Return the covariances of the row pairs (i, j), shape (len(i),)."""
         out = np.empty(len(i))
         for part in chunks.row_chunks(len(i), self.width, chunks.PAIR_ENTRIES):
-            if isinstance(self.mapped, np.ndarray):
-                out[part] = np.einsum("ij,ij->i", self.mapped[i[part]], self.mapped[j[part]])
-            else:
-                products = self.mapped[i[part]].multiply(self.mapped[j[part]])
-                out[part] = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
+            out[part] = row_products(self.mapped[i[part]], self.mapped[j[part]])
         return out
 
 

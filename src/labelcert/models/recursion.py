@@ -68,14 +68,11 @@ def estimate_bytes(left: Side, right: Side) -> int:
         return len(a.nodes[level]) * len(b.nodes[level]) if 1 <= level <= depth else 0
 
     chunk = min(4 * chunks.STREAM_ENTRIES, 4 * len(left.nodes[1]) * max(len(right.first.columns), 1))
-    block = area(left, right, 1) if depth == 1 else 0
-    for level in range(2, depth + 1):
-        block = max(block, 2 * area(left, right, level) + 2 * area(left, right, level + 1))
-    square = 0
-    if left is not right:
-        for side in (left, right):
-            levels = range(2, side.last_relu) if side.last_relu not in side.variances else ()
-            square = max([square, *(area(side, side, k) + area(side, side, k + 1) for k in levels)])
+    blocks = (2 * area(left, right, k) + 2 * area(left, right, k + 1) for k in range(2, depth + 1))
+    block = max(blocks, default=area(left, right, 1))
+    incomplete = [s for s in (left, right) if left is not right and s.last_relu not in s.variances]
+    squares = (area(s, s, k) + area(s, s, k + 1) for s in incomplete for k in range(2, s.last_relu))
+    square = max(squares, default=0)
     return 8 * (max(block, square) + chunk)
 
 

@@ -143,15 +143,8 @@ def select(
         variant = replace(model, **setting)
         K = variant.kernel_blocks(graph, nodes, nodes[:1])[0]
         for value, found in zip(C, accuracies(K, labels, C, parts, trained_with, count), strict=True):
-            candidates.append(
-                Recipe(
-                    replace(variant, C=value),
-                    loss,
-                    source="cross-validation",
-                    accuracy=float(np.mean(found)),
-                    deviation=float(np.std(found)),
-                )
-            )
+            measured: dict[str, Any] = {"accuracy": float(np.mean(found)), "deviation": float(np.std(found))}
+            candidates.append(Recipe(replace(variant, C=value), loss, source="cross-validation", **measured))
     return Selection(_choose(candidates, rule), tuple(candidates))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
-from labelcert.certificate.drawing import draw_ratio
+from labelcert.certificate.display import draw_ratio
 from labelcert.errors import InvalidInput
 from labelcert.files import replacing
 from labelcert.report.layout import layout
