@@ -229,18 +229,15 @@ class GraphPanel:
     changed: Int
 
 
-def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
-    """The graph before the attack, and beside it what each attack on the same labelled nodes does.
-
-    The layout of graphs of more than 100 nodes depends on the seed.
-    """
+def graph_figure(attacks: Sequence[GraphPanel]) -> Figure:
+    """The graph before the attack, and beside it what each attack on the same labelled nodes does."""
     _need(attacks)
     graph, labeled = attacks[0].graph, attacks[0].labeled
     if graph.n_nodes > LARGEST_DRAWN_GRAPH:
         raise InvalidInput(
             f"a picture of {graph.n_nodes} nodes would show nothing; graphs of up to {LARGEST_DRAWN_GRAPH} are drawn"
         )
-    positions = layout(graph.n_nodes, graph.edges, seed)
+    positions = layout(graph.n_nodes, graph.edges)
     figure = new_figure(4.1 * (len(attacks) + 1), 4.6)
     panels: Sequence[Axes] = figure.subplots(1, len(attacks) + 1)
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)
