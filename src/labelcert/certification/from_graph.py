@@ -65,10 +65,7 @@ class GraphCertifier:
     def certify(
         self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
     ) -> Any:
-        """The certificate of one set of test nodes in their order, or what else is asked about it.
-
-        The arrays go to what they are certified ``using``, with all options, and with C instead of the model's own.
-        """
+        """The certificate of one set of test nodes, or whatever ``using`` makes of the arrays, C and options."""
         nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
         if self._inductive:
             K_train, K_test = self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)

@@ -83,10 +83,7 @@ def say_written(paths: Sequence[Path], quiet: bool) -> None:
 
 
 def show(cert: Certificate, *, limit: int | None = 20, of: str = "", where: str = "", more: str = "") -> None:
-    """All tables and the summary of a certificate, under headings that say ``of`` which model it is, and ``where``.
-
-    Without a ``limit`` of nodes, there is no table of nodes.
-    """
+    """All tables and the summary of a certificate ``of`` a model; the table of nodes only with a ``limit``."""
 
     def heading(text: str) -> str:
         return f"{of}: {text}, {where}" if of else text[0].upper() + text[1:]

@@ -148,10 +148,7 @@ def certificate_file(result: CertifiedTargets, folder: Path) -> Path:
 
 
 def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path]:
-    """Write certificates and their tables: ``*.cert``, ``*-nodes.csv`` and ``*-budgets.csv``; returns the files.
-
-    Certificates hold their kernels, so that each file can be verified alone.
-    """
+    """Write certificates, which can be verified alone, and tables: ``*.cert``, ``*-nodes.csv``, ``*-budgets.csv``."""
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)

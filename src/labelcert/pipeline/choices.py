@@ -34,10 +34,7 @@ COLLECTIVE_COUNT = 50
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Test nodes under a name: "all" unlabelled ones, one of the paper's tests, or the user's "own".
-
-    The paper's are "collective" and, for more than two classes, "multi-class".
-    """
+    """Test nodes: "all" unlabelled ones, a test of the paper ("collective", "multi-class"), or the user's "own"."""
 
     name: str
     nodes: Int

@@ -50,10 +50,7 @@ LARGEST_NAMED_GRAPH = 40
 
 
 def ratio_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str | None = None) -> Figure:
-    """Certified ratio over budget, each node alone and all at once, for one or several models.
-
-    Where a certificate is not exact, a band spans what is proved and what is not excluded.
-    """
+    """Certified ratio over budget, each node alone and all at once; a band spans what is proved and what is not."""
     _need(certificates)
     figure = new_figure(9.0, 3.8)
     panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True)
@@ -106,10 +103,7 @@ def curves_figure(
     columns: int = 3,
     log: bool = False,
 ) -> Figure:
-    """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided.
-
-    Many panels with the same lines share one legend. With ``log``, the horizontal axis is logarithmic.
-    """
+    """One panel per dataset and certificate; bars show the deviation over seeds, bands what is not decided."""
     _need(panels)
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
@@ -157,10 +151,7 @@ def curves_figure(
 
 
 def radius_figure(certificates: Sequence[tuple[str, Certificate]], *, title: str | None = None) -> Figure:
-    """How many nodes need how many flips: one bar per radius and model.
-
-    Nodes whose radius is not known exactly have bars of their own, hatched: "≥ 3" is what they are proved to need.
-    """
+    """How many nodes need how many flips: a bar per radius and model, hatched where no more than "≥ 3" is proved."""
     _need(certificates)
     figure = new_figure(7.0, 3.8)
     axes = figure.subplots()
@@ -229,18 +220,15 @@ class GraphPanel:
     changed: Int
 
 
-def graph_figure(attacks: Sequence[GraphPanel], *, seed: int = 0) -> Figure:
-    """The graph before the attack, and beside it what each attack on the same labelled nodes does.
-
-    The layout of graphs of more than 100 nodes depends on the seed.
-    """
+def graph_figure(attacks: Sequence[GraphPanel]) -> Figure:
+    """The graph before the attack, and beside it what each attack on the same labelled nodes does."""
     _need(attacks)
     graph, labeled = attacks[0].graph, attacks[0].labeled
     if graph.n_nodes > LARGEST_DRAWN_GRAPH:
         raise InvalidInput(
             f"a picture of {graph.n_nodes} nodes would show nothing; graphs of up to {LARGEST_DRAWN_GRAPH} are drawn"
         )
-    positions = layout(graph.n_nodes, graph.edges, seed)
+    positions = layout(graph.n_nodes, graph.edges)
     figure = new_figure(4.1 * (len(attacks) + 1), 4.6)
     panels: Sequence[Axes] = figure.subplots(1, len(attacks) + 1)
     clean = np.full(graph.n_nodes, UNLABELED, dtype=object)

@@ -77,11 +77,10 @@ def budget_table(
     return table
 
 
-def takeover_table(cert: Certificate, *, flips: int | None = None, title: str | None = None) -> Table:
+def takeover_table(cert: Certificate, *, title: str | None = None) -> Table:
     """Which class is taken over by which: one row per predicted class, one column per class that its nodes become."""
-    b = cert.max_flips if flips is None else flips
-    counts = cert.takeovers(flips=b)
-    title = title or f"What predictions become within {b} {cert.run.unit}"
+    counts = cert.takeovers(flips=cert.max_flips)
+    title = title or f"What predictions become within {cert.max_flips} {cert.run.unit}"
     table = _table(title, "predicted", "nodes", *(f"→ {name}" for name in counts.columns))
     for name in counts.index:
         row = [int(v) for v in counts.loc[name]]

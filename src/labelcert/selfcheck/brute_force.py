@@ -178,10 +178,9 @@ class _Models:
 
 
 def _least_lead(problem: Problem, margin: float) -> fmpq:
-    """The margin in units of the scores here, as certificates round it.
+    """The margin in units of the scores here, as certificates round it: what a label alone adds to its class's lead.
 
-    It is what a label alone adds to the lead of its class. Of two classes there are two scores here, so that the lead
-    is twice the score of the model.
+    Of two classes there are two scores here, so that the lead is twice the score of the model.
     """
     if margin == 0.0:
         return fmpq(0)

@@ -33,10 +33,7 @@ LEAVES = (1, 10)
 
 
 def compare(case: Case, truth: Truth, engine: str, *, may_be_open: bool = False, **options: Any) -> list[str]:
-    """Everything in one engine's certificate that contradicts the truth (empty: nothing).
-
-    With ``may_be_open``, for engines that search, intervals that contain the truth are no contradiction.
-    """
+    """All in a certificate that contradicts the truth; if it ``may_be_open``, intervals that contain it do not."""
     cert = case.certify(engine, **options)
     if cert.run.stopped is Stop.INTERRUPTED:
         raise KeyboardInterrupt  # whoever pressed Ctrl-C means the whole check, not this certificate

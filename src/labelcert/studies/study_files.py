@@ -73,10 +73,7 @@ def parse_study(text: str, *, name: str, file: str = "study", folder: Path = Pat
 
 
 def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
-    """Spell out what a file may abbreviate.
-
-    A certificate by its kind alone; options of a model beside its name; a list of values for a grid of models.
-    """
+    """Spell out what a file may abbreviate: certificates by kind, options beside a name, lists for a grid of models."""
 
     def expand(entry: Any) -> list[Any]:
         if not isinstance(entry, dict):

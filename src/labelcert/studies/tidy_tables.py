@@ -20,11 +20,7 @@ MISSING = "not computed"
 
 
 def tidy(plan: StudyPlan, store: Store) -> pd.DataFrame:
-    """One row per dataset, model, certificate, seed and budget.
-
-    ``lower`` and ``upper`` bound the certified ratio or accuracy, between 0 and 1. They are equal where it is exact.
-    ``status`` and ``reason`` explain rows without a result.
-    """
+    """One row per dataset, model, certificate, seed and budget, with bounds on a share between 0 and 1."""
     import pandas as pd
 
     return pd.DataFrame(list(_rows(plan, store)))
@@ -115,10 +111,7 @@ def _rows(plan: StudyPlan, store: Store) -> Iterator[dict[str, Any]]:
 
 
 def bounds(result: dict[str, Any], kind: Kind, flips: int) -> tuple[float, float]:
-    """Certified ratio or accuracy at one budget, as an interval.
-
-    Beyond the largest certified budget, the lower bound is 0 and the upper bound stays as it was there.
-    """
+    """Certified ratio or accuracy at one budget, as an interval; beyond the largest, the lower end is 0."""
     n, at = result["n_test"], min(flips, result["max_flips"])
     if kind is Kind.COLLECTIVE:
         lower, upper = 1 - result["changed_upper"][at] / n, 1 - result["changed_lower"][at] / n

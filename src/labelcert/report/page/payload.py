@@ -36,7 +36,7 @@ class Shown:
     file: str = ""
 
 
-def certificates_page(shown: Sequence[Shown], *, budget: int | None = None) -> dict[str, Any]:
+def certificates_page(shown: Sequence[Shown], *, budget: int | None) -> dict[str, Any]:
     """A page about certificates; its slider first stands at ``budget``, or at the smallest that changes anything."""
     if not shown:
         raise InvalidInput("there is nothing to report: give at least one certificate")
