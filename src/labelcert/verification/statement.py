@@ -277,9 +277,10 @@ class Statement:
         """Whether some class can lose its last label within the budget, and is then dropped."""
         free = self.allowed.any(axis=1)
         for c in range(self.n_classes if self.drops_to else 0):
-            own = self.codes == c
-            spent = np.array([self.costs[own & (self.groups == g)].sum() for g in range(self.caps.size)])
-            if free[own].all() and self.costs[own].sum() <= self.budget and np.all(spent <= self.caps):
+            own = np.flatnonzero(self.codes == c)
+            costs, groups = self.costs[own], self.groups[own]
+            spent = np.array([costs[groups == g].sum() for g in range(self.caps.size)])
+            if free[own].all() and costs.sum() <= self.budget and np.all(spent <= self.caps):
                 return True
         return False
 
