@@ -19,7 +19,7 @@ from labelcert.engines.freezing import freeze
 from labelcert.engines.planning import Plan, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
-from labelcert.problem.problem import ONE_MODEL
+from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -102,6 +102,17 @@ def _remarks(planned: Plan, ran: Sequence[StageRecord], control: Control) -> lis
     return [note for name in names for note in support.notes(replace(request, engine=name))]
 
 
+def _dropped(problem: Problem) -> list[str]:
+    """What the certificate says about classes that lose all of their labels."""
+    if not problem.emptied:
+        return []
+    least = min(problem.adversary.cost(change) for change in problem.emptied.values())
+    return [
+        f"from a budget of {least} on, a class can lose all of its labels; it is then dropped, as the estimator does, "
+        "and where one class alone is left, that one is predicted"
+    ]
+
+
 def _control(task: Task, run: Run) -> Control:
     """A clock that is not started, and a flag that is not set."""
     return Control(
@@ -153,7 +164,7 @@ def _record(
         problem_sha256=findings.sha256 or problem.digest(),
         seconds=0.0,
         spendable=problem.adversary.spendable,
-        remarks=control.remarks,
+        remarks=(*control.remarks, *_dropped(problem)),
         drops_to=problem.drops_to,
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),

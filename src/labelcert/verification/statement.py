@@ -50,6 +50,8 @@ class Statement:
         Whether the kernels are those that the certificate was saved with.
     part_of : (m,) array or None
         Which part each label is in, of an ensemble whose mean scores decide.
+    drops_to : str
+        Where a class without labels is dropped, what a model with two classes left is trained with; else empty.
     """
 
     K_train: Float
@@ -66,6 +68,7 @@ class Statement:
     shift: float = 0.0
     from_file: bool = True
     part_of: Int | None = None
+    drops_to: str = ""
 
     @classmethod
     def of(
@@ -120,6 +123,7 @@ class Statement:
             shift=cert.run.kernel_shift,
             from_file=from_file,
             part_of=_parts(cert, m),
+            drops_to=cert.run.drops_to,
         )
         return statement if from_file else statement.shifted_as(cert)
 
@@ -150,6 +154,7 @@ class Statement:
             costs=costs,
             groups=groups,
             caps=caps,
+            drops_to=cert.run.drops_to,
         )
 
     def shifted_as(self, cert: Certificate) -> Statement:
@@ -264,7 +269,20 @@ class Statement:
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
+        h.update(self.drops_to.encode() if self.drops_a_class else b"")
         return h.hexdigest()
+
+    @property
+    def drops_a_class(self) -> bool:
+        """Whether some class can lose its last label within the budget, and is then dropped."""
+        free = self.allowed.any(axis=1)
+        for c in range(self.n_classes if self.drops_to else 0):
+            own = np.flatnonzero(self.codes == c)
+            costs, groups = self.costs[own], self.groups[own]
+            spent = np.array([costs[groups == g].sum() for g in range(self.caps.size)])
+            if free[own].all() and costs.sum() <= self.budget and np.all(spent <= self.caps):
+                return True
+        return False
 
     @property
     def spendable(self) -> int:
