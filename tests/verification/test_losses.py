@@ -22,7 +22,7 @@ from labelcert import (
     verify,
 )
 from labelcert.attacks import attack_names
-from labelcert.verification import CheckStatus, smooth
+from labelcert.verification import smooth
 from labelcert.verification.relabellings import Walk
 from labelcert.verification.statement import Statement
 from labelcert.verification.trainers import LOSSES, machine_of

@@ -247,9 +247,7 @@ class Walk:
         states = States(codes, cost, nothing, nothing, np.ones((len(batch), nodes.size), dtype=bool))
         self._compare(states, self.trained(codes), claims, outcome, nodes)
 
-    def _compare(
-        self, states: States, models: list[Trained], claims: Claims, outcome: WalkOutcome, nodes: Int
-    ) -> None:
+    def _compare(self, states: States, models: list[Trained], claims: Claims, outcome: WalkOutcome, nodes: Int) -> None:
         yes, decided = self.changed(states.codes, claims.predicted, models, claims.rivals)
         outcome.visited += states.cost.size
         broken = yes & (states.cost[:, None] <= claims.reach)
@@ -307,9 +305,7 @@ class Walk:
             all_ = all_[np.array([statement.within_caps(np.flatnonzero(row)) for row in flips], dtype=bool)]
         return all_
 
-    def _endangered(
-        self, states: States, models: list[Trained], claims: Claims, further: int
-    ) -> tuple[Bool, Bool]:
+    def _endangered(self, states: States, models: list[Trained], claims: Claims, further: int) -> tuple[Bool, Bool]:
         """Bounds on what changes of later labels can do, which cost up to ``further`` more.
 
         (N, n, further) whether no such changes of that cost change a node; (N, n, m) whether some with a label could.
