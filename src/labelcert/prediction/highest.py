@@ -13,7 +13,7 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.solutions import Solution
 from labelcert.prediction.fewer import dropping
-from labelcert.prediction.predictor import OPEN, TIED, Predictor
+from labelcert.prediction.predictor import OPEN, SHOWN, TIED, Predictor
 from labelcert.problem import Problem
 
 GUARD = 1.0 + 1e-9
@@ -37,6 +37,11 @@ class Highest(Predictor):
         self._lock = threading.Lock()
         nodes = np.arange(problem.n_test)
         self.clean, tau = self._all_scores(problem.codes, nodes)
+        self.clean = np.array(self.clean)
+        for c in np.flatnonzero(tau > SHOWN * np.abs(self.clean).max(axis=1, initial=0.0)) if not linear else ():
+            [exact] = self._solutions_of(problem.codes, [int(c)])
+            if exact is not None:
+                self.clean[c] = self.scorer.rows @ exact.rounded()[0]
         self.decision = np.ascontiguousarray((self.clean * self.scorer.scale).T)
         self.predicted, self.shown = self._predict(problem.codes, tau)
         # Where float64 has another winner, their difference is noise: what is shown must not contradict the prediction.

@@ -19,6 +19,9 @@ from labelcert.svm.pivoting import UNIT_ROUNDOFF
 TIED, OPEN = -1, -2
 """Clean prediction of a node whose highest score is shared, and of one that cannot be decided."""
 
+SHOWN = 1e-6
+"""A proved error beyond this share of the largest clean score would show: then scores come from exact solutions."""
+
 
 class Predictor(ABC):
     """The model that is certified, trained on any labels.

@@ -9,7 +9,7 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses.solutions import NOTHING, Interval, minus
 from labelcert.prediction.fewer import dropping
-from labelcert.prediction.predictor import OPEN, TIED, Predictor
+from labelcert.prediction.predictor import OPEN, SHOWN, TIED, Predictor
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 
@@ -26,7 +26,11 @@ class Sign(Predictor):
         training = self.scorer.train(problem.y)
         clean = self.scorer.signs(training)
         decided = np.abs(clean) <= 1
-        self.decision = self.scorer.scores(training) * self.scorer.scale
+        scores = self.scorer.scores(training)
+        if not linear and training.tau > SHOWN * np.abs(scores).max(initial=0.0):
+            exact = self.scorer.exact_solution(training)
+            scores = scores if exact is None else self.scorer.rows @ exact.rounded()[0]
+        self.decision = scores * self.scorer.scale
         # Where float64 has the wrong sign, its magnitude is noise: what is shown must not contradict the prediction.
         wrong = decided & (np.sign(self.decision) != clean)
         self.decision[wrong] = clean[wrong] * np.maximum(np.abs(self.decision[wrong]), np.finfo(np.float64).tiny)

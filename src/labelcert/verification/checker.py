@@ -61,7 +61,7 @@ class Checker:
         self._predicted = np.searchsorted(statement.classes, cert.predictions)
         if cert.run.margin:
             margins = np.broadcast_to(np.asarray(cert.run.margin, dtype=np.float64), statement.n)
-            self._statement = statement.lowered(self._predicted, margins)
+            self._statement = statement.lowered(self._predicted, len(statement.blocks) * margins)  # of sums, not means
         self._claimed = np.flatnonzero(cert.radius_upper < statement.never)
         self._uncertain = (cert.radius_lower == 0) & (cert.radius_upper == statement.never)
         self.stuck = False
@@ -153,8 +153,7 @@ class Checker:
             shown = len(statement.blocks) * shown  # means, of sums
         if statement.loss == LINEAR and cert.decision_values.ndim == 2:
             shown = 2.0 * shown - statement.K_test[t].sum()  # models are trained on ±1, and scores count ones
-        size = machine.largest_dual * float(np.abs(statement.K_test[t]).sum()) + machine.intercept
-        close = SCORE_TOLERANCE * size + 1e-290
+        close = self._close(t)
         for c, model in enumerate(models):
             score, error = machine.shown(np.array([model.value[0, t], model.error[0, t]], dtype=object))
             if error > close:
@@ -189,7 +188,7 @@ class Checker:
                 if not yes[k] and decided[k]:
                     self._wrong("witnesses", f"the witness of node {t} does not change it")
                     continue
-                named = cert.new_classes[t] < 0 or self._takes_over(walk, codes[k], models, k, t)
+                named = cert.new_classes[t] < 0 or self._takes_over(models, k, t)
                 if named is False:
                     self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
                 unnamed[k] = named is None
@@ -327,19 +326,25 @@ class Checker:
     def _curve_text(self, tree_text: str) -> str:
         return f"upper ends, from the radii{tree_text}"
 
-    def _takes_over(self, walk: Walk, codes: Int, models: list[Trained], k: int, t: int) -> bool | None:
-        """Whether no class but the predicted one has a higher score than the one that a witness is said to lead to."""
+    def _takes_over(self, models: list[Trained], k: int, t: int) -> bool | None:
+        """Whether no class but the predicted one has a clearly higher score than the one that is named."""
         own, new = int(self._predicted[t]), int(self._cert.new_classes[t])
         if new == own:
             return False
-        signs: list[int | None] = []
+        sure = True
         for c in set(range(self._statement.n_classes)) - {new, own}:
-            ahead = models[new].value[k, k] - models[c].value[k, k]
-            doubt = models[new].error[k, k] + models[c].error[k, k]
-            signs.append(int(np.sign(ahead)) if abs(ahead) > doubt else walk.compare(codes, k, new, c))
-        if any(sign is not None and sign < 0 for sign in signs):
-            return False
-        return None if None in signs else True
+            one, other = models[new], models[c]
+            apart = [one.value[k, k] - other.value[k, k], one.error[k, k] + other.error[k, k]]
+            ahead, doubt = self._shown.shown(np.array(apart, dtype=object))
+            if ahead < -doubt - self._close(t):
+                return False
+            sure &= doubt <= self._close(t)
+        return True if sure else None
+
+    def _close(self, t: int) -> float:
+        """Scores of a node that differ by less look alike."""
+        size = self._shown.largest_dual * float(np.abs(self._given.K_test[t]).sum()) + self._shown.intercept
+        return SCORE_TOLERANCE * size + 1e-290
 
     def _wrong(self, what: str, why: str) -> None:
         self._out.add(what, CheckStatus.WRONG, why)

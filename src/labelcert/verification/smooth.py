@@ -11,11 +11,11 @@ A label that changes adds a term c to the residual of the old solution. So score
 ``|c| ‖φ_i‖ √L |k| / 2``, and what several labels move is at most the sum. None of this asks whether test rows lie in
 the range of the kernel.
 
-Intercepts that are not regularised: ``f = Q z + b``, and the dual variables of each class add up to 0. For a fixed b, the
-above bounds how far z is from its solution z(b). What is left, ``g(b) = Σ z_i(b)``, is the gradient of a concave
-function of b, and ``−g' = S = Eᵀ (D⁻¹ + Q)⁻¹ E``, where E repeats a number for all labels. While no f moves by more than
-1/4, D keeps half of itself, and so does S. If s is the least eigenvalue of S (beside that of intercepts that are all
-alike), the best b is at most ``2 |g(b)| / s`` away. For every t, ``S ≥ (2t − t²) EᵀDE − t² EᵀDQDE``.
+Intercepts that are not regularised: ``f = Q z + b``, and the dual variables of each class add up to 0. For a fixed b,
+the above bounds how far z is from its solution z(b). What is left, ``g(b) = Σ z_i(b)``, is the gradient of a concave
+function of b, and ``−g' = S = Eᵀ (D⁻¹ + Q)⁻¹ E``, where E repeats a number for all labels. While no f moves by more
+than 1/4, D keeps half of itself, and so does S. If s is the least eigenvalue of S (beside that of intercepts that are
+all alike), the best b is at most ``2 |g(b)| / s`` away. For every t, ``S ≥ (2t − t²) EᵀDE − t² EᵀDQDE``.
 """
 
 from __future__ import annotations
@@ -234,9 +234,10 @@ class SmoothTrainer(Trainer):
         if size <= DENSE:
             unit = np.broadcast_to(np.eye(size).reshape(size, 1, *s.shape[1:]), (size, *s.shape))
             system = np.stack([product(one) for one in unit], axis=-1).reshape(N, size, size)
-            v = np.linalg.solve(system, start.reshape(N, size, 1)).reshape(s.shape)
-            return np.asarray(right - self._root(s, v))
-        v, p, rest = np.zeros_like(start), start.copy(), start.copy()
+            found: Float = np.asarray(np.linalg.solve(system, start.reshape(N, size, 1)))
+            return np.asarray(right - self._root(s, found.reshape(s.shape)))
+        v: Float = np.zeros_like(start)
+        p, rest = start.copy(), start.copy()
         square = (rest * rest).sum(axis=(1, 2))
         enough = square * 1e-16 + 1e-290
         for _ in range(4 * size):

@@ -42,7 +42,7 @@ class Ensemble(Predictor):
         self._margins = np.zeros(problem.n_test)
         everything = np.arange(problem.n_test)
         self._clean = [self._member(part, part.problem.codes, everything) for part in parts]
-        strength = self._strength(problem.codes, everything)
+        strength = self._clean_strength()
         K, n = strength.shape
         self.shown = strength.argmax(axis=0)
         self.predicted = np.full(n, OPEN, dtype=np.int64)
@@ -92,6 +92,10 @@ class Ensemble(Predictor):
     @abstractmethod
     def _strength(self, codes: Int, nodes: Index) -> Float:
         """(K, n) share of the votes, or mean score, of each class."""
+
+    def _clean_strength(self) -> Float:
+        """The same of the clean labels, to be shown."""
+        return self._strength(self.problem.codes, np.arange(self.problem.n_test))
 
     @abstractmethod
     def rivals(self, codes: Int, nodes: Index, own: Int) -> tuple[Bool, Bool]:
@@ -173,6 +177,11 @@ class MeanScores(Ensemble):
 
     def _strength(self, codes: Int, nodes: Index) -> Float:
         return np.asarray(self._said(codes, nodes)[0].mean(axis=0))
+
+    def _clean_strength(self) -> Float:
+        # What parts show of themselves is sharp, also where float64 is not.
+        shown = [part.predictor.decision for part in self.parts]
+        return np.asarray(np.mean([np.stack([-one, one]) if one.ndim == 1 else one.T for one in shown], axis=0))
 
     def rivals(self, codes: Int, nodes: Index, own: Int) -> tuple[Bool, Bool]:
         """Sums of scores, with the sum of their error bounds; in rational numbers where that decides nothing."""
