@@ -18,7 +18,8 @@ from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
 from labelcert.problem import Threat
 
-MACHINE, MAP, VOTES, MEAN = "kernel machine", "linear map", "votes of parts", "mean scores of parts"
+MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
+VOTES, MEAN = "votes of parts", "mean scores of parts"
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS = (
     "radii",
     "curve",
@@ -176,6 +177,13 @@ RULES: tuple[Rule, ...] = (
     _noted(
         MAP, REPORT, says="without a kernel, attacks are not listed: what the switches of a report show is an interval"
     ),
+    # Linear models that are trained on features.
+    _refused(
+        FEATURES,
+        "margin",
+        says="a model on features has no margin; certify(X @ X.T, ..., margin=...) on its kernel has",
+    ),
+    _refused(FEATURES, "elsewhere", says="a model on features is trained on threads; leave out the {place}"),
     # Ensembles on parts of the labels.
     _refused(
         "ensemble",

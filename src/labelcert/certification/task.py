@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
+import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Int
+from labelcert.arrays import Float, Int
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
 from labelcert.engines.partition.engine import Parts
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
-from labelcert.problem import Problem, Threat
+from labelcert.errors import InvalidInput
+from labelcert.prediction.by_features import LOSSES_BY_FEATURES, ByFeatures
+from labelcert.problem import Problem, Threat, validation
 from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.rows import Rows
 from labelcert.problem.validation import check_seconds, check_workers
@@ -67,6 +70,49 @@ class GivenKernel:
             loss=self.loss,
             intercept=self.intercept,
         ), ""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenFeatures:
+    """A linear model, by the features of its points: no kernel is formed.
+
+    Attributes
+    ----------
+    X_train : (m, d) array
+    X_test : (n, d) array
+    C : float
+    loss : str
+        One of the losses that have a primal form: ``"logistic"``, ``"cross_entropy"``, ``"squared_hinge"``.
+    intercept : bool
+        Whether the model has an intercept that is not regularised.
+    """
+
+    X_train: Float
+    X_test: Float
+    C: float
+    loss: str = "logistic"
+    intercept: bool = False
+
+    def problem(self, task: Task) -> tuple[Problem, str]:
+        """The labels and the threat, and features with a column of ones for an intercept."""
+        problem = Problem.linear(
+            task.labels,
+            threat=task.threat,
+            max_flips=task.max_flips,
+            loss=self.loss,
+            C=self.C,
+            intercept=self.intercept,
+        )
+        if problem.trained_with.kind not in LOSSES_BY_FEATURES:
+            raise InvalidInput(
+                f"linear models are trained on features with loss={' or '.join(map(repr, LOSSES_BY_FEATURES))}, got "
+                f"{self.loss!r}; give certify the kernel X @ X.T instead"
+            )
+        X = validation.check_features("X_train", self.X_train, rows=problem.m)
+        T = validation.check_features("X_test", self.X_test, columns=X.shape[1])
+        if problem.intercept:
+            X, T = (np.hstack([rows, np.ones((rows.shape[0], 1))]) for rows in (X, T))
+        return replace(problem, K_test=np.zeros((T.shape[0], 0)), by=ByFeatures(X, T)), ""
 
 
 @dataclass(frozen=True, eq=False)

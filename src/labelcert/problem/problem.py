@@ -201,8 +201,11 @@ class Problem:
         threat: Threat | None = None,
         max_flips: int | None = None,
         usual: int | None = None,
+        loss: str = LINEAR,
+        C: float = 1.0,
+        intercept: bool = False,
     ) -> Problem:
-        """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
+        """Labels and adversary of a model without a kernel: still without a row of ``H`` in ``H @ one-hot(labels)``.
 
         Parameters
         ----------
@@ -210,6 +213,8 @@ class Problem:
             As in :meth:`build`.
         usual : int, optional
             Where no ``max_flips`` is given: at most this.
+        loss, C, intercept
+            As in :meth:`build`, of a model that is trained on features.
 
         Examples
         --------
@@ -222,6 +227,9 @@ class Problem:
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         if max_flips is None and usual is not None:
             budget = min(budget, usual)
+        trained_with = get_loss(loss, intercept=intercept) if loss != LINEAR else LOSSES[LINEAR]
+        if trained_with.intercept:
+            budget = _while_all_classes_last(codes, classes, adversary, budget, chosen=max_flips is not None)
         for array in (values, classes, codes):
             array.setflags(write=False)
         return cls(
@@ -230,8 +238,8 @@ class Problem:
             labels=values,
             classes=classes,
             codes=codes,
-            C=1.0,
-            loss=LINEAR,
+            C=validation.check_cap(C),
+            loss=trained_with.name,
             threat=threat,
             adversary=adversary,
             max_flips=budget,
@@ -286,7 +294,7 @@ class Problem:
     @property
     def kernels(self) -> tuple[Float, Float] | tuple[None, None]:
         """What a certificate may keep of the problem: ``K_train`` and ``K_test``, where there is a kernel."""
-        return (None, None) if self.loss == LINEAR else (self.K_train, self.K_test)
+        return (self.K_train, self.K_test) if self.K_train.size else (None, None)
 
     @property
     def m(self) -> int:
