@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy.typing as npt
 
+from labelcert.arrays import Float
 from labelcert.certificate import Certificate
 from labelcert.certification.places import CPU
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenKernel, GivenRows, Run, Task
+from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, Run, Task
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.freezing import Names
 from labelcert.engines.partition.engine import PartEngine, Parts
@@ -143,6 +144,30 @@ def certify(
     known = names or Names()
     task = Task(model, labels, threat, max_flips, max_fraction, margin=margin, collective=collective, names=known)
     return solve(task, run)
+
+
+def certify_on_features(
+    X_train: Float,
+    labels: npt.ArrayLike,
+    X_test: Float,
+    C: float,
+    *,
+    loss: str = "logistic",
+    intercept: bool = False,
+    threat: Threat | None = None,
+    max_flips: int | None = None,
+    max_fraction: float | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    collective: bool = True,
+    names: Names | None = None,
+) -> Certificate:
+    """Certify a linear model by the features of its points, without a kernel: for thousands of labels."""
+    run = Run(time_limit=time_limit, workers=workers, progress=progress, device=CPU)
+    model = GivenFeatures(X_train, X_test, C, loss, intercept)
+    known = names or Names()
+    return solve(Task(model, labels, threat, max_flips, max_fraction, collective=collective, names=known), run)
 
 
 def certify_linear(

@@ -18,7 +18,8 @@ from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
 from labelcert.problem import Threat
 
-MACHINE, MAP, VOTES, MEAN = "kernel machine", "linear map", "votes of parts", "mean scores of parts"
+MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
+VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
@@ -133,6 +134,10 @@ TABLE: dict[tuple[str, ...], str] = {
     (MAP, BASELINE, REFUSED): "baselines train on a kernel, and a linear map has none; use certify_linear",
     (MAP, VERIFY, NOTED): "a certificate does not hold the rows of a linear map: give verify them again, as H",
     (MAP, REPORT, NOTED): "without a kernel, attacks are not listed: what the switches of a report show is an interval",
+    # Linear models that are trained on features.
+    (FEATURES, "margin", REFUSED): "a model on features has no margin; certify(X @ X.T, ..., margin=...) on its kernel "
+    "has",
+    (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
     "intercept; use the loss without intercept",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
@@ -16,7 +17,10 @@ from labelcert.engines.observing import Observer
 from labelcert.engines.partition.engine import Parts
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
-from labelcert.problem import Problem, Threat
+from labelcert.errors import InvalidInput
+from labelcert.losses import LINEAR, get_loss
+from labelcert.prediction.by_features import LOSSES_BY_FEATURES, ByFeatures
+from labelcert.problem import Problem, Threat, validation
 from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.rows import Rows
 from labelcert.problem.validation import check_seconds, check_workers
@@ -67,6 +71,43 @@ class GivenKernel:
 
 
 @dataclass(frozen=True, eq=False)
+class GivenFeatures:
+    """A linear model, by the features of its points, (m, d) and (n, d): no kernel is formed."""
+
+    X_train: Float
+    X_test: Float
+    C: float
+    loss: str = "logistic"
+    """One of the losses that have a primal form: ``"logistic"``, ``"cross_entropy"``, ``"squared_hinge"``."""
+    intercept: bool = False
+    """Whether the model has an intercept that is not regularised."""
+    drops_to: str = ""
+    """As in :class:`~labelcert.problem.Problem`."""
+
+    def problem(self, task: Task) -> tuple[Problem, str]:
+        """The labels and the threat, and features with a column of ones for an intercept."""
+        loss = get_loss(self.loss, intercept=self.intercept)
+        problem = Problem.linear(
+            task.labels,
+            threat=task.threat,
+            max_flips=task.max_flips,
+            loss=loss.name,
+            C=self.C,
+            drops_to="" if loss.intercept else self.drops_to,  # an intercept ends budgets before a class is empty
+        )
+        if problem.trained_with.kind not in LOSSES_BY_FEATURES:
+            raise InvalidInput(
+                f"linear models are trained on features with loss={' or '.join(map(repr, LOSSES_BY_FEATURES))}, got "
+                f"{self.loss!r}; give certify the kernel X @ X.T instead"
+            )
+        X = validation.check_features("X_train", self.X_train, rows=problem.m)
+        T = validation.check_features("X_test", self.X_test, columns=X.shape[1])
+        if problem.intercept:
+            X, T = (np.hstack([rows, np.ones((rows.shape[0], 1))]) for rows in (X, T))
+        return replace(problem, K_test=np.zeros((T.shape[0], 0)), by=ByFeatures(X, T)), ""
+
+
+@dataclass(frozen=True, eq=False)
 class GivenRows:
     """A linear map of the labels, by its rows (n, m): an array, a SciPy sparse matrix, or an iterable of blocks."""
 
@@ -78,7 +119,11 @@ class GivenRows:
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and rows that are still to be read."""
         problem = Problem.linear(
-            task.labels, threat=task.threat, max_flips=task.max_flips, usual=USUAL_FLIPS, drops=self.drops
+            task.labels,
+            threat=task.threat,
+            max_flips=task.max_flips,
+            usual=USUAL_FLIPS,
+            drops_to=LINEAR if self.drops else "",
         )
         note = ""
         if task.max_flips is None and problem.max_flips < problem.adversary.full_budget:

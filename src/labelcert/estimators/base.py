@@ -11,9 +11,11 @@ import numpy as np
 
 from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import GivenKernel, Names, Predicts, Run, Task, solve
+from labelcert.certification import GivenFeatures, GivenKernel, Names, Predicts, Run, Task, solve
 from labelcert.checking import as_labels
 from labelcert.errors import InvalidInput
+from labelcert.losses import get_loss
+from labelcert.prediction.by_features import LOSSES_BY_FEATURES
 
 Transform = Callable[[Any, Any], tuple[Float, Float]]
 """From training and test data as the user has them to feature matrices."""
@@ -92,6 +94,51 @@ def certified(
         model, labels, names=names, offsets=offsets, **{name: value for name, value in options.items() if name in asked}
     )
     return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
+
+
+FEW_LABELS = 300
+"""Up to so many labels of two classes (fewer of more classes that are trained together), trainings on a kernel are
+fast enough to be enumerated."""
+
+OF_KERNELS = frozenset({"engine", "margin", "scheduler", "device", "solver", "trust_solver", "node_time_limit"})
+"""Options that kernel machines alone have."""
+
+
+@dataclass(frozen=True)
+class LinearModel(KernelMachine):
+    """A linear model: few labels as a kernel machine, many by their features.
+
+    Attributes
+    ----------
+    constant : float
+        A feature that all points share: a regularised intercept. 0 for none.
+    """
+
+    constant: float = 0.0
+
+    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
+        """Certify the predictions for test points against changed labels."""
+        labels = checked_labels(X_train, y_train)
+        classes = np.unique(labels).size
+        loss = self.loss(classes)
+        if OF_KERNELS & options.keys() or not many_labels(labels.size, classes, loss):
+            return super().certify(X_train, y_train, X_test, **options)
+        X, T = (with_constant(rows, self.constant) for rows in self.transform(X_train, X_test))
+        names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
+        model = GivenFeatures(X, T, self.C, loss, drops_to=self.loss(2))
+        return certified(model, labels, names, options)
+
+
+def many_labels(m: int, classes: int, loss: str) -> bool:
+    """Whether a linear model is better trained by its features than by their kernel."""
+    found = get_loss(loss)
+    models = classes if found.coupled else 2
+    return found.kind in LOSSES_BY_FEATURES and m * models > 2 * FEW_LABELS
+
+
+def with_constant(X: Float, constant: float) -> Float:
+    """Features with one more that all points share, unless it is 0."""
+    return np.hstack([X, np.full((X.shape[0], 1), constant)]) if constant else X
 
 
 def no_class_weights(estimator: Any) -> None:

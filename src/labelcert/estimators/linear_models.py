@@ -8,11 +8,11 @@ import numpy as np
 
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import KernelMachine, Transform, no_class_weights
+from labelcert.estimators.base import LinearModel, Transform, no_class_weights
 from labelcert.losses import get_loss
 
 
-def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
+def logistic_regression(estimator: Any, transform: Transform) -> LinearModel:
     """``LogisticRegression`` with an L2 penalty."""
     no_class_weights(estimator)
     ridge = estimator.penalty in ("l2", "deprecated") and not getattr(estimator, "l1_ratio", None)
@@ -22,17 +22,18 @@ def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
         )
     if estimator.solver == "liblinear":
         squared = estimator.intercept_scaling**2 if estimator.fit_intercept else 0.0
-        return KernelMachine(
+        return LinearModel(
             transform,
             lambda A, B: A @ B.T + squared,
             float(estimator.C),
             lambda classes: "logistic",
             "The certified model is LogisticRegression with solver='liblinear' itself: one class against the rest, "
             "with its regularised intercept. The estimator solves the same problem up to its tolerance.",
+            squared**0.5,
         )
     intercept = bool(estimator.fit_intercept)
 
-    return KernelMachine(
+    return LinearModel(
         transform,
         _linear,
         float(estimator.C),
@@ -43,7 +44,7 @@ def logistic_regression(estimator: Any, transform: Transform) -> KernelMachine:
     )
 
 
-def linear_svc(estimator: Any, transform: Transform) -> KernelMachine:
+def linear_svc(estimator: Any, transform: Transform) -> LinearModel:
     """``LinearSVC``, whose intercept is regularised."""
     no_class_weights(estimator)
     if estimator.penalty != "l2":
@@ -51,7 +52,7 @@ def linear_svc(estimator: Any, transform: Transform) -> KernelMachine:
     if estimator.multi_class != "ovr":
         raise InvalidInput("LinearSVC(multi_class='crammer_singer') cannot be certified; use multi_class='ovr'")
     squared = estimator.intercept_scaling**2 if estimator.fit_intercept else 0.0
-    return KernelMachine(
+    return LinearModel(
         transform,
         lambda A, B: A @ B.T + squared,
         float(estimator.C),
@@ -59,6 +60,7 @@ def linear_svc(estimator: Any, transform: Transform) -> KernelMachine:
         f"The certified model is LinearSVC itself, with loss={estimator.loss!r}: one class against the rest"
         + (", with its regularised intercept." if squared else ", without an intercept.")
         + " The estimator solves the same problem up to its tolerance.",
+        squared**0.5,
     )
 
 

@@ -94,19 +94,12 @@ class Problem:
     ) -> Problem:
         """The same without :meth:`settled`: nothing says yet that the kernel is positive semidefinite."""
         trained_with = get_loss(loss, intercept=intercept)
-        asked = cls.linear(labels, threat=threat, max_flips=max_flips)
-        budget = asked.max_flips
-        if trained_with.intercept and (asked.n_classes == 2 or not drops_to):
-            budget = _while_all_classes_last(asked, chosen=max_flips is not None)
+        asked = cls.linear(labels, threat=threat, max_flips=max_flips, loss=trained_with.name, C=C, drops_to=drops_to)
         return replace(
             asked,
             K_train=validation.check_train_kernel(K_train, asked.m),
             K_test=validation.check_test_kernel(K_test, asked.m),
-            C=validation.check_cap(C),
-            loss=trained_with.name,
-            max_flips=budget,
             min_eig=-np.inf,
-            drops_to=drops_to,
         )
 
     def settled(self) -> Problem:
@@ -143,9 +136,11 @@ class Problem:
         threat: Threat | None = None,
         max_flips: int | None = None,
         usual: int | None = None,
-        drops: bool = False,
+        loss: str = LINEAR,
+        C: float = 1.0,
+        drops_to: str = "",
     ) -> Problem:
-        """Labels and adversary of a model whose scores are ``H @ one-hot(labels)``: still without a row of ``H``.
+        """Labels and adversary of a model without a kernel: still without a row of ``H`` in ``H @ one-hot(labels)``.
 
         Where no ``max_flips`` is given, it is at most `usual`.
         """
@@ -157,21 +152,24 @@ class Problem:
         budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
         if max_flips is None and usual is not None:
             budget = min(budget, usual)
-        return cls(
+        asked = cls(
             K_train=np.zeros((0, 0)),
             K_test=np.zeros((0, codes.size)),
             labels=frozen(values),
             classes=frozen(classes),
             codes=frozen(codes),
-            C=1.0,
-            loss=LINEAR,
+            C=validation.check_cap(C),
+            loss=loss,
             threat=threat,
             adversary=adversary,
             max_flips=budget,
             shift=0.0,
             min_eig=0.0,
-            drops_to=LINEAR if drops else "",
+            drops_to=drops_to,
         )
+        if asked.intercept and (asked.n_classes == 2 or not drops_to):
+            return replace(asked, max_flips=_while_all_classes_last(asked, chosen=max_flips is not None))
+        return asked
 
     def with_rows(self, rows: npt.ArrayLike, columns: Int | None = None) -> Problem:
         """The same about other test rows; of a linear problem, about the labels of some columns alone, ascending.
@@ -217,7 +215,7 @@ class Problem:
     @property
     def kernels(self) -> tuple[Float, Float] | tuple[None, None]:
         """What a certificate may keep of the problem: ``K_train`` and ``K_test``, where there is a kernel."""
-        return (None, None) if self.loss == LINEAR else (self.K_train, self.K_test)
+        return (self.K_train, self.K_test) if self.K_train.size else (None, None)
 
     @property
     def m(self) -> int:

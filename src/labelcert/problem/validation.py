@@ -120,6 +120,17 @@ def check_test_kernel(value: npt.ArrayLike, m: int) -> Float:
     return np.ascontiguousarray(K)
 
 
+def check_features(name: str, value: npt.ArrayLike, *, rows: int | None = None, columns: int | None = None) -> Float:
+    """Features of points, one row each."""
+    X = check_matrix(name, value, "scale the features (scikit-learn: StandardScaler)")
+    if X.shape[0] == 0 or (rows is not None and X.shape[0] != rows):
+        expected = "at least one row" if rows is None else f"one row per label ({rows})"
+        raise InvalidInput(f"{name} must have {expected}, got shape {X.shape}")
+    if columns is not None and X.shape[1] != columns:
+        raise InvalidInput(f"{name} must have as many columns as X_train ({columns}), got shape {X.shape}")
+    return np.ascontiguousarray(X)
+
+
 def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
     """The labels as an array, their K distinct values in order, and the class 0..K-1 of each label."""
     labels = as_labels(value)

@@ -1,0 +1,5 @@
+"""Linear models by their features: what influences foretell is proved or retrained."""
+
+from labelcert.engines.influence.engine import Influence
+
+__all__ = ["Influence"]

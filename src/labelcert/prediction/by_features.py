@@ -1,0 +1,315 @@
+"""Linear models by their features: who predicts where no kernel is formed, whatever the number of labels."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.losses.primal import (
+    NO_CHANGES,
+    Changes,
+    LogisticSlopes,
+    PrimalMachine,
+    Slopes,
+    SoftmaxSlopes,
+    SquaredHingeSlopes,
+)
+from labelcert.prediction.fewer import dropping
+from labelcert.prediction.predictor import OPEN, Predictor
+from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.svm.pivoting import UNIT_ROUNDOFF
+
+FEATURES = "linear models by their features"
+"""Who predicts: a model that is trained on features, not on their kernel."""
+
+_SLOPES: dict[str, Slopes] = {
+    "logistic": LogisticSlopes(),
+    "cross_entropy": LogisticSlopes(),
+    "squared_hinge": SquaredHingeSlopes(),
+}
+
+LOSSES_BY_FEATURES = tuple(_SLOPES)
+"""Kinds of losses that have a primal form here."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByFeatures:
+    """Features of labelled points and test nodes, a column of ones for an intercept included.
+
+    Attributes
+    ----------
+    X : (m, p) array
+    T : (n, p) array
+    """
+
+    X: Float
+    T: Float
+    kind: str = FEATURES
+
+    def predictor(self, problem: Problem) -> FeaturePredictor:
+        """One training for all classes, or one for each against the rest."""
+        alone = problem.n_classes > 2 and not problem.coupled
+        return OneForEachClass(problem, self) if alone else OneForAll(problem, self)
+
+    def digest(self, sha256: str) -> str:
+        """With the features."""
+        h = hashlib.sha256(sha256.encode())
+        for array in (self.X, self.T):
+            h.update(repr(array.shape).encode())
+            h.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        return h.hexdigest()
+
+
+class Judged(NamedTuple):
+    """What B relabellings do to n nodes.
+
+    Attributes
+    ----------
+    changed, unchanged : (n, B) arrays
+        Provably.
+    margins : (n, B) array
+        Score of the predicted class minus the highest other one.
+    rivals : (n, B) array
+        The class of the latter.
+    """
+
+    changed: Bool
+    unchanged: Bool
+    margins: Float
+    rivals: Int
+
+
+class FeaturePredictor(Predictor):
+    """Scores of test rows after training on any labels, many labellings at once.
+
+    Attributes
+    ----------
+    machines : list of PrimalMachine
+    norms : (n,) array
+        Of the test rows.
+    """
+
+    tie_note: ClassVar[str] = "clean scores"
+    enumerated: ClassVar[str] = "relabellings"
+
+    def __init__(self, problem: Problem, features: ByFeatures) -> None:
+        self.problem, self.linear, self.features = problem, False, features
+        self._on_fewer = {}
+        self.norms = np.linalg.norm(features.T, axis=1) * (1.0 + 8 * UNIT_ROUNDOFF * features.T.shape[1])
+        self.machines = self._machines()
+        self._known: dict[Relabelling, Judged] = {}
+        scores, errors = (array[:, :, 0] for array in self.class_batch([NOTHING]))
+        columns = np.arange(problem.n_test)
+        self.shown = scores.argmax(axis=0).astype(np.int64)
+        low = scores[self.shown, columns] - errors[self.shown, columns]
+        others = scores + errors
+        others[self.shown, columns] = -np.inf
+        self.predicted = np.where(low > others.max(axis=0), self.shown, OPEN)
+        self.decision = scores[1].copy() if problem.n_classes == 2 else np.ascontiguousarray(scores.T)
+        self.gaps = scores, errors
+
+    def machine(self, codes: Int, outputs: int, slopes: Slopes | None = None) -> PrimalMachine:
+        """One training on clean labels."""
+        problem = self.problem
+        penalty = np.ones(self.features.X.shape[1])
+        if problem.intercept:
+            penalty[-1] = 0.0
+        kind = problem.trained_with.kind
+        C = problem.C * (2.0 if kind == "cross_entropy" and problem.n_classes == 2 else 1.0)
+        c = np.full(problem.m, C)
+        return PrimalMachine(self.features.X, codes, c, penalty, slopes or _SLOPES[kind], outputs)
+
+    @abstractmethod
+    def _machines(self) -> list[PrimalMachine]:
+        """Trained on the clean labels."""
+
+    @abstractmethod
+    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+        """(K, n, B) scores of all classes, and bounds on their errors."""
+
+    @abstractmethod
+    def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
+        """(B, ν, K) what each move should take off the margin of a node against a rival, beside another change each."""
+
+    def of(self, problem: Problem) -> Predictor:
+        """A model of some of the classes, on the same features."""
+        return self.features.predictor(problem)
+
+    def relabelled_labels(self, change: Relabelling) -> tuple[Int, Int]:
+        """Labels that a relabelling changes, and their classes."""
+        return self.problem.adversary.labels[change.positions], change.targets
+
+    def batch_size(self) -> int:
+        """How many relabellings are trained on together."""
+        return min(machine.batch_size() for machine in self.machines)
+
+    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False) -> Judged:
+        """What some relabellings do, a batch at a time; kept for the final check if asked for."""
+        size = self.batch_size()
+        parts = [self._judge(changes[start : start + size]) for start in range(0, len(changes), size)]
+        found = (
+            parts[0]
+            if len(parts) == 1
+            else Judged._make(np.concatenate(own, axis=1) for own in zip(*parts, strict=True))
+        )
+        for b, change in enumerate(changes if keep else ()):
+            self.keep(change, found, b)
+        return found
+
+    def keep(self, change: Relabelling, judged: Judged, b: int) -> None:
+        """Remember what one relabelling does."""
+        self._known.setdefault(change, Judged._make(array[:, b : b + 1].copy() for array in judged))
+
+    def _judge(self, changes: Sequence[Relabelling]) -> Judged:
+        scores, errors = self.class_batch(changes)
+        own = np.maximum(self.predicted, 0)
+        columns = np.arange(own.size)
+        mine, wrong = scores[own, columns].copy(), errors[own, columns].copy()
+        scores[own, columns] = -np.inf
+        gap, error = mine - scores, 1.01 * (wrong + errors) + 1e-290
+        error[own, columns] = 0.0
+        with np.errstate(invalid="ignore"):
+            changed: Bool = np.any(gap < -error, axis=0)
+            unchanged: Bool = np.all(gap > error, axis=0)
+        rivals = scores.argmax(axis=0)
+        return Judged(changed, unchanged, mine - scores.max(axis=0), rivals)
+
+    def _found(self, codes: Int) -> Judged:
+        labels = self.problem.adversary.labels
+        positions = np.flatnonzero(codes[labels] != self.problem.codes[labels]).astype(np.int64)
+        change = Relabelling(positions, codes[labels[positions]])
+        return self._known[change] if change in self._known else self.judge([change], keep=True)
+
+    @dropping
+    def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """Another class is ahead, or none is."""
+        found = self._found(codes)
+        return found.changed[nodes, 0], found.unchanged[nodes, 0]
+
+    @dropping
+    def margins(self, codes: Int, nodes: Index) -> Float:
+        """The score of the predicted class minus that of its strongest rival."""
+        return self._found(codes).margins[nodes, 0]
+
+    @dropping
+    def becomes(self, codes: Int, node: int) -> int:
+        """The strongest rival."""
+        return int(self._found(codes).rivals[node, 0])
+
+    def _errors(self, far: Float, W: Float) -> Float:
+        """(n, B) bounds on the errors of scores: of solutions, and of the products with them."""
+        norm = np.sqrt((W * W).sum(axis=(0, 1)))
+        return np.asarray(self.norms[:, None] * (1.01 * far + 1.01 * UNIT_ROUNDOFF * (W.shape[0] + 4) * norm)[None, :])
+
+
+class OneForAll(FeaturePredictor):
+    """One training: the sign of one score, or the highest output of a softmax."""
+
+    def _machines(self) -> list[PrimalMachine]:
+        K = self.problem.n_classes
+        return [self.machine(self.problem.codes, 1) if K == 2 else self.machine(self.problem.codes, K, SoftmaxSlopes())]
+
+    def _direction(self, own: Int, rival: Int) -> Float:
+        """(K, B) multiples of the outputs that make the score of a class minus that of a rival."""
+        if self.problem.n_classes == 2:
+            return np.where(own == 1, 2.0, -2.0)[None, :]
+        out = np.zeros((self.problem.n_classes, own.size))
+        out[own, np.arange(own.size)] += 1.0
+        out[rival, np.arange(own.size)] -= 1.0
+        return out
+
+    def _solved(self, changes: Sequence[Relabelling], accuracy: float) -> tuple[Float, Changes]:
+        found = Changes.of([self.relabelled_labels(change) for change in changes])
+        return self.machines[0].train(found, accuracy=accuracy), found
+
+    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+        """Outputs, and of two classes the negative of the only one, too."""
+        machine, T = self.machines[0], self.features.T
+        if len(changes) == 1 and len(changes[0]) == 0:
+            W, found = machine.w[:, :, None], NO_CHANGES
+        else:
+            W, found = self._solved(changes, 0.0)
+        errors = self._errors(machine.bounded(W, found), W)
+        scores = (T @ W.reshape(machine.p, -1)).reshape(T.shape[0], machine.outputs, -1).transpose(1, 0, 2)
+        if machine.outputs == 1:
+            scores = np.concatenate([-scores, scores])
+        return np.ascontiguousarray(scores), np.repeat(errors[None], scores.shape[0], axis=0)
+
+    def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
+        """By the influence of labels on the difference of two scores."""
+        machine, a = self.machines[0], self.problem.adversary
+        W, _ = self._solved(changes, 1e-3)
+        direction = self._direction(self.predicted[node], rival)
+        V = self.features.T[node].T[:, None, :] * direction[None, :, :]
+        reach, F = machine.influence(W, V)
+        reach, F = reach[a.labels], F[a.labels]
+        out = np.zeros((node.size, *a.targets.shape))
+        for k in range(self.problem.n_classes):
+            pulls = machine.pull(F, np.full(a.labels.size, k), a.labels)
+            out[:, :, k] = -np.einsum("nkb,nkb->bn", pulls, reach)
+        return out
+
+
+class OneForEachClass(FeaturePredictor):
+    """One training for each class against the rest."""
+
+    def _machines(self) -> list[PrimalMachine]:
+        K = self.problem.n_classes
+        return [self.machine((self.problem.codes == c).astype(np.int64), 1) for c in range(K)]
+
+    def toggled(self, change: Relabelling, c: int) -> tuple[Int, Int]:
+        """Labels that enter or leave a class, and whether they are in it then."""
+        labels, targets = self.relabelled_labels(change)
+        inside = (targets == c).astype(np.int64)
+        kept = inside != (self.problem.codes[labels] == c)
+        return labels[kept], inside[kept]
+
+    def _solved(self, changes: Sequence[Relabelling], c: int, accuracy: float) -> tuple[Float, Changes, Int]:
+        """Solutions of one class for all relabellings that concern it, and which these are."""
+        sets = [self.toggled(change, c) for change in changes]
+        concerned = np.array([b for b, (labels, _) in enumerate(sets) if labels.size], dtype=np.int64)
+        found = Changes.of([sets[b] for b in concerned])
+        machine = self.machines[c]
+        W = machine.train(found, accuracy=accuracy) if concerned.size else np.zeros((machine.p, 1, 0))
+        return W, found, concerned
+
+    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+        """Only the classes that labels enter or leave are trained anew."""
+        T, K, B = self.features.T, self.problem.n_classes, len(changes)
+        scores, errors = np.empty((K, T.shape[0], B)), np.empty((K, T.shape[0], B))
+        for c, machine in enumerate(self.machines):
+            clean = machine.w[:, :, None]
+            scores[c] = T @ machine.w
+            errors[c] = self._errors(machine.bounded(clean, NO_CHANGES), clean)
+            W, found, concerned = self._solved(changes, c, 0.0)
+            if concerned.size:
+                scores[c][:, concerned] = T @ W[:, 0]
+                errors[c][:, concerned] = self._errors(machine.bounded(W, found), W)
+        return scores, errors
+
+    def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
+        """By the influence of labels on both scores."""
+        a, out = self.problem.adversary, np.zeros((node.size, *self.problem.adversary.targets.shape))
+        source = self.problem.codes[a.labels]
+        for c, machine in enumerate(self.machines):
+            for classes, sign in ((self.predicted[node], 1.0), (rival, -1.0)):
+                at = np.flatnonzero(classes == c)
+                if at.size == 0:
+                    continue
+                own = [changes[b] for b in at.tolist()]
+                W = np.repeat(machine.w[:, :, None], at.size, axis=2)
+                solved, _, concerned = self._solved(own, c, 1e-3)
+                W[:, :, concerned] = solved
+                reach, F = machine.influence(W, self.features.T[node[at]].T[:, None, :])
+                inside = (source == c).astype(np.int64)
+                pulls = machine.pull(F[a.labels], 1 - inside, a.labels)
+                effect = -sign * (pulls * reach[a.labels])[:, 0].T
+                out[at, :, c] += np.where(inside == 0, effect, 0.0)
+                out[np.ix_(at, np.flatnonzero(inside))] += effect[:, inside == 1][:, :, None]
+        return out
