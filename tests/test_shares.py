@@ -40,7 +40,7 @@ def test_twelve_of_twenty_six() -> None:
     H = [[1, 0, 0, 0]] * 14 + [[1, 1, 1, 0]] * 12
     cert = labelcert.certify_linear(H, ["a", "a", "a", "b"])
     assert cert.certified_ratio(flips=1) == 12 / 26
-    shown = [cert.summary(), cert._repr_html_(), cert.to_latex(), labelcert.compare(a=cert).to_latex()]
+    shown = [cert.summary(), cert._repr_html_(), cert.to_latex(), labelcert.compare({"a": cert}).to_latex()]
     table = tables.budget_table(cert)
     for text in [*shown, " ".join(map(str, table.columns[2]._cells))]:
         assert "46.1" in text

@@ -15,6 +15,7 @@ from labelcert.models import GCN
 from labelcert.pipeline import Targets, certify_targets, choose_model, choose_split, choose_targets, model_options
 from labelcert.pipeline.settings import known_rule, known_setting
 from labelcert.studies import Store, expand, parse_study, run_plan
+from labelcert.text import per_cent
 
 STUDY = """
 seeds = [0]
@@ -87,7 +88,7 @@ def test_certified_rows_speak_of_the_graph() -> None:
     assert np.array_equal(panel.changed, split.pool[cert.collective_changed(1)])
     after = np.mean(certified.correct & ~cert.collective_changed(1))
     assert 0.45 < after < 0.47
-    assert f"still correct {after:.0%}" in panel.title
+    assert f"still correct {per_cent(float(after))}%" in panel.title
     assert certified.describe()["classes"] == ["Mr. Hi", "Officer"]
 
 

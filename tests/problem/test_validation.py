@@ -60,7 +60,7 @@ SINGULAR = np.diag([1.0, 1.0, 1.0, 0.0])
         ({"C": 0.0}, r"C must be a positive finite number, got 0.0"),
         ({"C": -1}, r"C must be a positive"),
         ({"C": float("nan")}, r"C must be a positive finite number, got nan"),
-        ({"C": "1"}, r"C must be a positive number, got '1'"),
+        ({"C": "1"}, r"C must be a positive finite number, got '1'"),
         ({"C": 1e-13}, r"C must be between"),
         ({"max_flips": 5}, r"max_flips must be a whole number between 0 and 4 \(all labels\), got 5"),
         ({"max_flips": -1}, r"max_flips must be a whole number between 0 and 4"),

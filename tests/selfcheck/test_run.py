@@ -16,6 +16,7 @@ from labelcert.certificate import Certificate, Stop
 from labelcert.engines.registry import engine_names
 from labelcert.engines.search import branching
 from labelcert.selfcheck import Case, SelfCheck, Truth, brute_force, comparing
+from labelcert.workers import Workers
 
 
 def test_no_contradiction() -> None:
@@ -129,7 +130,8 @@ def test_an_interrupted_certificate_ends_the_check_instead_of_contradicting(monk
 def test_several_processes_find_the_same_in_the_same_order() -> None:
     work: Any = partial(divmod, 100)  # something that other processes know
     numbers = range(3, 12)
-    assert list(comparing._in_order(work, numbers, 2)) == list(map(work, numbers))
+    with Workers(2) as pool:
+        assert list(pool.map(work, numbers)) == list(map(work, numbers))
 
 
 def test_a_problem_depends_on_its_number_alone() -> None:
