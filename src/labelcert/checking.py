@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,25 @@ def word(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     raise InvalidInput(f"{name} must be a word in quotes, got {in_short(value)}")
+
+
+def nearest(value: object, known: Iterable[str]) -> str:
+    """What a message says behind a name that is not known: which one was probably meant."""
+    close = difflib.get_close_matches(str(value).lower(), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def known_name(name: str, value: Any, known: Iterable[str]) -> str:
+    """One of the names in a registry."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise InvalidInput(f"{name} must be one of {', '.join(known)}, got {in_short(value)}{nearest(value, known)}")
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse an option that is not among its choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInput(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def real_number(value: Any) -> float | None:

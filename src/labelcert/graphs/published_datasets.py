@@ -6,16 +6,13 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import scipy.sparse as sp
 
 from labelcert.graphs import preprocessing as step
 from labelcert.graphs import published_formats as formats
 from labelcert.graphs.download import RawSource, RemoteFile, raw_graph, require_checksum
-
-if TYPE_CHECKING:
-    from labelcert.graphs.graph import Graph
+from labelcert.graphs.graph import Graph
 
 _POLBLOGS_TABLES = {
     "adjacency.tsv": "ee273f75175cb33c53f115bad3924af56b490c6de056c6666503f437b8ca915b",

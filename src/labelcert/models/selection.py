@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.checking import whole_number
+from labelcert.checking import one_of, whole_number
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID, accuracies, stratified_folds
-from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
+from labelcert.models.base import GraphLike, Model, as_nodes, require
 from labelcert.models.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def select(
     >>> select(Linear(), graph, np.arange(8), seed=0, C=(0.1, 1.0), rule="smallest").model
     Linear(C=0.1, bias=False)
     """
-    require_choice("rule", rule, RULES)
+    one_of("rule", rule, RULES)
     trained_with = get_loss(loss)
     whole_number("seed", seed, 0, 2**32 - 1)
     require(len(C) > 0, "C must hold at least one value to try, got none")

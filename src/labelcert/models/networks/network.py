@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
-from labelcert.checking import whole_number
+from labelcert.checking import one_of, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.models.layers import Architecture
 from labelcert.models.networks import practice, theory
@@ -74,8 +74,7 @@ class Network:
     def __post_init__(self) -> None:
         whole_number("width", self.width, least=1, remark="units of every hidden layer")
         whole_number("seed", self.seed)
-        if self.recipe not in RECIPES:
-            raise InvalidInput(f"recipe must be one of {', '.join(map(repr, RECIPES))}, got {self.recipe!r}")
+        one_of("recipe", self.recipe, RECIPES)
         if getattr(self.model, "variant", "exact") != "exact":
             raise InvalidInput("the published variant of a kernel belongs to no network; use variant='exact'")
         self._place  # noqa: B018 (a missing device or package is told now)
