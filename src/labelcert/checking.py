@@ -131,7 +131,7 @@ def as_labels(value: Any) -> Values:
 
 def _of_one_kind(values: list[Any]) -> Values:
     """Labels that are all words, all numbers, or all True or False."""
-    missing = [i for i, value in enumerate(values) if _missing(value)]
+    missing = [i for i, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InvalidInput(
             f"labels must not be missing, but label {missing[0]} is {values[missing[0]]!r}; pass labelled points only"
@@ -147,8 +147,8 @@ def _of_one_kind(values: list[Any]) -> Values:
     return labels
 
 
-def _missing(value: Any) -> bool:
-    """Whether a value is None, or does not equal itself, as NaN and pandas' signs for missing values."""
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, does not equal itself, or does not say: NaN, and pandas' signs for missing values."""
     try:
         return value is None or not bool(value == value)
     except (TypeError, ValueError):

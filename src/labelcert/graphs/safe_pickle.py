@@ -289,7 +289,7 @@ class _StackMachine:
             self.stack.append(self._construct(called, arguments, new=name == "NEWOBJ"))
         elif name == "BUILD":
             state = self._pop()
-            self._blank().state = state
+            self._top(_Blank).state = state
         elif name != "PROTO":
             self._containers(name)
 
@@ -347,9 +347,6 @@ class _StackMachine:
         if not isinstance(value, kind):
             raise ValueError(f"it fills a {type(value).__name__} as if it were a {kind.__name__}")
         return value
-
-    def _blank(self) -> _Blank:
-        return self._top(_Blank)  # type: ignore[no-any-return]
 
 
 def _pairs(items: list[Any]) -> dict[Any, Any]:

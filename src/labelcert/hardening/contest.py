@@ -83,7 +83,7 @@ class Contest:
         accurate = [candidate for candidate in allowed if accuracy(candidate) >= threshold]
         if not accurate:
             raise InvalidInput(
-                f"no model reaches a cross-validated accuracy of {per_cent(search.floor)}%; "
+                f"no model reaches a cross-validated accuracy of {per_cent(search.floor or 0.0)}%; "
                 f"the best has {per_cent(accuracy(top))}%"
             )
         return cls(search, graph, nodes, tested, candidates, default, tuple(accurate), threshold)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,17 +106,13 @@ def _attack_panels(plan: StudyPlan, store: Store) -> list[GraphPanel]:
         attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
         if (
             attack
-            and _fits(attack, job.graph.n_nodes)
+            and all(0 <= node < job.graph.n_nodes for nodes in attack.values() for node in nodes)
             and (not panels or (job.graph is panels[0].graph and np.array_equal(job.labeled, panels[0].labeled)))
         ):
             flipped, changed = (np.array(attack[key], dtype=np.int64) for key in ("labels", "changed"))
             title = f"{place.model}\n1 flip: {changed.size} of {cell.test.size} predictions change"
             panels.append(GraphPanel(title, job.graph, job.labeled, flipped, changed))
     return panels
-
-
-def _fits(attack: Mapping[str, Sequence[int]], n: int) -> bool:
-    return all(0 <= node < n for nodes in attack.values() for node in nodes)
 
 
 COMPARISONS.append(compare_tables)

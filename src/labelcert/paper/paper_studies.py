@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from labelcert.checking import nearest
 from labelcert.errors import InvalidInput
-from labelcert.studies.catalogue import SHIPPED, shipped_study
 from labelcert.studies.schema import Study
+from labelcert.studies.study_files import SHIPPED, shipped_study
 
 ORDER = (
     "fig1-karate",

@@ -7,6 +7,8 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from labelcert.baselines import BASELINES
 from labelcert.checking import nearest
 from labelcert.engines.registry import engine_names
 from labelcert.errors import InvalidInput
+from labelcert.extensions import load_extensions
 from labelcert.graphs import dataset_info
-from labelcert.jobs.using import ATTACK, CERTIFY, USING
+from labelcert.jobs.cells import ATTACK, CERTIFY, USING
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.reading import read_bytes
@@ -40,6 +43,28 @@ MODEL_KEYS = (
     *("width", "using", "using_options"),
 )
 """Keys that every model has, beside its own options."""
+
+
+MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates")
+"""Studies that go beyond the paper."""
+
+SHIPPED: dict[str, tuple[str, str]] = dict.fromkeys(MORE, (__package__, "more"))
+"""The package and the folder that hold the file of each study."""
+
+
+def find_study(file: str) -> Study:
+    """Read a study from a file, or one that comes with the package by its name."""
+    load_extensions()
+    path = Path(file)
+    return read_study(path) if path.is_file() or file not in SHIPPED else shipped_study(file)
+
+
+@cache
+def shipped_study(name: str) -> Study:
+    """Read a study that comes with the package."""
+    package, folder = SHIPPED[name]
+    text = files(package).joinpath(folder, f"{name}.toml").read_text(encoding="utf-8")
+    return parse_study(text, name=name, file=f"{name}.toml")
 
 
 def read_study(path: Path) -> Study:

@@ -172,7 +172,8 @@ class _Trainer:
     def run(self, codes: Int, checks: Int) -> tuple[Float, Float]:
         """(B, n, outputs) scores, and (B,) how much they moved in the last step, or the epoch that was kept."""
         at_once = self._at_once()
-        start = None if self._standard else self._scores([self._zeros(shape) for shape in self._shapes])
+        nothing = [self._place.put(np.zeros((1, *shape))) for shape in self._shapes]
+        start = None if self._standard else self._scores(nothing)
         signs = np.where(codes[:, :, None] == np.arange(self._outputs), 1.0, -1.0)
         if self._outputs == 1:
             signs = np.where(codes[:, :, None] == 1, 1.0, -1.0)
@@ -193,9 +194,6 @@ class _Trainer:
                 scores.append(found if start is None else found - start)
             moved.append(left)
         return np.stack(scores), np.concatenate(moved)
-
-    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
-        return torch().zeros((1, *shape), dtype=self._place.dtype, device=self._place.device)
 
     def _labeled(self, moves: Any) -> Tensor:
         """Outputs of labelled nodes (and of validation nodes), in their order: (B, m, outputs)."""
