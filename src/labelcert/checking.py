@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def nearest(value: object, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def known_name(name: str, value: Any, known: Iterable[str]) -> str:
+def known_name(name: str, value: Any, known: Collection[str]) -> str:
     """One of the names in a registry."""
     if isinstance(value, str) and value in known:
         return value

@@ -177,3 +177,6 @@ def selfcheck(
     if outcome.interrupted:
         say(f"interrupted after {outcome.problems} of {problems} problems", error=True)
         sys.exit(EXIT_INTERRUPTED)
+
+
+WITHOUT_GRAPH = (datasets_command, models_command, demo, show_file, verify_file, sign_file, selfcheck)

@@ -91,6 +91,11 @@ class ModelSearch:
     collective: bool = True
     time_limit: float | None = None
 
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What certificates of any budget are asked with."""
+        return {"threat": self.threat, "collective": self.collective, "time_limit": self.time_limit}
+
     def checked(self, m: int) -> ModelSearch:
         """The same with whole numbers; refuses what makes no sense for m labels."""
         costs = None if self.threat is None else self.threat.costs

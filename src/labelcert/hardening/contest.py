@@ -125,15 +125,9 @@ class Contest:
     def certificate(self, recipe: Recipe) -> Certificate:
         """The full certificate of one recipe, under the settings of the search."""
         search = self.search
-        found: Certificate = recipe.certify(
-            recipe.certifier(self.graph, self.labeled, [self.test], inductive=search.inductive),
-            self.test,
-            threat=search.threat,
-            max_flips=search.flips,
-            time_limit=search.time_limit,
-            device=search.device,
-            collective=search.collective,
-        )
+        certifier = recipe.certifier(self.graph, self.labeled, [self.test], inductive=search.inductive)
+        how = {"max_flips": search.flips, "device": search.device, **search.limits}
+        found: Certificate = recipe.certify(certifier, self.test, **how)
         return found
 
     def _certify(self, certified: Shares, run: Runner, known: Mapping[str, Record]) -> None:
@@ -164,15 +158,8 @@ class Contest:
 
     def _cell(self, recipe: Recipe, flips: int) -> tuple[Job, Cell]:
         search = self.search
-        cell = Cell(
-            recipe=recipe,
-            test=self.test,
-            max_flips=flips,
-            time_limit=search.time_limit,
-            collective=search.collective,
-            threat=search.threat,
-            device="gpu" if search.device == "gpu" else "cpu",
-        )
+        device = "gpu" if search.device == "gpu" else "cpu"
+        cell = Cell(recipe=recipe, test=self.test, max_flips=flips, device=device, **search.limits)
         return Job(self.graph, self.labeled, search.seed, recipe.model, search.inductive), cell
 
 
