@@ -104,6 +104,10 @@ def read_graph(given: Mapping[str, Any]) -> Graph:
             f"expected the name of a dataset or tables of your own, got {name!r} and tables; leave one out"
         )
     if own:
+        if given["edges"] is None and given["features"] is None:
+            raise InvalidInput(
+                "expected an edge list or a feature table beside the labels; name one as --edges or --features"
+            )
         how = {key: given[key] for key in ("edges", "features", "labels", "directed", "fix", *COLUMNS)}
         with warnings.catch_warnings(record=True) as mended:
             warnings.simplefilter("always")

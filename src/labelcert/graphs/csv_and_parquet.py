@@ -100,7 +100,7 @@ def graph_from_files(
     """
     first = edges if edges is not None else features
     if first is None:
-        raise InvalidInput("expected an edge list or a feature table, got neither; give edges=... or features=...")
+        raise InvalidInput("expected an edge list or a feature table, got neither; name at least one file")
     problems = Problems(fix=fix)
     edge_table = None if edges is None else _Table(edges, problems, columns={source: "source", target: "target"})
     node_table = None if features is None else _Table(features, problems, columns={node: "node", label: "label"})

@@ -146,7 +146,9 @@ def variants(model: Model, grid: Mapping[str, Sequence[Any]], name: str, fixed: 
     for option, values in grid.items():
         require(option in known, f"{name} has no option {option!r} to search; it has {', '.join(sorted(known))}")
         listed = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
-        require(listed, f"the grid for {option!r} must hold at least one value, as a list, got {values!r}")
+        require(
+            listed, f"the grid for {option!r} must hold at least one value: it must be a list of values, got {values!r}"
+        )
     return [replace(model, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 

@@ -17,8 +17,8 @@ from labelcert.studies.printed_numbers import COMPARISONS, compared
 from labelcert.studies.report import (
     BLANK,
     REPORTS,
-    ReportParts,
     Sheet,
+    StudyReport,
     certified_sheets,
     curves,
     interval,
@@ -35,7 +35,7 @@ STEPS = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
 """Pairs of budgets whose difference the paper discusses."""
 
 
-def _ranks(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _ranks(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     ranks = average_ranks(summary)
     comparison = compare_ranks(ranks)
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
@@ -46,10 +46,10 @@ def _ranks(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> 
 
     headings = tuple(epsilons if epsilons == "total" else f"ε in {epsilons}" for epsilons in RANGES)
     sheets = sheets_by_model(ranks, "average rank by the collective certified ratio / paper", headings, cell)
-    return ReportParts(sheets, comparison, curves(plan, summary, draw))
+    return StudyReport(sheets, comparison, curves(plan, summary, draw))
 
 
-def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     found = drops(summary, STEPS)
     comparison = compare_drops(found)
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
@@ -60,10 +60,10 @@ def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -
 
     headings = tuple(f"ε {first:g} → {last:g}" for first, last in STEPS)
     sheets = sheets_by_model(found, "drop of the mean collective ratio in points / paper", headings, cell)
-    return ReportParts(sheets, comparison, curves(plan, summary, draw))
+    return StudyReport(sheets, comparison, curves(plan, summary, draw))
 
 
-def _attack(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _attack(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     """Show what the worst single flip does, seed by seed."""
     rows, comparison = [], []
     for place, job, _ in _attacked(plan):
@@ -88,7 +88,7 @@ def _attack(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) ->
         from labelcert.report.pictures import graph_figure
 
         figures["graph"] = graph_figure(panels)
-    return ReportParts(sheets + certified_sheets(summary, []), comparison, figures)
+    return StudyReport(sheets + certified_sheets(summary, []), comparison, figures)
 
 
 def _attacked(plan: StudyPlan) -> list[tuple[TablePlace, Job, Cell]]:
