@@ -113,7 +113,7 @@ def test_installed_in_a_new_environment(installed: Path, tmp_path: Path) -> None
     assert run(python, "-m", "labelcert", "--version", cwd=tmp_path) == f"labelcert, version {VERSION}\n"
     assert run(installed / "labelcert", "--version", cwd=tmp_path) == f"labelcert, version {VERSION}\n"
     code = (
-        "import labelcert; from labelcert.studies.catalogue import find_study; find_study('losses'); "
+        "import labelcert; from labelcert.studies.study_files import find_study; find_study('losses'); "
         "[getattr(labelcert, name) for name in labelcert.__all__]; print(labelcert.__file__)"
     )
     assert str(installed.parent) in run(python, "-c", code, cwd=tmp_path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,25 @@ def word(name: str, value: Any) -> str:
     raise InvalidInput(f"{name} must be a word in quotes, got {in_short(value)}")
 
 
+def nearest(value: object, known: Iterable[str]) -> str:
+    """What a message says behind a name that is not known: which one was probably meant."""
+    close = difflib.get_close_matches(str(value).lower(), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def known_name(name: str, value: Any, known: Collection[str]) -> str:
+    """One of the names in a registry."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise InvalidInput(f"{name} must be one of {', '.join(known)}, got {in_short(value)}{nearest(value, known)}")
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse an option that is not among its choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInput(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
 def real_number(value: Any) -> float | None:
     """A finite real number as a float; None for anything else, such as True, a complex number or a missing value."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
@@ -110,7 +131,7 @@ def as_labels(value: Any) -> Values:
 
 def _of_one_kind(values: list[Any]) -> Values:
     """Labels that are all words, all numbers, or all True or False."""
-    missing = [i for i, value in enumerate(values) if _missing(value)]
+    missing = [i for i, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InvalidInput(
             f"labels must not be missing, but label {missing[0]} is {values[missing[0]]!r}; pass labelled points only"
@@ -126,8 +147,8 @@ def _of_one_kind(values: list[Any]) -> Values:
     return labels
 
 
-def _missing(value: Any) -> bool:
-    """Whether a value is None, or does not equal itself, as NaN and pandas' signs for missing values."""
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, does not equal itself, or does not say: NaN, and pandas' signs for missing values."""
     try:
         return value is None or not bool(value == value)
     except (TypeError, ValueError):

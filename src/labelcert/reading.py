@@ -74,14 +74,7 @@ def require_file(path: str | os.PathLike[str]) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int | None = None) -> bytes:
-    """The content of a file.
-
-    Parameters
-    ----------
-    path : path
-    most : int, optional
-        Refuse larger files. By default, memory is the limit.
-    """
+    """The content of a file of at most so many bytes; by default, memory is the limit."""
     require_file(path)
     size = os.stat(path).st_size
     if most is not None and size > most:

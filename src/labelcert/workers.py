@@ -61,13 +61,7 @@ class WorkerDied(RuntimeError):
 
 
 class WorkerJob:
-    """A job that was handed to workers.
-
-    Attributes
-    ----------
-    arrived : int
-        Results that are there.
-    """
+    """A job that was handed to workers; ``arrived`` counts its results that are there."""
 
     def __init__(
         self, call: tuple[Any, ...], results: int | None, attempts: int, inbox: queue.SimpleQueue[Any]
@@ -107,11 +101,7 @@ class WorkerJob:
 class Workers:
     """Up to ``count`` processes that work on jobs. They start when there is something to do.
 
-    Parameters
-    ----------
-    count : int
-    attempts : int
-        How often a job is started if its workers keep dying, counted anew after each of its results.
+    If its workers keep dying, a job has so many ``attempts``, counted anew after each of its results.
     """
 
     def __init__(self, count: int, attempts: int = 5) -> None:
@@ -147,19 +137,10 @@ class Workers:
     def stream(
         self, function: Callable[[Any, int], Iterable[Any]], jobs: Iterable[tuple[Any, int]]
     ) -> Iterator[tuple[Any, int, Any]]:
-        """What jobs with several results each yield, as it arrives; what they raise is raised here.
+        """What jobs with several results each yield, as it arrives: triples of job, number and result.
 
-        Parameters
-        ----------
-        function : callable
-            ``function(job, first)`` yields the results of a job from number ``first`` on.
-        jobs : iterable of (job, int)
-            Each with the number of its results.
-
-        Yields
-        ------
-        job, number, result
-            The result is :class:`WorkerDied` where there is none.
+        Each job comes with the number of its results; ``function(job, first)`` yields those from number ``first`` on.
+        The result is a :class:`WorkerDied` where there is none. Whatever else they raise is raised here.
         """
         inbox: Inbox = queue.SimpleQueue()
         given, left = dict[WorkerJob, tuple[Any, int]](), 0

@@ -8,7 +8,7 @@ from labelcert import SGC
 from labelcert.errors import InvalidInput
 from labelcert.graphs import karate, published_split
 from labelcert.studies import Graphs, Store, StudyPlan, expand, parse_study, run_plan
-from labelcert.studies.catalogue import MORE, find_study
+from labelcert.studies.study_files import MORE, find_study
 from labelcert.studies.tidy_tables import tidy
 
 BASE = 'seeds = [0]\nflips = [2]\n[[datasets]]\nname = "karate"\n[[models]]\nname = "gcn"\nC = 0.1\n'

@@ -14,8 +14,8 @@ from labelcert.jobs.cells import UsingCell
 from labelcert.jobs.dask_backend import labellings
 from labelcert.jobs.runner import in_process
 from labelcert.studies import Store, expand, parse_study, run_plan
-from labelcert.studies.catalogue import find_study
 from labelcert.studies.report import make_report
+from labelcert.studies.study_files import find_study
 
 STUDY = """
 title = "Baselines"

@@ -10,7 +10,7 @@ import numpy as np
 from labelcert.attacks.growing import greedy
 from labelcert.attacks.linearised import label_propagation, lafak, ridge_gradient
 from labelcert.attacks.ranking import alfa, biggio, furthest, nearest, random_flips
-from labelcert.errors import InvalidInput
+from labelcert.checking import known_name
 from labelcert.problem import Problem, Relabelling
 
 Attack = Callable[[Problem, int, np.random.Generator], Relabelling]
@@ -75,6 +75,4 @@ def attack_names() -> list[str]:
 
 def get_attack(name: str) -> AttackInfo:
     """The attack of a name."""
-    if not isinstance(name, str) or name not in ATTACKS:
-        raise InvalidInput(f"using must be one of {', '.join(attack_names())}, got {name!r}")
-    return ATTACKS[name]
+    return ATTACKS[known_name("using", name, ATTACKS)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, cast
 from labelcert.baselines.proving import Proved
 from labelcert.baselines.sensitivity import sensitivity
 from labelcert.baselines.smoothing import smoothing
+from labelcert.checking import nearest
 from labelcert.engines.partition.engine import DealtLabels, black_box_radii
 from labelcert.engines.partition.ensemble import Votes
 from labelcert.errors import InvalidInput
@@ -101,6 +101,4 @@ def baseline_named(name: str) -> BaselineInfo:
     """Look a baseline up."""
     if name in BASELINES:
         return BASELINES[name]
-    close = difflib.get_close_matches(str(name), BASELINES, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise InvalidInput(f"using must name a baseline ({', '.join(BASELINES)}), got {name!r}{hint}")
+    raise InvalidInput(f"using must name a baseline ({', '.join(BASELINES)}), got {name!r}{nearest(name, BASELINES)}")

@@ -5,19 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from labelcert.certificate import storage
 from labelcert.certificate.certificate import Certificate, RelabellingList
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord
-from labelcert.certificate.storage import (
-    AROUND,
-    ARRAYS,
-    ATTACK_PARTS,
-    ATTACKS,
-    OPTIONAL_ARRAYS,
-    PROBLEM_ARRAYS,
-    Stored,
-    read,
-)
 from labelcert.certificate.surroundings import Surroundings
 from labelcert.checking import whole_number
 
@@ -40,17 +31,17 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     ...     labelcert.load(f"{folder}/pets.cert")
     Certificate(2 test nodes, 2 labels of 2 classes, budgets 0..2, exact, engine='enumerate')
     """
-    return read(os.fspath(path), _certificate)
+    return storage.read(os.fspath(path), _certificate)
 
 
-def _certificate(stored: Stored) -> Certificate:
+def _certificate(stored: storage.Stored) -> Certificate:
     metadata, arrays = stored.metadata, stored.arrays
-    own = (name for name in (*ARRAYS, *OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if name in arrays)
+    own = (name for name in (*storage.ARRAYS, *storage.OPTIONAL_ARRAYS, *storage.PROBLEM_ARRAYS) if name in arrays)
     fields: dict[str, Any] = {name: arrays[name] for name in own}
-    for name in ATTACKS:
-        fields[name] = RelabellingList(*(arrays[f"{name}_{part}"] for part in ATTACK_PARTS))
-    if f"graph_{AROUND[0]}" in arrays:
-        fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in AROUND))
+    for name in storage.ATTACKS:
+        fields[name] = RelabellingList(*(arrays[f"{name}_{part}"] for part in storage.ATTACK_PARTS))
+    if f"graph_{storage.AROUND[0]}" in arrays:
+        fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in storage.AROUND))
     found = Certificate(
         max_flips=whole_number("max_flips", metadata["max_flips"]),
         never=whole_number("never", metadata["never"]),

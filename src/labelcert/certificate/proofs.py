@@ -25,63 +25,40 @@ KEEPS = -1
 
 
 class Block(msgspec.Struct, frozen=True, eq=False):
-    """K multipliers of one model, and how often their bounds were applied.
-
-    Attributes
-    ----------
-    beta : (K, m) array
-        Multipliers of the ties ``f = Q z``.
-    price : (K,) array
-        Price of success, where only attacks that change one node are considered.
-    label, side : (K,) arrays
-        A label whose side (0 kept, 1 flipped) is given; label -1: none.
-    end : (K,) array
-        Which end of its ranges the bound is about: 0 low and 1 high (of the margin), 2 least and 3 most (of the dual
-        variable).
-    empty : (K,) array
-        1: the bound is about nothing but whether any attack is left.
-    passes : int
-    """
+    """K multipliers of one model, and how often their bounds were applied."""
 
     beta: Values
+    """(K, m) multipliers of the ties ``f = Q z``."""
     price: Values
+    """(K,) price of success, where only attacks that change one node are considered."""
     label: Values
     side: Values
+    """(K,) a label whose side (0 kept, 1 flipped) is given; label -1: none."""
     end: Values
+    """(K,) which end of its ranges the bound is about: 0 low and 1 high (of the margin), 2 least and 3 most (of the
+    dual variable)."""
     empty: Values
+    """(K,) 1: the bound is about nothing but whether any attack is left."""
     passes: int
 
 
 class RangeProof(msgspec.Struct, frozen=True, eq=False):
-    """Ranges of one model at one budget: a clean training, and blocks that tighten what follows from it.
-
-    Attributes
-    ----------
-    shares : (m,) array
-        Dual variables of the clean training as shares of the cap.
-    blocks : list of Block
-    """
+    """Ranges of one model at one budget: a clean training, and blocks that tighten what follows from it."""
 
     shares: Values
+    """(m,) dual variables of the clean training as shares of the cap."""
     blocks: list[Block]
 
 
 class Step(msgspec.Struct, frozen=True, eq=False, tag=True):
-    """One step inside a subtree.
-
-    Attributes
-    ----------
-    kind : str
-        ``"screen"``: a positive bound on the margin with a given side excludes that side (without one: everything).
-        ``"tighten"``: bounds on ranges.
-    block : Block
-    model : int
-        Of two models, the predicted class's (0) or the rival's (1).
-    """
+    """One step inside a subtree."""
 
     kind: Literal["screen", "tighten"]
+    """``"screen"``: a positive bound on the margin with a given side excludes that side (without one: everything).
+    ``"tighten"``: bounds on ranges."""
     block: Block
     model: int = 0
+    """Of two models, the predicted class's (0) or the rival's (1)."""
 
     @property
     def floats(self) -> int:
@@ -90,16 +67,11 @@ class Step(msgspec.Struct, frozen=True, eq=False, tag=True):
 
 
 class PairStep(msgspec.Struct, frozen=True, eq=False, tag=True):
-    """Bounds on the margin between two models: moves with a positive one are of no use.
-
-    Attributes
-    ----------
-    own, rival : (m,) arrays
-        Multipliers of the ties of both models.
-    """
+    """Bounds on the margin between two models: moves with a positive one are of no use."""
 
     own: Values
     rival: Values
+    """(m,) multipliers of the ties of both models."""
 
     @property
     def floats(self) -> int:
@@ -108,19 +80,13 @@ class PairStep(msgspec.Struct, frozen=True, eq=False, tag=True):
 
 
 class Excluded(msgspec.Struct, frozen=True, eq=False, tag=True):
-    """Nodes, or pairs of nodes and rivals, that no attack of a subtree changes.
-
-    Attributes
-    ----------
-    nodes, rivals : (E,) arrays
-    own, other : (E, m) arrays
-        Multipliers; of the one model, or of both.
-    """
+    """E nodes, or pairs of nodes and rivals, that no attack of a subtree changes."""
 
     nodes: Values
     rivals: Values
     own: Values
     other: Values
+    """(E, m) multipliers; of the one model, or of both."""
 
     @property
     def floats(self) -> int:
@@ -129,22 +95,14 @@ class Excluded(msgspec.Struct, frozen=True, eq=False, tag=True):
 
 
 class Tree(msgspec.Struct, eq=False):
-    """A subtree: steps, then nothing more (it is pruned), all its attacks retrained (a leaf), or parts.
-
-    Attributes
-    ----------
-    steps : list
-    label : int
-        The label (of all m) that parts differ in; -1 where there are none.
-    parts : dict from int to Tree
-        From the class that the label becomes (``KEEPS``: it stays) to the part. Against one rival, a class that is
-        neither the rival nor the predicted one stands for all of these.
-    leaf : bool
-    """
+    """A subtree: steps, then nothing more (it is pruned), all its attacks retrained (a leaf), or parts."""
 
     steps: list[Step | PairStep | Excluded] = msgspec.field(default_factory=list)
     label: int = -1
+    """The label (of all m) that parts differ in; -1 where there are none."""
     parts: dict[int, Tree] = msgspec.field(default_factory=dict)
+    """From the class that the label becomes (``KEEPS``: it stays) to the part. Against one rival, a class that is
+    neither the rival nor the predicted one stands for all of these."""
     leaf: bool = False
 
     @property
@@ -162,24 +120,16 @@ class RivalProof(msgspec.Struct, frozen=True, eq=False):
 
 
 class Proofs(msgspec.Struct, eq=False):
-    """Everything that a search proved.
-
-    Attributes
-    ----------
-    ranges : dict
-        From class and budget, as in ``"1 at 3"``, to the ranges of that model.
-    nodes : dict
-        From test nodes to rivals to proofs: a node survives what all its rivals are excluded from.
-    curve : dict
-        From budgets to trees: the most nodes that one attack changes.
-    row_exponents : dict
-        From test nodes to e: multipliers are about the test row times ``2**e``.
-    """
+    """Everything that a search proved."""
 
     ranges: dict[str, RangeProof] = msgspec.field(default_factory=dict)
+    """From class and budget, as in ``"1 at 3"``, to the ranges of that model."""
     nodes: dict[int, dict[int, RivalProof]] = msgspec.field(default_factory=dict)
+    """From test nodes to rivals to proofs: a node survives what all its rivals are excluded from."""
     curve: dict[int, Tree] = msgspec.field(default_factory=dict)
+    """From budgets to trees: the most nodes that one attack changes."""
     row_exponents: dict[int, int] = msgspec.field(default_factory=dict)
+    """From test nodes to e: multipliers are about the test row times ``2**e``."""
 
     def trimmed(self) -> Proofs:
         """Without what no proof refers to, and without the largest trees where they are too large together."""

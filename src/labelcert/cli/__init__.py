@@ -22,15 +22,7 @@ from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.reporting import report_files
 from labelcert.cli.study_commands import study_group
-from labelcert.cli.without_graph import (
-    datasets_command,
-    demo,
-    models_command,
-    selfcheck,
-    show_file,
-    sign_file,
-    verify_file,
-)
+from labelcert.cli.without_graph import WITHOUT_GRAPH
 from labelcert.errors import DataUnavailable, LabelcertError, WorkTooLarge
 from labelcert.extensions import COMMANDS, load_extensions
 from labelcert.signals import ending_in_order
@@ -87,10 +79,7 @@ def cli(ctx: click.Context) -> None:
         say(ctx.get_help())
 
 
-for command in (
-    *(certify_command, recheck_command, harden_command, study_group),
-    *(datasets_command, models_command, demo, show_file, report_files, verify_file, sign_file, selfcheck),
-):
+for command in (certify_command, recheck_command, harden_command, study_group, report_files, *WITHOUT_GRAPH):
     cli.add_command(command)
 
 

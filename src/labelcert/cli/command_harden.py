@@ -109,7 +109,7 @@ def _table(found: Hardened, *, limit: int) -> Table:
         table.add_row(
             candidate.full_label,
             share,
-            f"{per_cent(candidate.accuracy)}% ± {per_cent(candidate.deviation, up=True)}%",
+            f"{per_cent(accuracy(candidate))}% ± {per_cent(candidate.deviation or 0.0, up=True)}%",
             ", ".join(marks),
         )
     if len(ranked) > limit:

@@ -97,23 +97,21 @@ def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | None:
 
 def read_graph(given: Mapping[str, Any]) -> Graph:
     """The graph by name, from an npz, or from tables."""
-    name, edges, features, data_dir = (given[key] for key in ("name", "edges", "features", "data_dir"))
+    name, data_dir = given["name"], given["data_dir"]
     own = any(given[key] is not None for key in ("edges", "features", "labels"))
     if own and name is not None:
         raise InvalidInput(
             f"expected the name of a dataset or tables of your own, got {name!r} and tables; leave one out"
         )
     if own:
-        if edges is None and features is None:
+        if given["edges"] is None and given["features"] is None:
             raise InvalidInput(
                 "expected an edge list or a feature table beside the labels; name one as --edges or --features"
             )
-        main: Path = edges or features
-        how = {key: given[key] for key in ("labels", "directed", "fix", *COLUMNS)}
-        # With its suffix, the name of a file cannot be taken for that of a dataset.
+        how = {key: given[key] for key in ("edges", "features", "labels", "directed", "fix", *COLUMNS)}
         with warnings.catch_warnings(record=True) as mended:
             warnings.simplefilter("always")
-            graph = graph_from_files(edges, features=features, name=main.name, **how)
+            graph = graph_from_files(**how)
         for note in mended:
             say(f"labelcert: {note.message}", error=True)
         return graph

@@ -18,9 +18,9 @@ from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
 from labelcert.report import tables
 from labelcert.studies import Graphs, RunOutcome, Store, Study, StudyPlan, expand, run_plan
-from labelcert.studies.catalogue import find_study
 from labelcert.studies.report import StudyReport, make_report
 from labelcert.studies.schema import HYPERPARAMETERS
+from labelcert.studies.study_files import find_study
 from labelcert.studies.tidy_tables import has_parquet
 
 PARQUET_HINT = "No Parquet files were written; for these: pip install 'labelcert[parquet]'"
@@ -212,10 +212,10 @@ def has_failed(ran: RanStudy) -> bool:
     return any(not reason.startswith("not available offline") for reason in ran.outcome.reasons)
 
 
-def _seeds(text: str | None) -> list[int] | None:
+def _seeds(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdigit() for part in parts) or len(set(parts)) < len(parts):
         raise InvalidInput(f"--seeds must be distinct whole numbers separated by commas, such as 0,1,2, got {text!r}")
-    return [int(part) for part in parts]
+    return tuple(int(part) for part in parts)

@@ -86,22 +86,17 @@ def show_file(file: Path, limit: int) -> None:
 
 
 @click.command("verify")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
+@click.argument("file", type=FILE)
+@option(
     "--problem",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    FILE,
+    "The arrays K_train, labels and K_test (of certify_linear: H and labels), for a certificate without them.",
     metavar="FILE.npz",
-    help="The arrays K_train, labels and K_test (of certify_linear: H and labels), for a certificate without them.",
 )
-@click.option("--share", type=float, help="Look at this share of the relabellings only, drawn at random: no proof.")
-@click.option("--seed", default=0, show_default=True, help="Seed for --share.")
-@click.option("--time-limit", type=float, help="Seconds; what is not checked by then is said.")
-@click.option(
-    "--key",
-    type=click.Path(path_type=Path),
-    metavar="PUBLIC.pem",
-    help="Check the signature FILE.sig, too: an Ed25519 public key.",
-)
+@option("--share", float, "Look at this share of the relabellings only, drawn at random: no proof.")
+@option("--seed", int, "Seed for --share.", 0)
+@option("--time-limit", float, "Seconds; what is not checked by then is said.")
+@option("--key", FILE, "Check the signature FILE.sig, too: an Ed25519 public key.", metavar="PUBLIC.pem")
 def verify_file(
     file: Path, problem: Path | None, share: float | None, seed: int, time_limit: float | None, key: Path | None
 ) -> None:
@@ -182,3 +177,6 @@ def selfcheck(
     if outcome.interrupted:
         say(f"interrupted after {outcome.problems} of {problems} problems", error=True)
         sys.exit(EXIT_INTERRUPTED)
+
+
+WITHOUT_GRAPH = (datasets_command, models_command, demo, show_file, verify_file, sign_file, selfcheck)

@@ -18,18 +18,11 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def compiled(*, inner: bool = False, allocates: bool = False, **options: Any) -> Callable[[F], F]:
-    """Compile a function: kept on disk, and free of Python's lock.
+    """Compile a function: kept on disk, and free of Python's lock. Further options are those of Numba.
 
-    Parameters
-    ----------
-    inner : bool
-        Whether only other compiled functions call it, which takes less to compile. Python must not call it then: there
-        is nothing to be called.
-    allocates : bool
-        Whether it makes arrays. If so, Numba counts references to every array that a call hands on, which took more
-        than half of the time of a retraining.
-    **options
-        Of Numba.
+    An ``inner`` one is called by other compiled functions alone, which takes less to compile. Python must not call it:
+    there is nothing to be called. One that ``allocates`` makes arrays. Numba then counts references to every array that
+    a call hands on, which took more than half of the time of a retraining.
     """
 
     def decorate(function: F) -> F:

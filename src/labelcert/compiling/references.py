@@ -86,13 +86,7 @@ def _entry(value: Any) -> bytes:
 
 
 class Reference(types.Type):  # type: ignore[misc]
-    """The type of a tuple by reference, in compiled code.
-
-    Attributes
-    ----------
-    instance_class : type
-    members : tuple of Numba types
-    """
+    """The type of a tuple by reference, in compiled code: its class, and the Numba types of its members."""
 
     def __init__(self, instance_class: type, members: tuple[Any, ...]) -> None:
         self.instance_class, self.members = instance_class, members
@@ -167,16 +161,9 @@ def _read(context: Any, builder: Any, kind: Reference, pointer: Any, field: str)
 class Compiled:
     """A compiled function as a field of a tuple by reference, to be called by :func:`call`.
 
-    The caller holds its address, not its code: so it need not be compiled again for another function.
-
-    Parameters
-    ----------
-    function
-        As :func:`labelcert.compiling.compiled` made it; None where it will never be called.
-    result : Numba type
-        What it returns.
-    arguments : sequence
-        Values such as it will be called with.
+    The caller holds its address, not its code: so it need not be compiled again for another function. The function is
+    as :func:`labelcert.compiling.compiled` made it, or None where it will never be called. The result is a Numba type,
+    and the arguments are values such as it will be called with.
     """
 
     def __init__(self, function: Any, result: Any, arguments: Sequence[Any]) -> None:

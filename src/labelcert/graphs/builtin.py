@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.graph import Graph
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
 
 BUNDLED = ("iris", "wine", "breast-cancer", "digits")
 """Names of scikit-learn's bundled tables."""

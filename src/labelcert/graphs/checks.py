@@ -8,24 +8,19 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
+from labelcert.arrays import Float, Int, Values
 from labelcert.checking import unmasked
 from labelcert.errors import InvalidInput
 from labelcert.reading import Archive
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from numpy.typing import ArrayLike
-
-    from labelcert.arrays import Float, Int, Values
-
-    SparseMatrix: TypeAlias = csr_array[np.float64, tuple[int, int]]
+SparseMatrix: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 
 UNLABELED = -1
 """The label of a node whose class is not known."""

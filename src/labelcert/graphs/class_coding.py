@@ -6,15 +6,13 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from labelcert.arrays import Int
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import UNLABELED
-
-if TYPE_CHECKING:
-    from labelcert.arrays import Int
 
 _MISSING_WORDS = {"na", "n/a", "nan", "none", "null"}
 _LONGEST_WHOLE_NUMBER = 30

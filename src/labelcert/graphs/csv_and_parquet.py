@@ -11,14 +11,15 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csr_array
 
+from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.graphs.checks import UNLABELED, reason
+from labelcert.graphs.checks import UNLABELED, SparseMatrix, reason
 from labelcert.graphs.class_coding import encode_classes
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
@@ -26,14 +27,9 @@ from labelcert.memory import require_memory
 from labelcert.reading import LARGER, PACKED, READING, UNREADABLE, most_unpacked, read_text, require_file
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     import pandas as pd
 
-    from labelcert.arrays import Float, Int
-    from labelcert.graphs.checks import SparseMatrix
-
-    PathOrStr: TypeAlias = str | os.PathLike[str]
+PathOrStr: TypeAlias = str | os.PathLike[str]
 
 MOST_COLUMNS = 50_000
 """Columns of a table: reading more takes minutes."""

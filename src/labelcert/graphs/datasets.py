@@ -5,7 +5,6 @@ To add a dataset, write a function that returns its graph and add one line to `_
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from labelcert.checking import nearest
 from labelcert.errors import InvalidInput
 from labelcert.graphs import published_datasets as paper
 from labelcert.graphs.builtin import bundled_table, karate, neighbor_table
@@ -106,11 +106,8 @@ def dataset_info(name: str) -> DatasetInfo:
     wanted = str(name).strip().lower().replace("_", "-")
     if wanted in DATASETS:
         return DATASETS[wanted][0]
-    close = difflib.get_close_matches(wanted, DATASETS, n=1)
-    suggestion = f"did you mean {close[0]!r}? " if close else ""
-    raise InvalidInput(
-        f"expected the name of a dataset, got {name!r}; {suggestion}The datasets are {', '.join(DATASETS)}"
-    )
+    hint = nearest(wanted, DATASETS) or ";"
+    raise InvalidInput(f"expected the name of a dataset, got {name!r}{hint} The datasets are {', '.join(DATASETS)}")
 
 
 def load_dataset(

@@ -9,27 +9,22 @@ import copy
 import hashlib
 import html
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
+from labelcert.arrays import Float, Int, Text
 from labelcert.errors import InvalidInput
 from labelcert.files import write_archive
 from labelcert.graphs import checks
-from labelcert.graphs.checks import UNLABELED, as_indices, assembled_csr, canonical_csr, first_asymmetry
+from labelcert.graphs.checks import UNLABELED, SparseMatrix, as_indices, assembled_csr, canonical_csr, first_asymmetry
 from labelcert.graphs.other_libraries import arrays_from_pyg, fields_from_networkx
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from labelcert.arrays import Float, Int, Text
-    from labelcert.graphs.checks import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,21 +5,19 @@ What comes from there is returned as arguments of :class:`.Graph`, which makes i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csr_array
 
+from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.graphs.checks import UNLABELED, reason
+from labelcert.graphs.checks import UNLABELED, SparseMatrix, reason
 from labelcert.graphs.class_coding import encode_classes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from labelcert.arrays import Float, Int
-    from labelcert.graphs.checks import SparseMatrix
     from labelcert.graphs.graph import Graph
 
 

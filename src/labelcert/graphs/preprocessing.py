@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from labelcert.errors import InvalidInput
-from labelcert.graphs.checks import UNLABELED
+from labelcert.graphs.checks import UNLABELED, SparseMatrix
 from labelcert.graphs.graph import Graph
-
-if TYPE_CHECKING:
-    from labelcert.graphs.checks import SparseMatrix
 
 
 def symmetrize(graph: Graph) -> Graph:

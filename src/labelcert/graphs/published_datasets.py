@@ -6,16 +6,13 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import scipy.sparse as sp
 
 from labelcert.graphs import preprocessing as step
 from labelcert.graphs import published_formats as formats
 from labelcert.graphs.download import RawSource, RemoteFile, raw_graph, require_checksum
-
-if TYPE_CHECKING:
-    from labelcert.graphs.graph import Graph
+from labelcert.graphs.graph import Graph
 
 _POLBLOGS_TABLES = {
     "adjacency.tsv": "ee273f75175cb33c53f115bad3924af56b490c6de056c6666503f437b8ca915b",
@@ -58,14 +55,6 @@ def _polblogs_graph(found: Mapping[str, bytes]) -> Graph:
     return formats.table_graph(tables["adjacency.tsv"], tables["labels.tsv"], name="polblogs")
 
 
-def _identity_features(graph: Graph) -> Graph:
-    return replace(graph, features=sp.eye_array(graph.n_nodes, format="csr"))
-
-
-def _party_names(graph: Graph) -> Graph:
-    return replace(graph, class_names=("liberal", "conservative"))
-
-
 CORA_ML = _one_file(
     "cora-ml",
     RemoteFile(
@@ -95,7 +84,11 @@ POLBLOGS = RawSource(
     fingerprint="feb8f58845b93cc7416d3304059df9b086f175c472b62af94eb8b1c43a173f11",
 )
 polblogs = prepared(
-    POLBLOGS, step.drop_self_loops, step.largest_component, step.symmetrize, _identity_features, _party_names
+    POLBLOGS,
+    *(step.drop_self_loops, step.largest_component, step.symmetrize),
+    lambda graph: replace(
+        graph, features=sp.eye_array(graph.n_nodes, format="csr"), class_names=("liberal", "conservative")
+    ),
 )
 
 CHAMELEON = _one_file(

@@ -8,20 +8,17 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from labelcert.arrays import Int, Values
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs.checks import DAMAGED_NPZ, checked_csr, first_asymmetry, reason
+from labelcert.graphs.checks import DAMAGED_NPZ, SparseMatrix, checked_csr, first_asymmetry, reason
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.safe_pickle import read_pickled_data
 from labelcert.reading import Archive
-
-if TYPE_CHECKING:
-    from labelcert.arrays import Int, Values
-    from labelcert.graphs.checks import SparseMatrix
 
 PLANETOID_PARTS = ("tx", "allx", "ty", "ally", "graph", "test.index")
 """The Planetoid files that make up a graph; `x` and `y` only repeat the first rows of `allx` and `ally`."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from labelcert.arrays import Float, Int
 from labelcert.checking import whole_number
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.graphs.checks import DAMAGED_NPZ, reason
@@ -20,14 +22,7 @@ from labelcert.graphs.graph import Graph
 from labelcert.memory import require_memory
 from labelcert.reading import Archive
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from numpy.typing import ArrayLike
-
-    from labelcert.arrays import Float, Int
-
-    Order: TypeAlias = Literal["stable", "published"]
+Order: TypeAlias = Literal["stable", "published"]
 
 WITHIN_CLASS = 3.16
 """Average number of neighbours of a node in its own class, as in Cora."""

@@ -47,9 +47,7 @@ def read_pickled_data(content: bytes, *, what: str = "the file") -> Any:
     try:
         for instruction, argument, _ in pickletools.genops(content):
             if instruction.name == "STOP":
-                result = machine.result()
-                _check_extent(result)
-                return _finished(result, {})
+                return _finished(machine.result(), {})[0]
             machine.step(instruction.name, argument)
     except (
         ValueError,
@@ -82,73 +80,42 @@ class _Blank:
     dtype: np.dtype[Any] | None = None
 
 
-@dataclass
-class _Extent:
-    """How deep a value is nested, and how many values it contains, counting shared parts each time."""
+def _finished(value: Any, done: dict[int, tuple[Any, int] | None], depth: int = 0) -> tuple[Any, int]:
+    """The data that a value describes, each part made only once, and how many values it unfolds to.
 
-    depth: int = 0
-    size: int = 1
-
-
-def _check_extent(root: Any) -> None:
-    """Refuse a value that is nested too deep, contains itself or unfolds to too much, without recursion."""
-    known: dict[int, _Extent | None] = {}
-    waiting: list[tuple[Any, bool]] = [(root, False)]
-    while waiting:
-        value, parts_known = waiting.pop()
-        if parts_known:
-            extents = [_extent(part, known) for part in _parts(value)]
-            extent = _Extent(1 + max((e.depth for e in extents), default=0), 1 + sum(e.size for e in extents))
-            if extent.depth > _DEEPEST:
-                raise ValueError(f"its parts are nested more than {_DEEPEST} deep")
-            if extent.size > _LARGEST:
-                raise ValueError(f"it unfolds to more than {_LARGEST} values")
-            known[id(value)] = extent
-        elif _is_container(value) and id(value) not in known:
-            # None marks a value whose parts are being visited; meeting it again means that it contains itself.
-            known[id(value)] = None
-            waiting.append((value, True))
-            waiting.extend((part, False) for part in _parts(value) if _is_container(part))
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, _Blank | list | tuple | dict)
-
-
-def _parts(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    return [value.state] if isinstance(value, _Blank) else list(value) if isinstance(value, list | tuple) else []
-
-
-def _extent(part: Any, known: dict[int, _Extent | None]) -> _Extent:
-    if not _is_container(part):
-        return _Extent(size=1 + (len(part) // _BYTES_PER_VALUE if isinstance(part, str | bytes) else 0))
-    extent = known[id(part)]
-    if extent is None:
-        raise ValueError("it contains itself")
-    return extent
-
-
-def _finished(value: Any, done: dict[int, Any]) -> Any:
-    """Replace objects under construction by the data that they describe, each only once."""
+    Refuses what is nested too deep, contains itself or unfolds to too much.
+    """
     if isinstance(value, _Name):
         raise ValueError(f"it holds the name {value.path!r} where data were expected")
     if not isinstance(value, _Blank | list | tuple | dict):
-        return value
+        return value, 1 + (len(value) // _BYTES_PER_VALUE if isinstance(value, str | bytes) else 0)
+    if depth > _DEEPEST:
+        raise ValueError(f"its parts are nested more than {_DEEPEST} deep")
     if id(value) not in done:
-        done[id(value)] = _built(value, done)
-    return done[id(value)]
+        done[id(value)] = None
+        parts = [_finished(part, done, depth + 1) for part in _parts(value)]
+        size = 1 + sum(own for _, own in parts)
+        if size > _LARGEST:
+            raise ValueError(f"it unfolds to more than {_LARGEST} values")
+        done[id(value)] = _built(value, [part for part, _ in parts]), size
+    found = done[id(value)]
+    if found is None:  # its parts are being made
+        raise ValueError("it contains itself")
+    return found
 
 
-def _built(value: _Blank | list[Any] | tuple[Any, ...] | dict[Any, Any], done: dict[int, Any]) -> Any:
-    if isinstance(value, list):
-        return [_finished(item, done) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_finished(item, done) for item in value)
+def _parts(value: _Blank | list[Any] | tuple[Any, ...] | dict[Any, Any]) -> list[Any]:
     if isinstance(value, dict):
-        return {_finished(key, done): _finished(item, done) for key, item in value.items()}
-    return {"ndarray": _array, "csr": _csr, "dtype": _dtype}[value.kind](value)
+        return [*value.keys(), *value.values()]
+    return [value.state] if isinstance(value, _Blank) else list(value)
+
+
+def _built(value: _Blank | list[Any] | tuple[Any, ...] | dict[Any, Any], parts: list[Any]) -> Any:
+    if isinstance(value, _Blank):
+        return _dtype(value) if value.kind == "dtype" else {"ndarray": _array, "csr": _csr}[value.kind](parts[0])
+    if isinstance(value, dict):
+        return dict(zip(parts[: len(value)], parts[len(value) :], strict=True))
+    return parts if isinstance(value, list) else tuple(parts)
 
 
 def _raw_bytes(value: Any) -> bytes:
@@ -173,16 +140,19 @@ def _dtype(blank: _Blank) -> np.dtype[Any]:
     return blank.dtype
 
 
-def _array(blank: _Blank) -> Any:
-    _, shape, dtype, fortran, content = blank.state
-    flat = np.frombuffer(_raw_bytes(content), dtype=_dtype(dtype))
+def _array(state: Any) -> Any:
+    _, shape, dtype, fortran, content = state
+    if not isinstance(dtype, np.dtype):
+        raise ValueError("an array has no type")
+    flat = np.frombuffer(_raw_bytes(content), dtype=dtype)
     return flat.reshape(_shape(shape), order="F" if fortran else "C").copy()
 
 
-def _csr(blank: _Blank) -> Any:
-    state = blank.state
+def _csr(state: Any) -> Any:
     rows, columns = _shape(state["_shape"] if "_shape" in state else state["shape"])
-    data, indices, indptr = (_array(state[part]) for part in ("data", "indices", "indptr"))
+    data, indices, indptr = (state[part] for part in ("data", "indices", "indptr"))
+    if not all(isinstance(part, np.ndarray) for part in (data, indices, indptr)):
+        raise ValueError("a matrix is not made of arrays")
     return checked_csr(data, indices, indptr, (rows, columns))
 
 
@@ -289,7 +259,7 @@ class _StackMachine:
             self.stack.append(self._construct(called, arguments, new=name == "NEWOBJ"))
         elif name == "BUILD":
             state = self._pop()
-            self._blank().state = state
+            self._top(_Blank).state = state
         elif name != "PROTO":
             self._containers(name)
 
@@ -347,9 +317,6 @@ class _StackMachine:
         if not isinstance(value, kind):
             raise ValueError(f"it fills a {type(value).__name__} as if it were a {kind.__name__}")
         return value
-
-    def _blank(self) -> _Blank:
-        return self._top(_Blank)  # type: ignore[no-any-return]
 
 
 def _pairs(items: list[Any]) -> dict[Any, Any]:

@@ -6,19 +6,15 @@ Every random choice starts a fresh ``Generator(PCG64(seed))``, so that a seed al
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from labelcert.arrays import Int
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import UNLABELED, as_indices
 from labelcert.graphs.graph import Graph
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from labelcert.arrays import Int
 
 TEST_FRACTION = 0.1
 """Share of each class that the paper's split of a real graph holds out for testing."""

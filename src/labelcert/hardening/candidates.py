@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from labelcert.graphs import Graph
 from labelcert.losses import Loss, get_loss
 from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
 from labelcert.models import Model, Recipe, model_from_name
+from labelcert.models.selection import variants
 from labelcert.problem import Threat
 from labelcert.progress import Report
 
@@ -54,21 +55,10 @@ def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[Model]:
         models = MODELS
     elif not isinstance(models, Mapping):
         models = {name: MODELS.get(name, {}) for name in models}
-    found = []
-    for name, grid in models.items():
-        known = {field.name for field in fields(model_from_name(name))} - {"C", "variant"}
-        for option, values in grid.items():
-            if option not in known:
-                raise InvalidInput(f"{name} has no option {option!r} to search; it has {', '.join(sorted(known))}")
-            if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-                raise InvalidInput(f"the grid for {name}'s {option} must be a list of values, got {values!r}")
-        found += [
-            model_from_name(name, **dict(zip(grid, values, strict=True)))
-            for values in itertools.product(*grid.values())
-        ]
-    if not found:
+    if not models:
         raise InvalidInput("models must name at least one model to search")
-    return found
+    each = (variants(model_from_name(name), grid, name, ("C", "variant")) for name, grid in models.items())
+    return [model for found in each for model in found]
 
 
 def within_reach(loss: str, m: int, flips: int) -> bool:
@@ -100,6 +90,11 @@ class ModelSearch:
     device: str = "auto"
     collective: bool = True
     time_limit: float | None = None
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What certificates of any budget are asked with."""
+        return {"threat": self.threat, "collective": self.collective, "time_limit": self.time_limit}
 
     def checked(self, m: int) -> ModelSearch:
         """The same with whole numbers; refuses what makes no sense for m labels."""

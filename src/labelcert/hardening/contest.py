@@ -28,6 +28,8 @@ BATCH = 48
 Shares = dict[Recipe, tuple[float, float]]
 """For each recipe, the share of predictions that survive, as (lower, upper)."""
 
+Runner = Callable[[JobBatch], None]
+
 
 @dataclass(frozen=True, eq=False)
 class Contest:
@@ -83,16 +85,24 @@ class Contest:
         accurate = [candidate for candidate in allowed if accuracy(candidate) >= threshold]
         if not accurate:
             raise InvalidInput(
-                f"no model reaches a cross-validated accuracy of {per_cent(search.floor)}%; "
+                f"no model reaches a cross-validated accuracy of {per_cent(search.floor or 0.0)}%; "
                 f"the best has {per_cent(accuracy(top))}%"
             )
         return cls(search, graph, nodes, tested, candidates, default, tuple(accurate), threshold)
 
-    def decide(self, certifier: InJobs) -> Hardened:
-        """Certify until nobody else can win; then certify the winner."""
-        search, certified = self.search, self._certified(certifier)
+    def decide(self, run: Runner, known: Mapping[str, Record], *, stoppable: bool = True) -> Hardened:
+        """Certify until nobody else can win; then certify the winner.
+
+        ``run`` runs batches of jobs, and their records are ``known`` then. If it is ``stoppable``, Ctrl-C ends the
+        search with what is known, rather than for good.
+        """
+        search, certified, interrupted = self.search, Shares(), False
+        try:
+            self._certify(certified, run, known)
+        except KeyboardInterrupt:
+            interrupted = True
         ranked = [c for c in self.accurate if c in certified]
-        if not ranked and certifier.interrupted:
+        if interrupted and not (stoppable and ranked):
             raise KeyboardInterrupt  # nothing is known that could be told
         if not ranked:
             raise InvalidInput("no certificate was finished; give a larger time_limit, or fewer flips")
@@ -107,7 +117,7 @@ class Contest:
             threshold=self.threshold,
             flips=search.flips,
             seed=search.seed,
-            complete=not certifier.interrupted and certificate.run.stopped is not Stop.INTERRUPTED,
+            complete=not interrupted and certificate.run.stopped is not Stop.INTERRUPTED,
             certificate=certificate,
             notes=tuple(search.left_out(self.labeled.size, np.unique(self.graph.labels[self.labeled]).size)),
         )
@@ -115,72 +125,42 @@ class Contest:
     def certificate(self, recipe: Recipe) -> Certificate:
         """The full certificate of one recipe, under the settings of the search."""
         search = self.search
-        found: Certificate = recipe.certify(
-            recipe.certifier(self.graph, self.labeled, [self.test], inductive=search.inductive),
-            self.test,
-            threat=search.threat,
-            max_flips=search.flips,
-            time_limit=search.time_limit,
-            device=search.device,
-            collective=search.collective,
-        )
+        certifier = recipe.certifier(self.graph, self.labeled, [self.test], inductive=search.inductive)
+        how = {"max_flips": search.flips, "device": search.device, **search.limits}
+        found: Certificate = recipe.certify(certifier, self.test, **how)
         return found
 
-    def _certified(self, certifier: InJobs) -> Shares:
-        """What is certified; recipes that cannot be the best are dropped on the way."""
-        flips = self.search.flips
+    def _certify(self, certified: Shares, run: Runner, known: Mapping[str, Record]) -> None:
+        """Find out what is certified; recipes that cannot be the best are dropped on the way."""
+        flips, fingerprint = self.search.flips, self.graph.fingerprint()
+
+        def certify(recipes: Sequence[Recipe], budget: int, into: Shares) -> None:
+            jobs = JobList()
+            keys = {recipe: jobs.add(*self._cell(recipe, budget), fingerprint).key for recipe in recipes}
+            try:
+                run(JobBatch("certifying", jobs.jobs()))
+            finally:
+                found = {recipe: known[key].get("result") for recipe, key in keys.items() if key in known}
+                into.update({recipe: _share(result, budget) for recipe, result in found.items() if result})
+
         # What survives many wrong labels survives one, and one is quickly certified.
-        first = certifier.certified([*self.accurate, self.default], min(flips, 1))
+        first: Shares = certified if flips <= 1 else {}
+        certify([*self.accurate, self.default], min(flips, 1), first)
         if flips <= 1:
-            return first
-        certified = {} if certifier.interrupted else certifier.certified([self.default], flips)
+            return
+        certify([self.default], flips, certified)
         best = max((certified[c][0] for c in certified if c in self.accurate), default=-1.0)
         waiting = sorted((c for c in self.accurate if c in first and c != self.default), key=lambda c: -first[c][1])
-        while waiting and not certifier.interrupted:
-            hopeful = [c for c in waiting if first[c][1] >= best]  # among equals, the more accurate one is chosen
-            some, waiting = hopeful[:BATCH], hopeful[BATCH:]
-            certified |= certifier.certified(some, flips) if some else {}
+        while some := [c for c in waiting if first[c][1] >= best][:BATCH]:  # among equals, the more accurate is chosen
+            waiting = [c for c in waiting if c not in some]
+            certify(some, flips, certified)
             best = max([best, *(certified[c][0] for c in some if c in certified)])
-        return certified
 
-
-class InJobs:
-    """Certifies recipes of a contest as a batch of jobs, which ``run`` runs: their records are ``known`` then.
-
-    If it is ``stoppable``, Ctrl-C ends the search with what is known, rather than for good.
-    """
-
-    def __init__(
-        self, contest: Contest, run: Callable[[JobBatch], None], known: Mapping[str, Record], *, stoppable: bool = True
-    ) -> None:
-        self.interrupted = False
-        self._contest, self._run, self._known, self._stoppable = contest, run, known, stoppable
-        self._fingerprint = contest.graph.fingerprint()
-
-    def certified(self, recipes: Sequence[Recipe], flips: int) -> Shares:
-        """What is certified of each; of some, once interrupted."""
-        contest, search = self._contest, self._contest.search
-        keys, jobs = {}, JobList()
-        for recipe in recipes:
-            job = Job(contest.graph, contest.labeled, search.seed, recipe.model, search.inductive)
-            cell = Cell(
-                recipe=recipe,
-                test=contest.test,
-                max_flips=flips,
-                time_limit=search.time_limit,
-                collective=search.collective,
-                threat=search.threat,
-                device="gpu" if search.device == "gpu" else "cpu",
-            )
-            keys[recipe] = jobs.add(job, cell, self._fingerprint).key
-        try:
-            self._run(JobBatch("certifying", jobs.jobs()))
-        except KeyboardInterrupt:
-            if not self._stoppable:
-                raise
-            self.interrupted = True
-        found = {recipe: self._known[key].get("result") for recipe, key in keys.items() if key in self._known}
-        return {recipe: _share(result, flips) for recipe, result in found.items() if result}
+    def _cell(self, recipe: Recipe, flips: int) -> tuple[Job, Cell]:
+        search = self.search
+        device = "gpu" if search.device == "gpu" else "cpu"
+        cell = Cell(recipe=recipe, test=self.test, max_flips=flips, device=device, **search.limits)
+        return Job(self.graph, self.labeled, search.seed, recipe.model, search.inductive), cell
 
 
 def _share(result: Mapping[str, Any], flips: int) -> tuple[float, float]:

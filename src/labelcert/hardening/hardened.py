@@ -151,7 +151,7 @@ class Hardened:
             f"accurate enough (at least {per_cent(self.threshold)}%)",
             *(
                 f"{what + ':':9} {c.full_label}\n          {per_cent(self.certified[c][0])}% of predictions survive "
-                f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {per_cent(c.accuracy)}%"
+                f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {per_cent(accuracy(c))}%"
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]

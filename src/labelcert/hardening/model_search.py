@@ -13,7 +13,7 @@ import numpy.typing as npt
 from labelcert.certification import GraphCertifier
 from labelcert.graphs import Graph
 from labelcert.hardening.candidates import LOSSES, Grid, ModelSearch
-from labelcert.hardening.contest import Contest, InJobs
+from labelcert.hardening.contest import Contest
 from labelcert.hardening.hardened import Hardened
 from labelcert.jobs.cells import Answer, Cell, Job, JobBatch
 from labelcert.jobs.execution import run_job
@@ -115,7 +115,7 @@ def harden(
         def run(batch: JobBatch) -> None:
             run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
 
-        return contest.decide(InJobs(contest, run, store.records))
+        return contest.decide(run, store.records)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,4 +143,4 @@ class SearchedCell(Cell):
             records: Iterable[Record] = (record for each in batch.jobs for record in run_job(each, workers=1))
             known.update((record["cell"], record) for record in records if record["status"] == RecordStatus.DONE)
 
-        return contest.decide(InJobs(contest, run, known, stoppable=False)).certificate, {}
+        return contest.decide(run, known, stoppable=False).certificate, {}

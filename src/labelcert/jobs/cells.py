@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Int
+from labelcert.attacks import ATTACKS, attack
+from labelcert.baselines import BASELINES, certify_baseline
 from labelcert.certificate import Certificate
 from labelcert.certification import GraphCertifier
 from labelcert.graphs import Graph
 from labelcert.jobs.store import canonical
-from labelcert.jobs.using import USING
 from labelcert.losses.cross_validation import C_GRID, FOLDS
 from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
@@ -28,6 +29,25 @@ from labelcert.rechecking import recheck
 
 RESULT_SCHEMA = 1
 """Part of every content hash. Raise it when the meaning of a stored result changes."""
+
+CERTIFY = "certify"
+"""What stands for `labelcert.certify` itself."""
+
+ATTACK = "attack:"
+"""What the names of attacks start with."""
+
+USING: dict[str, Callable[..., Certificate]] = {
+    **{name: partial(certify_baseline, using=name) for name in BASELINES},
+    **{f"{ATTACK}{name}": partial(attack, using=name) for name in ATTACKS},
+}
+"""What a model of a study may be certified with, instead of `labelcert.certify`; a further registry is one more line.
+
+Each function takes the arrays as `labelcert.certify` does, with the keywords ``max_flips``, ``loss``, ``seed``,
+``time_limit``, ``workers``, ``names`` and the model's ``using_options``.
+"""
+
+KERNELS: dict[str, Callable[..., Certificate]] = {}
+"""What certifies kernels of a variant, instead of `labelcert.certify`; extensions fill it."""
 
 Answer = tuple[Certificate, dict[str, Any]]
 """A certificate, and what else a record keeps."""
@@ -144,7 +164,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UsingCell(Cell):
-    """A certificate by a baseline or an attack: see `using`."""
+    """A certificate by a baseline or an attack: see `USING`."""
 
     name: str
     options: Mapping[str, Any]

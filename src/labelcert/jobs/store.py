@@ -7,12 +7,12 @@ would compute other numbers today, unless somebody asks to keep them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from labelcert.errors import InvalidInput
@@ -39,14 +39,14 @@ class Store:
     def __init__(self, folder: Path, *, write: bool = False, keep_old: bool = False) -> None:
         self.folder = folder
         self._stream: IO[bytes] | None = None
-        self._lock: IO[bytes] | None = None
+        self._files = contextlib.ExitStack()
         if write:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(folder / LOCK)
+            self._files.enter_context(_locked(folder / LOCK))
         self.records, old, self.dropped, intact = _read(folder / JOURNAL, keep_old)
         self.old = len(old - self.records.keys())
         if write:
-            self._stream = (folder / JOURNAL).open("ab")
+            self._stream = self._files.enter_context((folder / JOURNAL).open("ab"))
             # Half a line must not be glued to the next record.
             if self._stream.tell() > intact:
                 self._stream.truncate(intact)
@@ -70,19 +70,13 @@ class Store:
 
     def close(self) -> None:
         """Close the files, so that others can write."""
-        stream, lock = self._stream, self._lock
-        self._stream = self._lock = None
-        try:
-            if stream is not None:
-                stream.close()
-        finally:
-            if lock is not None:
-                lock.close()
+        self._stream = None
+        self._files.close()
 
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

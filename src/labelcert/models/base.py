@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
-from labelcert.checking import in_short, real_number, whole_number
+from labelcert.checking import in_short, one_of, real_number, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import as_indices
 from labelcert.models.features import Features, as_features
@@ -262,14 +262,6 @@ def require(condition: bool, message: str) -> None:
         raise InvalidInput(message)
 
 
-def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse an option that is not among its choices."""
-    require(
-        isinstance(value, str) and value in choices,
-        f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}",
-    )
-
-
 def require_positive(name: str, value: float) -> None:
     """Refuse anything but a positive finite number."""
     number = real_number(value)
@@ -286,10 +278,10 @@ def require_between(name: str, value: float, low: float, high: float) -> None:
 SHARED_OPTIONS: dict[str, Callable[[str, Any], object]] = {
     "C": require_positive,
     "depth": partial(whole_number, least=1, remark="hidden layers"),
-    "normalization": partial(require_choice, choices=NORMALIZATIONS),
-    "activation": partial(require_choice, choices=ACTIVATIONS),
+    "normalization": partial(one_of, choices=NORMALIZATIONS),
+    "activation": partial(one_of, choices=ACTIVATIONS),
     "edge_weight": partial(require_between, low=0.0, high=1e6),
-    "variant": partial(require_choice, choices=VARIANTS),
+    "variant": partial(one_of, choices=VARIANTS),
 }
 """Options that mean the same in every model that has them, and the check of each."""
 

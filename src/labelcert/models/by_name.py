@@ -5,10 +5,10 @@ To add a model, write its class in a module of its own and add one line to `_LIS
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields
 from typing import Any
 
+from labelcert.checking import known_name
 from labelcert.errors import InvalidInput
 from labelcert.models.base import Model
 from labelcert.models.message_passing import GCN, GIN, SGC, GCNSkipAlpha, GCNSkipPC, GraphSAGE
@@ -79,11 +79,7 @@ def model_from_name(name: str, **options: Any) -> Model:
     >>> model_from_name("appnp", alpha=0.2, C=0.5).alpha
     0.2
     """
-    if name not in MODELS:
-        close = difflib.get_close_matches(str(name).lower(), MODELS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise InvalidInput(f"model must be one of {', '.join(MODELS)}, got {name!r}{hint}")
-    info = MODELS[name]
+    info = MODELS[known_name("model", name, MODELS)]
     unknown = [option for option in options if option not in info.options]
     if unknown:
         raise InvalidInput(f"model {name!r} has no option {unknown[0]!r}; its options are {', '.join(info.options)}")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy.typing as npt
 
 from labelcert.certification import GraphCertifier, certify, certify_partition
-from labelcert.checking import whole_number
+from labelcert.checking import one_of, whole_number
 from labelcert.errors import InvalidInput
-from labelcert.models.base import GraphLike, Model, require_choice
+from labelcert.models.base import GraphLike, Model
 from labelcert.models.by_name import name_of
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Partition:
     def __post_init__(self) -> None:
         whole_number("parts", self.parts, least=1)
         whole_number("seed", self.seed, least=None)
-        require_choice("combine", self.combine, COMBINATIONS)
+        one_of("combine", self.combine, COMBINATIONS)
 
     def certify(
         self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any

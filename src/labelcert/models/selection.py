@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.checking import whole_number
+from labelcert.checking import one_of, whole_number
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID, accuracies, stratified_folds
-from labelcert.models.base import GraphLike, Model, as_nodes, require, require_choice
+from labelcert.models.base import GraphLike, Model, as_nodes, require
 from labelcert.models.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -113,17 +113,11 @@ def select(
     >>> select(Linear(), graph, np.arange(8), seed=0, C=(0.1, 1.0), rule="smallest").model
     Linear(C=0.1, bias=False)
     """
-    require_choice("rule", rule, RULES)
+    one_of("rule", rule, RULES)
     trained_with = get_loss(loss)
     whole_number("seed", seed, 0, 2**32 - 1)
     require(len(C) > 0, "C must hold at least one value to try, got none")
-    options = {name: tuple(values) for name, values in (grid or {}).items()}
-    known = {field.name for field in fields(model)} - {"C"}
-    for name, values in options.items():
-        require(
-            name in known, f"{type(model).__name__} has no option {name!r} to search; it has {', '.join(sorted(known))}"
-        )
-        require(len(values) > 0, f"the grid for {name!r} must hold at least one value, got none")
+    searched = variants(model, {name: tuple(values) for name, values in (grid or {}).items()}, type(model).__name__)
     nodes = as_nodes(labeled, int(graph.adjacency.shape[0]), "labeled")
     labels = np.asarray(graph.labels)[nodes]
     require(
@@ -131,21 +125,31 @@ def select(
         f"every node in `labeled` needs a label, but {int((labels < 0).sum())} of {len(labels)} have none",
     )
     parts = stratified_folds(labels, folds=folds, seed=seed)
-    settings = [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
-    total, trained = len(settings) * len(C) * len(parts), itertools.count(1)
+    total, trained = len(searched) * len(C) * len(parts), itertools.count(1)
 
     def count() -> None:
         if progress is not None:
             progress(next(trained), total)
 
     candidates: list[Recipe] = []
-    for setting in settings:
-        variant = replace(model, **setting)
+    for variant in searched:
         K = variant.kernel_blocks(graph, nodes, nodes[:1])[0]
         for value, found in zip(C, accuracies(K, labels, C, parts, trained_with, count), strict=True):
             measured: dict[str, Any] = {"accuracy": float(np.mean(found)), "deviation": float(np.std(found))}
             candidates.append(Recipe(replace(variant, C=value), loss, source="cross-validation", **measured))
     return Selection(_choose(candidates, rule), tuple(candidates))
+
+
+def variants(model: Model, grid: Mapping[str, Sequence[Any]], name: str, fixed: Sequence[str] = ("C",)) -> list[Model]:
+    """A model with every combination of the options in a grid, in its order; the name is for messages."""
+    known = {field.name for field in fields(model)}.difference(fixed)
+    for option, values in grid.items():
+        require(option in known, f"{name} has no option {option!r} to search; it has {', '.join(sorted(known))}")
+        listed = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
+        require(
+            listed, f"the grid for {option!r} must hold at least one value: it must be a list of values, got {values!r}"
+        )
+    return [replace(model, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 
 def _choose(candidates: Sequence[Recipe], rule: Rule) -> Model:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from labelcert.studies.printed_numbers import COMPARISONS, compared
 from labelcert.studies.report import (
     BLANK,
     REPORTS,
-    ReportParts,
     Sheet,
+    StudyReport,
     certified_sheets,
     curves,
     interval,
@@ -35,7 +35,7 @@ STEPS = ((0.05, 0.1), (0.2, 0.25), (0.1, 0.3), (0.3, 0.5))
 """Pairs of budgets whose difference the paper discusses."""
 
 
-def _ranks(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _ranks(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     ranks = average_ranks(summary)
     comparison = compare_ranks(ranks)
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
@@ -46,10 +46,10 @@ def _ranks(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> 
 
     headings = tuple(epsilons if epsilons == "total" else f"ε in {epsilons}" for epsilons in RANGES)
     sheets = sheets_by_model(ranks, "average rank by the collective certified ratio / paper", headings, cell)
-    return ReportParts(sheets, comparison, curves(plan, summary, draw))
+    return StudyReport(sheets, comparison, curves(plan, summary, draw))
 
 
-def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     found = drops(summary, STEPS)
     comparison = compare_drops(found)
     beside = {(c.dataset, c.model, c.at): c for c in comparison}
@@ -60,10 +60,10 @@ def _plateau(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -
 
     headings = tuple(f"ε {first:g} → {last:g}" for first, last in STEPS)
     sheets = sheets_by_model(found, "drop of the mean collective ratio in points / paper", headings, cell)
-    return ReportParts(sheets, comparison, curves(plan, summary, draw))
+    return StudyReport(sheets, comparison, curves(plan, summary, draw))
 
 
-def _attack(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _attack(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     """Show what the worst single flip does, seed by seed."""
     rows, comparison = [], []
     for place, job, _ in _attacked(plan):
@@ -88,7 +88,7 @@ def _attack(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) ->
         from labelcert.report.pictures import graph_figure
 
         figures["graph"] = graph_figure(panels)
-    return ReportParts(sheets + certified_sheets(summary, []), comparison, figures)
+    return StudyReport(sheets + certified_sheets(summary, []), comparison, figures)
 
 
 def _attacked(plan: StudyPlan) -> list[tuple[TablePlace, Job, Cell]]:
@@ -106,17 +106,13 @@ def _attack_panels(plan: StudyPlan, store: Store) -> list[GraphPanel]:
         attack = store.records.get(cell.key, {}).get("result", {}).get("attack")
         if (
             attack
-            and _fits(attack, job.graph.n_nodes)
+            and all(0 <= node < job.graph.n_nodes for nodes in attack.values() for node in nodes)
             and (not panels or (job.graph is panels[0].graph and np.array_equal(job.labeled, panels[0].labeled)))
         ):
             flipped, changed = (np.array(attack[key], dtype=np.int64) for key in ("labels", "changed"))
             title = f"{place.model}\n1 flip: {changed.size} of {cell.test.size} predictions change"
             panels.append(GraphPanel(title, job.graph, job.labeled, flipped, changed))
     return panels
-
-
-def _fits(attack: Mapping[str, Sequence[int]], n: int) -> bool:
-    return all(0 <= node < n for nodes in attack.values() for node in nodes)
 
 
 COMPARISONS.append(compare_tables)

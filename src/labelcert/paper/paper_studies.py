@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-
+from labelcert.checking import nearest
 from labelcert.errors import InvalidInput
-from labelcert.studies.catalogue import SHIPPED, shipped_study
 from labelcert.studies.schema import Study
+from labelcert.studies.study_files import SHIPPED, shipped_study
 
 ORDER = (
     "fig1-karate",
@@ -26,10 +25,8 @@ SHIPPED.update(dict.fromkeys(ORDER, (__package__, "studies")))
 def paper_study(name: str) -> Study:
     """Read a study of the paper."""
     if name not in ORDER:
-        close = difflib.get_close_matches(name, ORDER, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise InvalidInput(
-            f"expected the name of a study of the paper, or 'all', got {name!r}; {hint}"
+            f"expected the name of a study of the paper, or 'all', got {name!r}{nearest(name, ORDER) or ';'} "
             "`labelcert reproduce --list` lists all names"
         )
     return shipped_study(name)

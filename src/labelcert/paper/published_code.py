@@ -13,7 +13,7 @@ from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import Run, Task, solve
 from labelcert.engines.freezing import Names
-from labelcert.jobs.using import KERNELS
+from labelcert.jobs.cells import KERNELS
 from labelcert.prediction import Sign, kind_for
 from labelcert.problem import Problem
 from labelcert.svm import train

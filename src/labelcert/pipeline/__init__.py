@@ -3,15 +3,5 @@
 from labelcert.pipeline.certified_targets import CertifiedTargets, certificate_file, certify_targets, save_results
 from labelcert.pipeline.choices import COLLECTIVE, Targets, choose_model, choose_split, choose_targets, model_options
 
-__all__ = [
-    "COLLECTIVE",
-    "CertifiedTargets",
-    "Targets",
-    "certificate_file",
-    "certify_targets",
-    "choose_model",
-    "choose_split",
-    "choose_targets",
-    "model_options",
-    "save_results",
-]
+__all__ = ["COLLECTIVE", "CertifiedTargets", "Targets", "certificate_file", "certify_targets", "choose_model"]
+__all__ += ["choose_split", "choose_targets", "model_options", "save_results"]

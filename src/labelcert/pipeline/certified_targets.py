@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -158,14 +158,11 @@ def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path
         result.certificate.save(path, problem=True)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)
-            frame[column] = [_flat(row[column]) for row in rows]
+            witnesses = (row[column] or {} for row in rows)
+            frame[column] = ["; ".join(f"{node} -> {label}" for node, label in each.items()) for each in witnesses]
             written.append(table := folder / f"{path.stem}-{kind}.csv")
             write_csv(frame, table)
     return written
-
-
-def _flat(witness: Mapping[str, Any] | None) -> str:
-    return "" if witness is None else "; ".join(f"{node} -> {label}" for node, label in witness.items())
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

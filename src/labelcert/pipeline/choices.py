@@ -22,7 +22,7 @@ from labelcert.graphs import (
 )
 from labelcert.graphs.datasets import DATASETS, MULTI_CLASS, DatasetInfo
 from labelcert.models import C_GRID, Recipe, model_from_name, models, select
-from labelcert.models.selection import RULES, Rule
+from labelcert.models.selection import Rule
 from labelcert.pipeline.settings import known_rule, known_setting
 from labelcert.problem.validation import check_labels
 from labelcert.progress import Report
@@ -134,7 +134,7 @@ def choose_model(
     check_labels(labels)
     if len(grid) == 1 and not (validate and np.unique(labels, return_counts=True)[1].min() > 1):
         return Recipe(replace(model, C=grid[0]), loss, source=source)
-    chosen = _rule(rule, graph.name)
+    chosen = known_rule(graph.name) if rule is None else cast(Rule, rule)
     found = select(model, graph, labeled, seed=seed, C=grid, loss=loss, rule=chosen, progress=report)
     return Recipe(found.model, loss, source=source, accuracy=found.accuracy)
 
@@ -150,12 +150,6 @@ def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[s
             listed = "; ".join(f"{name} has {', '.join(infos[name].options)}" for name in names)
             raise InvalidInput(f"no model that was asked for has the option {option!r}: {listed}")
     return [{k: v for k, v in given.items() if k in options} for options in takes]
-
-
-def _rule(rule: str | None, dataset: str) -> Rule:
-    if rule is not None and rule not in RULES:
-        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
-    return known_rule(dataset) if rule is None else cast(Rule, rule)
 
 
 def _info(graph: Graph) -> DatasetInfo | None:

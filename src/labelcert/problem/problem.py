@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values, frozen
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
 from labelcert.problem import validation
@@ -149,9 +150,11 @@ class Problem:
         if not isinstance(threat, Threat):
             raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
         adversary = threat.resolve(values, classes)
-        budget = validation.check_budget("max_flips", max_flips, adversary.full_budget)
-        if max_flips is None and usual is not None:
-            budget = min(budget, usual)
+        most = adversary.full_budget
+        if max_flips is None:
+            budget = most if usual is None else min(most, usual)
+        else:
+            budget = whole_number("max_flips", max_flips, 0, most, "all labels")
         asked = cls(
             K_train=np.zeros((0, 0)),
             K_test=np.zeros((0, codes.size)),
@@ -249,10 +252,7 @@ class Problem:
         None where the budgets do not pay for the relabelling.
         """
         a = self.adversary
-        caps = a.group_caps.copy()
-        groups = a.groups[change.positions]
-        np.subtract.at(caps, groups[groups >= 0], a.costs[change.positions][groups >= 0])
-        budget = self.max_flips - a.cost(change)
+        caps, budget = a.group_caps - a.spent(change.positions), self.max_flips - a.cost(change)
         if budget < 0 or np.any(caps < 0):
             return None
         codes = self.relabelled(change)

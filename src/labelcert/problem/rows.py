@@ -114,14 +114,7 @@ class Rows:
 
 
 class OffsetRows:
-    """Rows with one more column per class: what its score begins with, whatever the labels are.
-
-    Parameters
-    ----------
-    rows : iterable of RowBlock
-    offsets : (n, K) array
-    m : int
-    """
+    """Rows with one more column per class: its (n, K) offsets, which scores begin with whatever the labels are."""
 
     def __init__(self, rows: Rows | OffsetRows, offsets: Float, m: int) -> None:
         self._rows, self._offsets = rows, offsets

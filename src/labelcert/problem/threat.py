@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import in_short, unmasked, whole_number
+from labelcert.checking import in_short, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.relabelling import Relabelling
 
@@ -121,15 +121,7 @@ class Threat:
         return f"<div><strong>Threat</strong><ul>{lines}</ul></div>"
 
     def resolve(self, labels: Values, classes: Values) -> Adversary:
-        """Check everything against the labels and turn it into arrays.
-
-        Parameters
-        ----------
-        labels : (m,) array
-            In the user's own values.
-        classes : (K,) array
-            The distinct values.
-        """
+        """Check everything against (m,) labels and turn it into arrays; the (K,) classes are their distinct values."""
         m = labels.size
         targets = self._targets(labels, classes)
         flippable = ~_mask("trusted", self.trusted, m) & targets.any(axis=1)
@@ -177,21 +169,22 @@ class Threat:
 
     def describe(self) -> dict[str, Any]:
         """The threat in plain JSON values, as certificates record it."""
+
+        def texts(labels: Any) -> list[str]:
+            return [str(label) for label in _listed(labels)]
+
+        written: dict[str, Callable[[Any], Any]] = {
+            "trusted": lambda mask: np.flatnonzero(np.asarray(mask)).tolist(),
+            "costs": lambda costs: np.asarray(costs).tolist(),
+            "allowed_flips": lambda flips: [[str(a), texts(bs)] for a, bs in flips.items()],
+            "allowed_targets": lambda lists: [None if targets is None else texts(targets) for targets in lists],
+            "groups": lambda groups: [None if g is None else str(g) for g in _plain(groups)],
+            "group_budgets": lambda caps: (
+                {str(g): int(b) for g, b in caps.items()} if isinstance(caps, Mapping) else int(caps)
+            ),
+        }
         return {
-            "trusted": None if self.trusted is None else np.flatnonzero(np.asarray(self.trusted)).tolist(),
-            "costs": None if self.costs is None else np.asarray(self.costs).tolist(),
-            "allowed_flips": None
-            if self.allowed_flips is None
-            else [[str(a), [str(b) for b in _listed(bs)]] for a, bs in self.allowed_flips.items()],
-            "allowed_targets": None
-            if self.allowed_targets is None
-            else [None if targets is None else [str(b) for b in _listed(targets)] for targets in self.allowed_targets],
-            "groups": None if self.groups is None else [None if g is None else str(g) for g in _plain(self.groups)],
-            "group_budgets": {str(g): int(b) for g, b in self.group_budgets.items()}
-            if isinstance(self.group_budgets, Mapping)
-            else None
-            if self.group_budgets is None
-            else int(self.group_budgets),
+            name: None if (given := getattr(self, name)) is None else write(given) for name, write in written.items()
         }
 
     def _targets(self, labels: Values, classes: Values) -> Bool:
@@ -234,40 +227,23 @@ class Threat:
 
 @dataclass(frozen=True, eq=False)
 class Adversary:
-    """A threat resolved against m labels.
-
-    Attributes
-    ----------
-    m : int
-    labels : (ν,) array
-        Indices of the labels that may be flipped, ascending.
-    costs, groups : (ν,) arrays
-        Cost of each, and the index of its limited group (-1: none).
-    group_caps : (G,) array
-        Budgets of the limited groups.
-    targets : (ν, K) array
-        Which classes each of these labels may become.
-    never : int
-        The radius that means "no admissible change of labels does it": total cost of all m labels, plus one.
-    """
+    """A threat resolved against m labels."""
 
     m: int
     labels: Int
+    """(ν,) indices of the labels that may be flipped, ascending."""
     costs: Int
     groups: Int
+    """(ν,) the limited group of each, -1 for none."""
     group_caps: Int
+    """(G,) budgets of the limited groups."""
     never: int
+    """The radius that means "no admissible change of labels does it": total cost of all m labels, plus one."""
     targets: Bool
+    """(ν, K) which classes each of these labels may become."""
 
     def toggling(self, codes: Int, c: int) -> Adversary:
-        """The same adversary on the labels that can enter or leave class ``c``.
-
-        Parameters
-        ----------
-        codes : (m,) array
-            Class of each label.
-        c : int
-        """
+        """The same adversary on the labels that can enter or leave class ``c``, of labels with (m,) classes."""
         part = self.only(np.flatnonzero((codes[self.labels] == c) | self.targets[:, c]).astype(np.int64))
         return replace(part, targets=np.ones((part.labels.size, 2), dtype=bool))
 
@@ -295,9 +271,13 @@ class Adversary:
     @property
     def group_totals(self) -> Int:
         """(G,) cost of flipping all of each limited group."""
+        return self.spent(np.arange(self.labels.size))
+
+    def spent(self, positions: Int) -> Int:
+        """(G,) what changing some labels (by their positions) costs in each limited group."""
         totals = np.zeros(self.group_caps.size, dtype=np.int64)
-        grouped = self.groups >= 0
-        np.add.at(totals, self.groups[grouped], self.costs[grouped])
+        own = positions[self.groups[positions] >= 0]
+        np.add.at(totals, self.groups[own], self.costs[own])
         return totals
 
     def cost(self, change: Relabelling) -> int:
@@ -317,30 +297,18 @@ class Adversary:
 
     def affords(self, positions: Int, budget: int) -> bool:
         """Whether a budget, and those of the groups, pay for changing some labels (by their positions)."""
-        costs, groups = self.costs[positions], self.groups[positions]
-        if costs.sum() > budget:
-            return False
-        spent = np.zeros(self.group_caps.size, dtype=np.int64)
-        np.add.at(spent, groups[groups >= 0], costs[groups >= 0])
-        return bool(np.all(spent <= self.group_caps))
+        return bool(self.costs[positions].sum() <= budget and np.all(self.spent(positions) <= self.group_caps))
 
-    def affordable(self, left: int, spent: Int | None = None) -> Bool:
+    def affordable(self, left: int, changed: Int | None = None) -> Bool:
         """(ν,) which labels can be changed with so much of the budget left, one at a time.
 
-        Parameters
-        ----------
-        left : int
-        spent : position array, optional
-            Labels that are changed already: they use up the budgets of their groups, and cannot be changed again.
+        Labels that are ``changed`` already use up the budgets of their groups, and cannot be changed again.
         """
-        spent = np.zeros(0, dtype=np.int64) if spent is None else spent
-        caps = self.group_caps.copy()
-        groups = self.groups[spent]
-        np.subtract.at(caps, groups[groups >= 0], self.costs[spent][groups >= 0])
+        changed = np.zeros(0, dtype=np.int64) if changed is None else changed
+        caps, grouped = self.group_caps - self.spent(changed), self.groups >= 0
         may = self.costs <= left
-        grouped = self.groups >= 0
         may[grouped] &= self.costs[grouped] <= caps[self.groups[grouped]]
-        may[spent] = False
+        may[changed] = False
         return may
 
     def children(self, positions: Int, budget: int) -> Int:
@@ -497,14 +465,7 @@ def _plain(groups: Sequence[Hashable]) -> list[Hashable]:
     for g in values:
         if not isinstance(g, Hashable):
             raise InvalidInput(f"groups must be names or numbers, got {in_short(g)}")
-    return [None if _is_missing(g) else g for g in values]
-
-
-def _is_missing(value: Hashable) -> bool:
-    try:
-        return not bool(value == value)
-    except TypeError:  # pandas' NA does not say
-        return True
+    return [None if is_missing(g) else g for g in values]
 
 
 def _caps(budgets: int | Mapping[Any, int] | None, names: list[Hashable]) -> list[int | None]:

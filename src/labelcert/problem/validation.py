@@ -175,13 +175,6 @@ def check_cap(C: object) -> float:
     return value
 
 
-def check_budget(name: str, value: int | None, largest: int) -> int:
-    """A whole number of flips between 0 and ``largest``; None means ``largest``."""
-    if value is None:
-        return largest
-    return whole_number(name, value, 0, largest, "all labels")
-
-
 def provably_positive_definite(A: Float, margin: float = 0.0) -> bool:
     """Whether ``A − margin·I`` is positive definite, proved by a floating-point Cholesky factorisation.
 

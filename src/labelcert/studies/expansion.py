@@ -24,6 +24,8 @@ from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dat
 from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
 from labelcert.hardening import SearchedCell
 from labelcert.jobs.cells import (
+    CERTIFY,
+    KERNELS,
     RESULT_SCHEMA,
     Answer,
     Cell,
@@ -36,7 +38,6 @@ from labelcert.jobs.cells import (
     digest,
 )
 from labelcert.jobs.store import canonical
-from labelcert.jobs.using import CERTIFY, KERNELS
 from labelcert.models import Recipe, model_from_name
 from labelcert.models.networks.torch_extra import threads
 from labelcert.pipeline import choose_split, choose_targets

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from labelcert.report.page import render
 from labelcert.studies.expansion import StudyPlan
 from labelcert.studies.finite_widths import TRANSFER_COLUMNS, transfer_counts, transfer_panels, transfer_rows
 from labelcert.studies.printed_numbers import COMPARISONS, Agreement, Compared, count_text
-from labelcert.studies.schema import LOSS_MARK, Kind
+from labelcert.studies.schema import LOSS_MARK, Kind, Study
 from labelcert.studies.tidy_tables import MISSING, each_row, means, tidy, write_frame
 from labelcert.text import between, printable
 
@@ -52,23 +52,15 @@ class Sheet:
 
 @dataclass(frozen=True)
 class StudyReport:
-    """A study's results, ready to show; ``counts`` says how many numbers equal the published ones."""
-
-    sheets: tuple[Sheet, ...]
-    comparison: tuple[Compared, ...]
-    counts: str
-    notes: tuple[str, ...]
-    files: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
-class ReportParts:
-    """What a kind of report makes; figures by the stem of their files."""
+    """A study's results, ready to show and to write; figures by the stem of their files."""
 
     sheets: Sequence[Sheet]
     comparison: Sequence[Compared] = ()
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    counts: str = ""
+    """How many numbers equal the published ones."""
     notes: Sequence[str] = ()
+    files: Sequence[Path] = ()
 
 
 def make_report(
@@ -82,41 +74,40 @@ def make_report(
     load_extensions()
     study, frame = plan.study, tidy(plan, store)
     summary = means(frame)
-    parts = REPORTS[study.report](plan, store, summary, pictures and folder is not None)
+    report = REPORTS[study.report](plan, store, summary, pictures and folder is not None)
     reasons = dict.fromkeys(reason for reason in frame["reason"][frame["lower"].isna()] if reason)
-    notes = [study.note] if study.note else []
-    notes += [*plan.notes, *parts.notes, *(f"left out: {reason}" for reason in reasons)]
-    counts = count_text(parts.comparison, unit="rank" if study.report == "ranks" else "node")
-    files: list[Path] = []
-    if folder is not None:
-        files += [*write_frame(frame, folder / "results"), *write_frame(summary, folder / "means")]
-        files += _write(plan, parts, counts, notes, folder)
-        files += [_write_page(plan, parts, summary, notes, folder)] if page else []
-    return StudyReport(tuple(parts.sheets), tuple(parts.comparison), counts, tuple(notes), tuple(files))
+    notes = [*([study.note] if study.note else []), *plan.notes, *(f"left out: {reason}" for reason in reasons)]
+    counts = count_text(report.comparison, unit="rank" if study.report == "ranks" else "node")
+    report = replace(report, counts=counts, notes=notes)
+    if folder is None:
+        return report
+    files = [*write_frame(frame, folder / "results"), *write_frame(summary, folder / "means")]
+    files += _write(study, report, folder)
+    return replace(report, files=[*files, *([_write_page(study, report, summary, folder)] if page else [])])
 
 
-def _write(plan: StudyPlan, parts: ReportParts, counts: str, notes: Sequence[str], folder: Path) -> list[Path]:
+def _write(study: Study, report: StudyReport, folder: Path) -> list[Path]:
     import pandas as pd
 
     from labelcert.report.pictures import save_figure
 
     written = []
-    if parts.comparison:
-        written += write_frame(pd.DataFrame([asdict(number) for number in parts.comparison]), folder / "comparison")
-    lines = [f"# {plan.study.title}", "", *([f"{plan.study.where}.", ""] if plan.study.where else [])]
-    lines += [sheet.markdown() for sheet in parts.sheets]
-    lines += [f"Compared with the paper: {counts}.", ""] if plan.study.where else []
-    lines += [*(f"- {note}" for note in notes), ""]
+    if report.comparison:
+        written += write_frame(pd.DataFrame([asdict(number) for number in report.comparison]), folder / "comparison")
+    lines = [f"# {study.title}", "", *([f"{study.where}.", ""] if study.where else [])]
+    lines += [sheet.markdown() for sheet in report.sheets]
+    lines += [f"Compared with the paper: {report.counts}.", ""] if study.where else []
+    lines += [*(f"- {note}" for note in report.notes), ""]
     written.append(folder / "table.md")
     write_text(written[-1], "\n".join(lines))
-    for stem, figure in parts.figures.items():
+    for stem, figure in report.figures.items():
         written += save_figure(figure, folder / stem)
     return written
 
 
-def _write_page(plan: StudyPlan, parts: ReportParts, summary: pd.DataFrame, notes: Sequence[str], folder: Path) -> Path:
+def _write_page(study: Study, report: StudyReport, summary: pd.DataFrame, folder: Path) -> Path:
     """The study as one page to click through."""
-    study, panels = plan.study, []
+    panels = []
     fractions = not summary["epsilon"].isna().all()
     known = summary[summary["mean_lower"].notna()]
     for (dataset, certificate), part in known.groupby(["dataset", "certificate"], sort=False):
@@ -134,17 +125,17 @@ def _write_page(plan: StudyPlan, parts: ReportParts, summary: pd.DataFrame, note
         if len({x for line in lines for x in line["x"]}) < 2:
             continue  # one budget makes no curve; the tables have it
         panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": lines})
-    about = {"title": study.title, "where": study.where, "notes": list(notes)}
+    about = {"title": study.title, "where": study.where, "notes": list(report.notes)}
     x_label = "wrong labels (% of all)" if fractions else "wrong labels"
-    sheets = [asdict(sheet) for sheet in parts.sheets]
+    sheets = [asdict(sheet) for sheet in report.sheets]
     data = {"models": [], "study": {**about, "xLabel": x_label, "panels": panels, "sheets": sheets}}
     path = folder / "report.html"
-    text = "\n".join(sheet.markdown() for sheet in parts.sheets)
+    text = "\n".join(sheet.markdown() for sheet in report.sheets)
     write_text(path, render(data, title=study.title, summary=text))
     return path
 
 
-def _certified(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _certified(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     comparison = [number for compare in COMPARISONS for number in compare(plan.study, summary)]
     sheets = certified_sheets(summary, comparison)
     limits = [number for number in comparison if number.certificate == "threshold"]
@@ -154,7 +145,7 @@ def _certified(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool)
         sheets.append(Sheet(title, ("dataset", "models", "ε"), rows))
     if plan.study.times:
         sheets.append(_seconds_sheet(plan, store))
-    return ReportParts(sheets, comparison, curves(plan, summary, draw))
+    return StudyReport(sheets, comparison, curves(plan, summary, draw))
 
 
 def _seconds_sheet(plan: StudyPlan, store: Store) -> Sheet:
@@ -207,7 +198,7 @@ def sheets_by_model(
     return sheets
 
 
-def _gaps(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _gaps(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     """Show what attacks change, beside the exact worst case."""
     from labelcert.report.pictures import Curve, CurvePanel, curves_figure
 
@@ -226,10 +217,10 @@ def _gaps(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> R
     if draw and summary["mean_upper"].notna().any():
         how: dict[str, Any] = {"xlabel": "flips", "ylabel": "changed (%)", "columns": 2}
         figures["picture"] = curves_figure(panels, title=plan.study.title, **how)
-    return ReportParts(sheets, figures=figures)
+    return StudyReport(sheets, figures=figures)
 
 
-def _transfer(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> ReportParts:
+def _transfer(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) -> StudyReport:
     """Show what networks of finite width do with certified predictions."""
     counts = transfer_counts(plan, store)
     sheets = [
@@ -244,13 +235,13 @@ def _transfer(plan: StudyPlan, store: Store, summary: pd.DataFrame, draw: bool) 
         figures["picture"] = curves_figure(
             panels, xlabel="width", ylabel="%", title=plan.study.title, columns=2, log=True
         )
-    return ReportParts(sheets, figures=figures)
+    return StudyReport(sheets, figures=figures)
 
 
 _RECIPES = {"theory": "the theory assumes", "practice": "practitioners do"}
 
 
-REPORTS: dict[str, Callable[[StudyPlan, Store, Any, bool], ReportParts]] = {
+REPORTS: dict[str, Callable[[StudyPlan, Store, Any, bool], StudyReport]] = {
     "certified": _certified,
     "transfer": _transfer,
     "gaps": _gaps,

@@ -7,14 +7,13 @@ reads files and checks what types cannot say.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from labelcert.jobs.using import CERTIFY
+from labelcert.jobs.cells import CERTIFY
 from labelcert.models.base import Variant
 from labelcert.models.recipe import Combination
 from labelcert.models.selection import Rule
@@ -101,7 +100,7 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
     With ``verify``, that many labels are confirmed before, chosen by ``labelcert.recheck`` or at random.
     With ``width``, the certificate has the margin of networks of that width, and such networks are tried.
     With ``search``, the most certified model at the largest budget stands in its place: ``labelcert.harden``'s choice.
-    With ``using``, a baseline or an attack takes the place of ``labelcert.certify``: see `using`. ``parts`` and
+    With ``using``, a baseline or an attack takes the place of ``labelcert.certify``: see `USING`. ``parts`` and
     ``using_options`` are then passed on to that.
     """
 
@@ -177,13 +176,6 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     """The place in the paper."""
     note: str = ""
 
-    def changed(
-        self, *, seeds: Sequence[int] | None = None, variant: str | None = None, hyperparameters: str | None = None
-    ) -> Study:
-        """The study with what the command line overrides."""
-        given = {
-            "seeds": None if seeds is None else tuple(seeds),
-            "variant": variant,
-            "hyperparameters": hyperparameters,
-        }
+    def changed(self, **given: Any) -> Study:
+        """The study with what the command line overrides; None leaves a field as it is."""
         return replace(self, **{key: value for key, value in given.items() if value is not None})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from msgspec import inspect
 from msgspec.structs import replace
 
 from labelcert.baselines import BASELINES
+from labelcert.checking import nearest
 from labelcert.engines.registry import engine_names
 from labelcert.errors import InvalidInput
+from labelcert.extensions import load_extensions
 from labelcert.graphs import dataset_info
-from labelcert.jobs.using import ATTACK, CERTIFY, USING
+from labelcert.jobs.cells import ATTACK, CERTIFY, USING
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.reading import read_bytes
@@ -40,6 +43,28 @@ MODEL_KEYS = (
     *("width", "using", "using_options"),
 )
 """Keys that every model has, beside its own options."""
+
+
+MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates")
+"""Studies that go beyond the paper."""
+
+SHIPPED: dict[str, tuple[str, str]] = dict.fromkeys(MORE, (__package__, "more"))
+"""The package and the folder that hold the file of each study."""
+
+
+def find_study(file: str) -> Study:
+    """Read a study from a file, or one that comes with the package by its name."""
+    load_extensions()
+    path = Path(file)
+    return read_study(path) if path.is_file() or file not in SHIPPED else shipped_study(file)
+
+
+@cache
+def shipped_study(name: str) -> Study:
+    """Read a study that comes with the package."""
+    package, folder = SHIPPED[name]
+    text = files(package).joinpath(folder, f"{name}.toml").read_text(encoding="utf-8")
+    return parse_study(text, name=name, file=f"{name}.toml")
 
 
 def read_study(path: Path) -> Study:
@@ -128,8 +153,7 @@ def _completed(study: Study, folder: Path) -> Study:
         raise _wrong("collective", "true, for certificates of the kind collective", "false")
     for k, certificate in enumerate(study.certificates):
         if certificate.engine not in engine_names():
-            got = repr(certificate.engine) + _hint(certificate.engine, engine_names())
-            raise _wrong(f"certificates[{k}].engine", f"one of {', '.join(engine_names())}", got)
+            raise _none_of(f"certificates[{k}].engine", certificate.engine, engine_names())
     for key in ("datasets", "models", "certificates"):
         labels = [spec.label for spec in getattr(study, key)]
         if twice := [label for label in labels if labels.count(label) > 1]:
@@ -183,10 +207,10 @@ def _named(spec: DatasetSpec, name: str, at: str, folder: Path) -> DatasetSpec:
 def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
     if loss not in loss_names():
         at = "losses" if loss != spec.loss else f"{at}.loss"
-        raise _wrong(at, f"one of {', '.join(loss_names())}", repr(loss) + _hint(loss, loss_names()))
+        raise _none_of(at, loss, loss_names())
     options = {info.name: info.options for info in models()}
     if spec.name not in options:
-        raise _wrong(f"{at}.name", f"one of {', '.join(options)}", repr(spec.name) + _hint(spec.name, options))
+        raise _none_of(f"{at}.name", spec.name, options)
     known = [option for option in options[spec.name] if option not in ("C", "variant")]
     for key in spec.options:
         if key not in known:
@@ -210,7 +234,7 @@ def _model(spec: ModelSpec, loss: str, at: str, *, several: bool) -> ModelSpec:
 def _check_using(spec: ModelSpec, loss: str, at: str) -> None:
     known = (CERTIFY, *USING)
     if spec.using not in known:
-        raise _wrong(f"{at}.using", f"one of {', '.join(known)}", repr(spec.using) + _hint(spec.using, known))
+        raise _none_of(f"{at}.using", spec.using, known)
     if spec.using == CERTIFY and spec.using_options:
         raise _wrong(f"{at}.using_options", "this key only beside `using`", repr(spec.using_options))
     if "seed" in spec.using_options:
@@ -270,12 +294,11 @@ def _wrong(at: str, expected: str, got: str) -> InvalidInput:
 
 
 def _unknown(at: str, key: str, known: Sequence[str]) -> InvalidInput:
-    return _wrong(_join(at, key), f"one of the keys {', '.join(known)}", f"the key {key!r}{_hint(key, known)}")
+    return _wrong(_join(at, key), f"one of the keys {', '.join(known)}", f"the key {key!r}{nearest(key, known)}")
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _none_of(at: str, word: str, known: Iterable[str]) -> InvalidInput:
+    return _wrong(at, f"one of {', '.join(known)}", f"{word!r}{nearest(word, known)}")
 
 
 def _distinct(at: str, entries: Sequence[object]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
-from labelcert.checking import whole_number
+from labelcert.checking import one_of, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.models.layers import Architecture
 from labelcert.models.networks import practice, theory
@@ -74,8 +74,7 @@ class Network:
     def __post_init__(self) -> None:
         whole_number("width", self.width, least=1, remark="units of every hidden layer")
         whole_number("seed", self.seed)
-        if self.recipe not in RECIPES:
-            raise InvalidInput(f"recipe must be one of {', '.join(map(repr, RECIPES))}, got {self.recipe!r}")
+        one_of("recipe", self.recipe, RECIPES)
         if getattr(self.model, "variant", "exact") != "exact":
             raise InvalidInput("the published variant of a kernel belongs to no network; use variant='exact'")
         self._place  # noqa: B018 (a missing device or package is told now)
@@ -173,7 +172,8 @@ class _Trainer:
     def run(self, codes: Int, checks: Int) -> tuple[Float, Float]:
         """(B, n, outputs) scores, and (B,) how much they moved in the last step, or the epoch that was kept."""
         at_once = self._at_once()
-        start = None if self._standard else self._scores([self._zeros(shape) for shape in self._shapes])
+        nothing = [self._place.put(np.zeros((1, *shape))) for shape in self._shapes]
+        start = None if self._standard else self._scores(nothing)
         signs = np.where(codes[:, :, None] == np.arange(self._outputs), 1.0, -1.0)
         if self._outputs == 1:
             signs = np.where(codes[:, :, None] == 1, 1.0, -1.0)
@@ -194,9 +194,6 @@ class _Trainer:
                 scores.append(found if start is None else found - start)
             moved.append(left)
         return np.stack(scores), np.concatenate(moved)
-
-    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
-        return torch().zeros((1, *shape), dtype=self._place.dtype, device=self._place.device)
 
     def _labeled(self, moves: Any) -> Tensor:
         """Outputs of labelled nodes (and of validation nodes), in their order: (B, m, outputs)."""

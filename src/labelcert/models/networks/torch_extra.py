@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from labelcert.checking import one_of
 from labelcert.errors import InvalidInput, MissingExtra
 
 
@@ -33,8 +34,7 @@ def threads(count: int | None) -> Iterator[None]:
 
 def check_device(device: str) -> str:
     """A device that is here: ``"cpu"``, or ``"gpu"`` where PyTorch finds one; ``"auto"`` takes the better one."""
-    if device not in ("auto", "cpu", "gpu"):
-        raise InvalidInput(f"device must be one of 'auto', 'cpu', 'gpu', got {device!r}")
+    one_of("device", device, ("auto", "cpu", "gpu"))
     found = device != "cpu" and torch().cuda.is_available()
     if device == "gpu" and not found:
         raise InvalidInput("device='gpu' needs a GPU that PyTorch can use, and it finds none; use device='cpu'")
