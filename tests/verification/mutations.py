@@ -204,6 +204,8 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "run.time_limit": lambda cert: [7.0, -1.0],
     "run.node_time_limit": lambda cert: [7.0, -1.0],
     "run.engine_asked": lambda cert: ["another", "partition"] if cert.run.engine_asked != "partition" else ["auto"],
+    "run.remarks": lambda cert: [("more than was asked for",)],
+    "run.drops_to": lambda cert: ["hinge", "another"],
     "run.versions": lambda cert: [{"labelcert": "99.0"}],
     "run.stopped": lambda cert: [one for one in type(cert.run.stopped) if one != cert.run.stopped],
     "around.truth": lambda cert: [cert.around.truth[::-1].copy(), np.full(cert.n_test, "no class")],  # type: ignore[union-attr]

@@ -15,10 +15,26 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
+from labelcert.memory import require_memory
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
 """In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
+
+LOSSES = (
+    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
+    *("logistic_intercept", "cross_entropy_intercept"),
+)
+"""Losses whose models the verifier trains."""
+
+MEAN, VOTES = "mean", "votes"
+"""How an ensemble combines its parts."""
+
+BASELINE = "baseline:"
+"""Before the name of a baseline, where that of an engine would stand."""
+
+BYTES_OF_WHOLE = 250
+"""Memory for all that is computed from one entry of a linear map."""
 
 MOST_SHIFTS = 2000
 """Ways to add something to the diagonals of parts that are tried."""
@@ -53,7 +69,9 @@ class Statement:
     from_file : bool
         Whether the kernels are those that the certificate was saved with.
     part_of : (m,) array or None
-        Which part each label is in, of an ensemble whose mean scores decide.
+        Which part each label is in, of an ensemble.
+    combine : str
+        How an ensemble combines its parts.
     drops_to : str
         Where a class without labels is dropped, what a model with two classes left is trained with; else empty.
     """
@@ -72,7 +90,10 @@ class Statement:
     shift: float = 0.0
     from_file: bool = True
     part_of: Int | None = None
+    combine: str = MEAN
     drops_to: str = ""
+    baseline: str = ""
+    """Of a baseline: its name and options, as its hash has them."""
 
     @classmethod
     def of(
@@ -81,7 +102,7 @@ class Statement:
         K_train: npt.ArrayLike | None,
         labels: npt.ArrayLike | None,
         K_test: npt.ArrayLike | None,
-        H: npt.ArrayLike | None = None,
+        H: object = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
@@ -126,8 +147,9 @@ class Statement:
             caps=caps,
             shift=cert.run.kernel_shift,
             from_file=from_file,
-            part_of=_parts(cert, m),
+            **_parts(cert, m),
             drops_to=cert.run.drops_to,
+            baseline=_baseline(cert),
         )
         return statement if from_file else statement.shifted_as(cert)
 
@@ -138,8 +160,13 @@ class Statement:
             raise InvalidInput(
                 "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
             )
-        rows = np.asarray(H.toarray() if hasattr(H, "toarray") else H, dtype=np.float64)
         values = cert.labels if labels is None else np.asarray(labels)
+        require_memory(
+            cert.n_test * values.size * BYTES_OF_WHOLE,
+            f"verifying {cert.n_test:,} rows of {values.size:,} labels in whole numbers",
+            "certify and verify fewer rows at a time",
+        )
+        rows = _rows(H)
         if rows.ndim != 2 or rows.shape[1] != values.size or not np.isfinite(rows).all():
             raise InvalidInput(
                 f"{values.size} labels need a finite H with {values.size} columns, got shape {rows.shape}"
@@ -241,7 +268,7 @@ class Statement:
 
         Losses and norms are sums over labels and parts, so that each part is trained as if it were alone.
         """
-        if self.part_of is None:
+        if self.part_of is None or self.combine == VOTES:
             return self
         together = self.part_of[:, None] == self.part_of[None, :]
         return replace(self, K_train=np.where(together, self.K_train, 0.0))
@@ -255,10 +282,13 @@ class Statement:
 
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
+        one = self._digest_of_one()
+        if self.baseline:
+            return hashlib.sha256(f"{one} {self.baseline}".encode()).hexdigest()
         if self.part_of is None:
-            return self._digest_of_one()
-        h = hashlib.sha256(self._digest_of_one().encode())
-        h.update(self.part_of.astype("<i8").tobytes() + b"mean")
+            return one
+        h = hashlib.sha256(one.encode())
+        h.update(self.part_of.astype("<i8").tobytes() + self.combine.encode())
         return h.hexdigest()
 
     def _digest_of_one(self) -> str:
@@ -279,9 +309,18 @@ class Statement:
         return h.hexdigest()
 
     @property
+    def out_of_reach(self) -> str:
+        """Why the verifier cannot train the models that the certificate is about, in words; empty where it can."""
+        if self.drops_a_class:
+            return "a class can lose its last label, and the verifier does not train models on fewer classes"
+        if "smoothing" in self.baseline:
+            return "the classifier of this baseline predicts under random labels, and the verifier does not train it"
+        return ""
+
+    @property
     def drops_a_class(self) -> bool:
         """Whether some class can lose its last label within the budget, and is then dropped."""
-        free = self.allowed.any(axis=1)
+        free: Bool = np.asarray(self.allowed.any(axis=1))
         for c in range(self.n_classes if self.drops_to else 0):
             own = np.flatnonzero(self.codes == c)
             costs, groups = self.costs[own], self.groups[own]
@@ -321,14 +360,39 @@ class Statement:
         return codes
 
 
-def _parts(cert: Certificate, m: int) -> Int | None:
-    """(m,) part of each label, of an ensemble."""
-    if cert.run.engine_asked != "partition":
-        return None
+def _rows(H: Any) -> Float:
+    """A map, given as an array, a sparse matrix, or an iterable of blocks of rows."""
+    whole = hasattr(H, "toarray") or hasattr(H, "__array__")
+    try:
+        blocks = [
+            block.toarray() if hasattr(block, "toarray") else np.asarray(block) for block in ([H] if whole else H)
+        ]
+        return np.vstack(blocks).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"H must be a matrix, or an iterable of blocks of rows as wide as each other: {error}"
+        ) from None
+
+
+def _parts(cert: Certificate, m: int) -> dict[str, Any]:
+    """Of an ensemble: the part of each label, and how parts are combined."""
+    asked = cert.run.engine_asked
+    if asked not in ("partition", f"{BASELINE}partition-votes"):
+        return {}
     about = cert.run.stages[0].statistics if cert.run.stages else {}
-    if about.get("combine") != "mean" or len(about.get("part_of", [])) != m:
-        raise InvalidInput("verify knows ensembles whose mean scores decide, not those that count votes")
-    return np.array(about["part_of"], dtype=np.int64)
+    combine = about.get("combine", VOTES if asked.startswith(BASELINE) else None)
+    if combine not in (MEAN, VOTES) or len(about.get("part_of", [])) != m:
+        raise InvalidInput("the certificate of an ensemble does not say which part each label is in")
+    return {"part_of": np.array(about["part_of"], dtype=np.int64), "combine": combine}
+
+
+def _baseline(cert: Certificate) -> str:
+    """Of a baseline: its name and options."""
+    if not cert.run.engine_asked.startswith(BASELINE):
+        return ""
+    about = cert.run.stages[0].statistics if cert.run.stages else {}
+    options = about.get("options", {})
+    return f"{cert.run.engine_asked} {sorted(options.items()) if isinstance(options, dict) else options}"
 
 
 def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
