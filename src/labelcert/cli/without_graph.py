@@ -125,8 +125,8 @@ def verify_file(
 
 
 def _less_and_less() -> Callable[[str], None]:
-    """Where no bar can be shown: a line on standard error after one second, two, four, and so on."""
-    started, due = time.monotonic(), 1.0
+    """Where no bar can be shown: a line on standard error, and the next one after twice the time, and so on."""
+    started, due = time.monotonic(), 0.3
 
     def tell(text: str) -> None:
         nonlocal due

@@ -191,7 +191,8 @@ class Walk:
 
     def lead(self, codes: Int, t: int, own: int, rival: int) -> Fraction | None:
         """One class's score minus that of another, in units of the machine; None where that is out of reach."""
-        if not self._machine.intercept and not self._statement.K_test[t].any():
+        exact = not self._machine.intercept and not self._machine.rounded
+        if exact and not self._statement.K_test[t].any():
             return Fraction(0)
         mine, other = self._solved(codes, own), self._solved(codes, rival)
         if mine is None or other is None:

@@ -70,6 +70,9 @@ class Statement:
         Whether the kernels are those that the certificate was saved with.
     part_of : (m,) array or None
         Which part each label is in, of an ensemble.
+    features : pair of arrays or None
+        (m, d) and (n, d) features of labelled points and test nodes, whose products are the kernels, and of which
+        ``K_test`` is known up to rounding.
     combine : str
         How an ensemble combines its parts.
     drops_to : str
@@ -90,6 +93,7 @@ class Statement:
     shift: float = 0.0
     from_file: bool = True
     part_of: Int | None = None
+    features: tuple[Float, Float] | None = None
     combine: str = MEAN
     drops_to: str = ""
     baseline: str = ""
@@ -103,17 +107,20 @@ class Statement:
         labels: npt.ArrayLike | None,
         K_test: npt.ArrayLike | None,
         H: object = None,
+        features: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, labels, H)
+        if features is not None:
+            return cls._of_features(cert, labels, features)
         given = (K_train, labels, K_test)
         if all(array is None for array in given):
             if cert.K_train is None or cert.K_test is None:
                 raise InvalidInput(
-                    "the certificate does not hold its kernels: pass K_train, labels and K_test, "
-                    "or save it with cert.save(path, problem=True)"
+                    "the certificate does not hold its kernels: pass K_train, labels and K_test, or save it with "
+                    "cert.save(path, problem=True); of a model by its features, pass X_train, labels and X_test"
                 )
             kernel, rows, values = cert.K_train, cert.K_test, cert.labels
         elif any(array is None for array in given):
@@ -188,6 +195,39 @@ class Statement:
             drops_to=cert.run.drops_to,
         )
 
+    @classmethod
+    def _of_features(
+        cls, cert: Certificate, labels: npt.ArrayLike | None, features: tuple[npt.ArrayLike, npt.ArrayLike]
+    ) -> Statement:
+        """Of a linear model, trained on features."""
+        X, T = (np.ascontiguousarray(rows, dtype=np.float64) for rows in features)
+        values = cert.labels if labels is None else np.asarray(labels)
+        m, n = values.size, cert.n_test
+        fit = X.ndim == T.ndim == 2 and X.shape[1] == T.shape[1] and (len(X), len(T)) == (m, n)
+        if not fit or not (np.isfinite(X).all() and np.isfinite(T).all()):
+            raise InvalidInput(
+                f"{m} labels and {n} test nodes need finite X_train with {m} rows and X_test with {n} rows, of as "
+                f"many columns, got shapes {X.shape} and {T.shape}"
+            )
+        require_memory(8 * 8 * m * (n + X.shape[1]), f"verifying {n:,} test nodes against {m:,} labels")
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=T @ X.T,
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=cert.run.loss,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+            features=(X, T),
+            drops_to="" if cert.run.loss.endswith("_intercept") else cert.run.drops_to,
+        )
+
     def shifted_as(self, cert: Certificate) -> Statement:
         """With as much on the diagonal of the given kernel as the hash of the certificate says.
 
@@ -208,7 +248,8 @@ class Statement:
 
     def only(self, nodes: Int) -> Statement:
         """The problem of some test nodes alone."""
-        return replace(self, K_test=self.K_test[nodes])
+        features = None if self.features is None else (self.features[0], self.features[1][nodes])
+        return replace(self, K_test=self.K_test[nodes], features=features)
 
     def lowered(self, predicted: Int, margin: Float) -> Statement:
         """The problem in which a prediction changes where its lead falls to its margin here.
@@ -237,6 +278,14 @@ class Statement:
             costs=np.concatenate([self.costs, np.zeros(K, dtype=np.int64)]),
             groups=np.concatenate([self.groups, np.full(K, -1, dtype=np.int64)]),
         )
+
+    @property
+    def rows_off(self) -> Float:
+        """(n, m) how far the test rows can be from those that are meant."""
+        if self.features is None:
+            return np.zeros(self.K_test.shape)
+        X, T = self.features
+        return np.asarray(2.0**-53 * 1.02 * (X.shape[1] + 3) * (np.abs(T) @ np.abs(X).T) + 1e-300)
 
     @property
     def m(self) -> int:
@@ -283,6 +332,13 @@ class Statement:
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
         one = self._digest_of_one()
+        if self.features is not None:
+            h = hashlib.sha256(one.encode())
+            for array in self.features:
+                ones = np.ones((len(array), int(self.loss.endswith("_intercept"))))
+                whole = np.hstack([array, ones])
+                h.update(repr(whole.shape).encode() + np.ascontiguousarray(whole, dtype="<f8").tobytes())
+            return h.hexdigest()
         if self.baseline:
             return hashlib.sha256(f"{one} {self.baseline}".encode()).hexdigest()
         if self.part_of is None:
@@ -294,7 +350,8 @@ class Statement:
     def _digest_of_one(self) -> str:
         """The same without parts."""
         h = hashlib.sha256(b"linear" if self.loss == LINEAR else b"")
-        for array in (self.K_train, self.K_test) if self.loss != LINEAR else ():
+        rows = self.K_test if self.features is None else np.zeros((self.n, 0))
+        for array in (self.K_train, rows) if self.loss != LINEAR else ():
             h.update(repr(array.shape).encode())
             h.update(array.astype("<f8").tobytes())
         for row in self.K_test if self.loss == LINEAR else ():

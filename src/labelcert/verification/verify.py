@@ -24,6 +24,8 @@ def verify(
     K_test: npt.ArrayLike | None = None,
     *,
     H: object = None,
+    X_train: npt.ArrayLike | None = None,
+    X_test: npt.ArrayLike | None = None,
     share: float | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -44,6 +46,9 @@ def verify(
         As they were given to :func:`labelcert.certify`; a certificate that was saved with ``problem=True`` has them.
     H : (n, m) array, sparse matrix or iterable of blocks of rows, optional
         Of a certificate of :func:`labelcert.certify_linear`, as it was given there; kept in memory as a whole.
+    X_train, X_test : (m, d) and (n, d) arrays, optional
+        Of a linear model that was trained on its features: as the model sees them, with the constant feature of a
+        regularised intercept.
     share : float, optional
         Look only at this share of the relabellings, drawn at random, instead of walking through all: no proof.
     seed : int
@@ -74,7 +79,10 @@ def verify(
     if cert.run.loss not in LOSSES:
         raise InvalidInput(f"verify knows the losses {', '.join(LOSSES)}, and not loss={cert.run.loss!r}")
     pace = Pace(report, time_limit)
-    statement = Statement.of(cert, K_train, labels, K_test, H)
+    if (X_train is None) != (X_test is None):
+        raise InvalidInput("pass both of X_train and X_test, or none of them")
+    features = None if X_train is None or X_test is None else (X_train, X_test)
+    statement = Statement.of(cert, K_train, labels, K_test, H, features)
     out = Verification(stated=record.stated(cert))
     _about(cert, statement, out)
     if out.accepted:
