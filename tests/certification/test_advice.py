@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import labelcert
+from labelcert.certificate.display import as_html
 from labelcert.certification import GivenKernel, Run, Task, solve
 from labelcert.certification.advice import square_loss
-from labelcert.certificate.display import as_html
 from labelcert.examples import several_clouds
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import accuracies, stratified_folds

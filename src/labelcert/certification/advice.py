@@ -58,7 +58,6 @@ def square_loss(problem: Problem, seconds: float) -> list[str]:
     own, square = problem.trained_with, get_loss("square")
     if own.always_linear or problem.m < 2:
         return []
-    smallest = int(np.bincount(problem.codes, minlength=problem.n_classes).min())
     words = "loss='square' has exact radii at every budget, without a search"
     if np.bincount(problem.codes, minlength=problem.n_classes).min() < 2:
         return [words]
