@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,18 +86,19 @@ def summary(cert: Certificate) -> str:
     ]
     last = weakest(cert)
     lines += ["", last] if last else []
+    lines += [line for words in cert.run.advice for line in ("", *textwrap.wrap(words, WIDTH))]
     return "\n".join(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines)
 
 
 def as_html(cert: Certificate) -> str:
     """The same as a table."""
     body = "".join(f"<tr><td>{b}</td><td>{one}</td><td>{all_}</td></tr>" for b, one, all_ in rows(cert))
-    last = weakest(cert)
+    after = [words for words in (weakest(cert), *cert.run.advice) if words]
     return (
         f"<div><strong>Certificate</strong>: {html.escape(headline(cert))}<br>"
         f"{html.escape(cert.state)}, engine {html.escape(cert.engine)}"
         f"<table><thead><tr><th>{html.escape(cert.run.unit)}</th><th>each alone, %</th><th>all at once, %</th></tr>"
-        f"</thead><tbody>{body}</tbody></table>{html.escape(last)}</div>"
+        f"</thead><tbody>{body}</tbody></table>{'<br>'.join(map(html.escape, after))}</div>"
     )
 
 

@@ -110,6 +110,8 @@ class RunRecord:
     """Why the largest budget is what it is, where nobody gave it and not all are answered."""
     remarks: tuple[str, ...] = ()
     """What is different about what was asked: see the page "What goes with what"."""
+    advice: tuple[str, ...] = ()
+    """What would prove more, where proofs ended early, and how accurate it is."""
     device: str = "cpu"
     """Where labellings were trained on: the CPU, or the name of a GPU."""
     margin: float | tuple[float, ...] = 0.0
@@ -174,7 +176,7 @@ class RunRecord:
         return {
             key: value
             for key, value in plain.items()
-            if value or key not in ("model", "command", "remarks", "drops_to")
+            if value or key not in ("model", "command", "remarks", "advice", "drops_to")
         }
 
     @classmethod

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from labelcert.certificate import Certificate, RunRecord, StageRecord
 from labelcert.certification import support
+from labelcert.certification.advice import advise
 from labelcert.certification.places import CPU, gpu_remark, walked_by
 from labelcert.certification.reductions import margins_of, reduced
 from labelcert.certification.task import Run, Task
@@ -63,8 +64,9 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         if control.trust_solver:
             checked = replace(checked, findings=checked.findings.trusting())
         record = _record(run.engine, planned, question, findings, control, stages)
+        advice = advise(question, checked.findings, control, bool(planned.budget_note), task.adviser)
     note = planned.budget_note or simple.budget_note
-    record = replace(record, seconds=time.perf_counter() - started, budget_note=note)
+    record = replace(record, seconds=time.perf_counter() - started, budget_note=note, advice=advice)
     return restored(freeze(question, checked, record, simple.names))
 
 

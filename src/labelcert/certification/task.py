@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
+from labelcert.certification.advice import Adviser
 from labelcert.checking import flag, word
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
@@ -152,6 +153,8 @@ class Task:
     collective: bool = True
     observers: Sequence[Observer] = ()
     """Who else wants to know what relabellings do."""
+    adviser: Adviser | None = None
+    """Who says what would prove more, where proofs end early; None: that of the kind of model."""
     names: Names = field(default_factory=Names)
     problem: Problem | None = None
     """The same with validated arrays. Reductions fill it in, and whoever has one already needs no model."""

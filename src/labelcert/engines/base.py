@@ -293,8 +293,9 @@ class Capabilities:
     """What callers need to know about an engine."""
 
     automatic: bool = False  # ``engine="auto"`` starts with the first engine of this kind that can do the work
-    # it can go on from what another engine left open: ``engine="auto"`` lets it, where a time limit is short
-    continues: bool = False
+    # it can go on from what another engine left open: ``engine="auto"`` lets it, where a time limit is short and there
+    # are at least so many classes; 0: it never does
+    continues: int = 0
     finds_attacks: bool = True  # otherwise it proves lower ends of radii and nothing else
     searches: bool = False  # it searches for a time that nobody can foresee, and may leave intervals open
     advertised: bool = True  # ``certify(engine=...)`` takes it by name. Others belong to a function of their own.

@@ -25,6 +25,9 @@ SHARE_OF_FIRST = 0.4
 FIRST_AT_MOST = 0.6
 """Part of the time that is left when it has to stop, should the estimate be wrong: the rest is for what it leaves."""
 
+SHARE_OF_NEXT = 0.6
+"""Part of what is left then for each engine that goes on, but for the last, which gets all."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -171,7 +174,8 @@ def _up_to(question: Question, budget: int) -> Question:
 def _stages(engine: Engine, question: Question, control: Control, work: Work) -> tuple[Stage, ...]:
     most = question.budget
     in_time = control.time_limit is None or work.seconds <= control.time_limit
-    able = [engine for engine in engines_for(question.problem.kind) if engine.capabilities.continues]
+    continuing = range(1, question.problem.n_classes + 1)
+    able = [engine for engine in engines_for(question.problem.kind) if engine.capabilities.continues in continuing]
     observing = bool(question.observers)
     followers = [engine for engine in able if _refusal(engine, question.problem, observing=observing) is None]
     if in_time or question.predictor.linear or not followers:
@@ -180,7 +184,12 @@ def _stages(engine: Engine, question: Question, control: Control, work: Work) ->
     for follower in followers:
         follower.estimate(question, control)  # fails now, and not after the first stage, where a solver is missing
     first = engine.reach(question, control, SHARE_OF_FIRST * control.time_limit)
-    return (Stage(engine, first, FIRST_AT_MOST), *(Stage(follower, most) for follower in followers))
+    *before, final = followers
+    return (
+        Stage(engine, first, FIRST_AT_MOST),
+        *(Stage(follower, most, SHARE_OF_NEXT) for follower in before),
+        Stage(final, most),
+    )
 
 
 def duration(seconds: float) -> str:

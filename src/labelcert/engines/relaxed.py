@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Bool, Float, Float32, Int
 from labelcert.certificate import Stop
 from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
@@ -27,6 +28,13 @@ from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import Problem
 
 
+MULTIPLY_SECONDS, COMPARE_SECONDS = 3e-11, 2e-9
+"""Rough times of one product in a matrix product, and of looking at one score."""
+
+BLOCK_SCORES = 4e6
+"""Scores that are looked at together."""
+
+
 class Relaxed(Timed, PlainEngine):
     """The paper's incomplete certificate: the extreme scores of each class alone.
 
@@ -34,7 +42,7 @@ class Relaxed(Timed, PlainEngine):
     """
 
     name = "relaxed"
-    capabilities = Capabilities(finds_attacks=False, coupled=False)
+    capabilities = Capabilities(continues=3, finds_attacks=False, coupled=False)
     advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what it can prove"
 
     def predictor(self, problem: Problem) -> Predictor:
@@ -46,8 +54,9 @@ class Relaxed(Timed, PlainEngine):
         return knapsack_work(question, 2) if question.predictor.linear else super().estimate(question, control)
 
     def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
-        """One training for each toggled set."""
-        sets, per_stop = toggled_sets(question.problem), seconds_per_training(question)
+        """One training for each toggled set, and the scores of all nodes."""
+        per_set, per_score = _seconds_each(question)
+        sets, per_stop = toggled_sets(question.problem), per_set + per_score * question.nodes.size
         reason = f"{sets[-1]:,.6g} toggled sets at {per_stop * 1e6:.1f} µs each on {control.workers} workers"
         return sets * per_stop / control.workers, reason
 
@@ -55,58 +64,111 @@ class Relaxed(Timed, PlainEngine):
         """Lower bounds on radii; the curve follows from them."""
         started = time.perf_counter()
         statistics: dict[str, Any] = {"trainings": 0}
-        if question.nodes.size == 0:
-            lower = np.zeros(0, dtype=np.int64)
-        elif question.predictor.linear:
+        lower = known.radius_lower
+        if question.nodes.size and question.predictor.linear:
             lower = relaxed_radii(question)
-        else:
-            lower = self._by_training(question, control, statistics)
+        elif question.nodes.size:
+            lower = self._by_training(question, control, known, statistics)
         statistics["seconds"] = time.perf_counter() - started
-        return Attacks(question).findings(lower, statistics)
+        return Attacks(question, known).findings(np.maximum(lower, known.radius_lower), statistics)
 
-    def _by_training(self, question: Question, control: Control, statistics: dict[str, Any]) -> Int:
+    def _by_training(self, question: Question, control: Control, known: Findings, statistics: dict[str, Any]) -> Int:
         """Extremes of each class by cost, over all toggled sets; nothing else is kept."""
-        problem, n, budget = question.problem, question.nodes.size, question.budget
-        slots = memory_for_tables() / (2 * SLOT_BYTES)
-        forest = new_forest(question, slots, useful_depth(question, control))
-        extremes = _Extremes(forest, budget, control)
-        cheapest = np.concatenate([[0], np.cumsum(np.sort(problem.adversary.costs)), [budget + 1]])
-        frontier = budget + 1
+        depth = useful_depth(question, control, duals=True)
+        forest = new_forest(question, memory_for_tables() / (2 * SLOT_BYTES), depth, duals=True)
+        cheapest = np.concatenate([[0], np.cumsum(np.sort(question.problem.adversary.costs)), [question.budget + 1]])
+        extremes = _Extremes(forest, question, cheapest, control)
+        extremes.leave(known.radius_lower >= known.radius_upper, 0)
+        per_set, per_score = _seconds_each(question)
+        stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
         for level in range(1, forest.levels + 1):
-            if control.over() or not forest.train(level, extremes, control):
-                frontier = int(cheapest[level])
+            sets = forest.starts[level + 1] - forest.starts[level]
+            extremes.begin(level, (control.left_seconds() * control.workers / sets - per_set) / per_score)
+            if not extremes.open.any():
                 break
-        else:
-            if not forest.complete:
-                control.stop = Stop.MEMORY if forest.full else Stop.TIME_LIMIT
-                frontier = int(cheapest[forest.levels + 1])
+            if not forest.train(level, extremes, control):
+                extremes.leave(extremes.open.copy(), int(cheapest[level]))
+                stop = Stop.TIME_LIMIT
+                break
+        if not forest.complete:
+            extremes.leave(extremes.open.copy(), int(cheapest[forest.levels + 1]))
+        if extremes.unfinished and control.stop is Stop.FINISHED:
+            control.stop = stop
         statistics.update(trainings=int(forest.counters[0]), solved_exactly=forest.sharpened)
-        low, high = np.minimum.accumulate(extremes.low, axis=1), np.maximum.accumulate(extremes.high, axis=1)
-        own, columns = question.predicted, np.arange(n)
-        least = low[own, :, columns].T
-        high[own, :, columns] = -np.inf
-        robust = least > high.max(axis=0)
-        robust[0] = ~question.contrary  # the clean predictions are decided
-        fails = np.where((~robust).any(axis=0), (~robust).argmax(axis=0), budget + 1)
-        return np.minimum(fails, min(frontier, budget + 1)).astype(np.int64)
+        return extremes.radius_lower
+
+
+def _seconds_each(question: Question) -> tuple[float, float]:
+    """Seconds of one training, and of one score."""
+    return seconds_per_training(question, duals=True), question.problem.m * MULTIPLY_SECONDS + COMPARE_SECONDS
 
 
 class _Extremes(Collector):
-    """The extreme scores of each class alone.
+    """The extreme scores of each class alone, of nodes that may still turn out robust.
 
-    Attributes
-    ----------
-    low, high : (K, B + 1, n) arrays
-        Over the toggled sets of each cost; infinite where there is none.
+    - ``cheapest``: least cost of the relabellings of each size.
+    - ``low``, ``high`` (K, B + 1, n): over the toggled sets of each cost; infinite where there is none.
+    - ``open`` (n,): nodes that are still looked at.
+    - ``unfinished``: whether some node was left before its radius was bounded as well as extremes can.
     """
 
-    def __init__(self, forest: Forest, budget: int, control: Control) -> None:
-        self._forest, self._control = forest, control
-        shape = (forest.starts[1], budget + 1, forest.nodes.size)
+    def __init__(self, forest: Forest, question: Question, cheapest: Int, control: Control) -> None:
+        self._forest, self._question, self._cheapest, self._control = forest, question, cheapest, control
+        self._budget = question.budget
+        if not forest.complete:
+            self._budget = min(self._budget, int(cheapest[forest.levels + 1]) - 1)
+        K, n = forest.starts[1], forest.nodes.size
+        shape = (K, self._budget + 1, n)
         self.low, self.high = np.full(shape, np.inf), np.full(shape, -np.inf)
-        for c in range(shape[0]):
+        for c in range(K):
             p, error = forest.clean_scores(c)
             self.low[c, 0], self.high[c, 0] = p - 1.01 * error, p + 1.01 * error
+        self.open, self.unfinished = np.ones(n, dtype=bool), False
+        self._rows = cast(OneVsRest, question.predictor).scorer.rows[forest.nodes].astype(np.float32)
+        self._unknown = np.full(n, question.budget + 1)
+        self._level, self._class = 0, -1
+
+    @property
+    def radius_lower(self) -> Int:
+        """(n,) what is proved about each node."""
+        robust = self._robust(self._budget)
+        robust[0] = ~self._question.contrary  # the clean predictions are decided
+        fails = np.where(robust.all(axis=0), self._budget + 1, (~robust).argmax(axis=0))
+        return np.minimum(fails, self._unknown).astype(np.int64)
+
+    def begin(self, level: int, most: float) -> None:
+        """Turn to the sets of another size; with no time for more than ``most`` nodes, to those that lead the most."""
+        cost = int(self._cheapest[level])
+        self._level, self._class = level, -1
+        self._drop()
+        least, high = self._bounds(min(cost, self._budget))
+        lead = np.where(self.open, least[-1] - high[-1], -np.inf)
+        last = lead.size - max(0, int(min(most, lead.size)))
+        left = np.argsort(lead, kind="stable")[:last]
+        self.leave(self.open & np.isin(np.arange(lead.size), left), cost)
+
+    def leave(self, nodes: Bool, cost: int) -> None:
+        """No longer look at nodes, about which nothing is known from a cost on."""
+        self.unfinished |= bool(np.any(self.open & nodes & (self._unknown > cost)) and cost)
+        self._unknown[nodes] = np.minimum(self._unknown[nodes], cost)
+        self.open &= ~nodes
+
+    def _bounds(self, budget: int) -> tuple[Float, Float]:
+        """(b + 1, n) least score of each node's own class and highest of any other, within each budget."""
+        low = np.minimum.accumulate(self.low[:, : budget + 1], axis=1)
+        high = np.maximum.accumulate(self.high[:, : budget + 1], axis=1)
+        own, columns = self._question.predicted, np.arange(self.open.size)
+        least = low[own, :, columns].T
+        high[own, :, columns] = -np.inf
+        return least, high.max(axis=0)
+
+    def _robust(self, budget: int) -> Bool:
+        least, high = self._bounds(budget)
+        return np.asarray(least > high)
+
+    def _drop(self) -> None:
+        """No longer look at nodes that fail at a cost that all sets to come have at least."""
+        self.open &= self._robust(min(int(self._cheapest[self._level]), self._budget)).all(axis=0)
 
     def collect(self, found: Filled, chunk: Siblings) -> None:
         """Enter the sets of one chunk; those of a chunk that was not finished do not count."""
@@ -114,13 +176,37 @@ class _Extremes(Collector):
         forest.counters += found.counters
         if self._control.flag[0]:
             return
-        forest.sharpen(found.first, found.P, found.tau, self._control)
         part = slice(found.first, found.first + found.tau.size)
-        owner, cost = forest.tree.owner[part], forest.tree.cost[part]
+        owner, cost = forest.tree.owner[part], forest.tree.cost[part].copy()
+        for row in forest.poor(found.first, found.P, found.tau):
+            exact = None
+            if cost[row] <= self._budget and not self._control.over():
+                exact = forest.sharp(found.first + row)
+            if exact is not None:
+                self._enter(owner[row], cost[row], exact[0], exact[0], 1.01 * exact[1])
+                cost[row] = FORBIDDEN
         for c in np.unique(owner):
-            for spent in np.unique(cost[owner == c]):
-                if spent != FORBIDDEN:
-                    rows = (owner == c) & (cost == spent)
-                    margin = found.tau[rows, None].astype(np.float64)
-                    self.low[c, spent] = np.minimum(self.low[c, spent], (found.P[rows] - margin).min(axis=0))
-                    self.high[c, spent] = np.maximum(self.high[c, spent], (found.P[rows] + margin).max(axis=0))
+            if c != self._class:
+                self._class = c
+                self._drop()
+            for spent in np.unique(cost[(owner == c) & (cost <= self._budget)]):
+                rows = (owner == c) & (cost == spent)
+                self._score(c, spent, found.P[rows], float(found.tau[rows].max()))
+
+    def _score(self, c: int, cost: int, duals: Float32, tau: float) -> None:
+        """Enter the scores that some sets' duals mean for the open nodes, a block of nodes at a time."""
+        nodes = np.flatnonzero(self.open)
+        m = duals.shape[1]
+        # Rows have norms of at most 1: what float32 does to a sum of m products, its factors included.
+        size = float(np.sqrt((duals.astype(np.float64) ** 2).sum(axis=1).max()))
+        error = 1.01 * (tau + 2.0**-24 * (m + 8) * size + 1e-30)
+        for block in np.array_split(nodes, math.ceil(nodes.size * len(duals) / BLOCK_SCORES)) if nodes.size else ():
+            p = duals @ self._rows[block].T
+            low, high = p.min(axis=0).astype(np.float64), p.max(axis=0).astype(np.float64)
+            self._enter(c, cost, low, high, error, block)
+
+    def _enter(
+        self, c: int, cost: int, low: Float, high: Float, error: float, nodes: Int | slice = slice(None)
+    ) -> None:
+        self.low[c, cost, nodes] = np.minimum(self.low[c, cost, nodes], low - error)
+        self.high[c, cost, nodes] = np.maximum(self.high[c, cost, nodes], high + error)

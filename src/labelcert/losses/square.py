@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.linalg
 
-from labelcert.arrays import Float
+from labelcert.arrays import Float, Int
 from labelcert.losses.base import Loss
 
 
@@ -41,4 +41,8 @@ class Square(NothingTrained):
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
         """One linear system, with ``λ = 1/(2C)``."""
-        return np.asarray(scipy.linalg.solve(Q + np.eye(y.size) / (2 * C), y, assume_a="pos"))
+        return np.asarray(scipy.linalg.solve(Q + np.eye(y.shape[0]) / (2 * C), y, assume_a="pos"))
+
+    def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
+        """One factorisation for all classes."""
+        return self.train(Q, np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0), C).T

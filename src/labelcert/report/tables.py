@@ -136,8 +136,8 @@ def flips_text(witness: dict[Any, Any] | None) -> str:
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
-    note = f"; {cert.run.budget_note}" if cert.run.budget_note else ""
-    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{note}"
+    notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.advice) if note)
+    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{notes}"
 
 
 def _how(statistics: Mapping[str, Any]) -> str:

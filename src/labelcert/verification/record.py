@@ -32,6 +32,7 @@ STATED: dict[str, tuple[str, ...]] = {
     "what was asked for": ("run.collective", "run.finds_attacks"),
     "why the run ended": ("run.stopped",),
     "why budgets end": ("run.budget_note",),
+    "advice": ("run.advice",),
     "origin of the margins": ("run.margin_from",),
     "time": ("run.seconds",),
     "limits": ("run.time_limit", "run.node_time_limit"),

@@ -28,7 +28,7 @@ class BranchAndBound(PlainEngine):
 
     name = "milp"
     capabilities = Capabilities(
-        continues=True, searches=True, coupled=False, proved_losses=("hinge",), most_labels=LARGEST_PROGRAM
+        continues=2, searches=True, coupled=False, proved_losses=("hinge",), most_labels=LARGEST_PROGRAM
     )
 
     def predictor(self, problem: Problem) -> Predictor:

@@ -106,6 +106,7 @@ class Forest:
     - ``slots``: most sets to hold.
     - ``depth``: largest size of a set to hold.
     - ``budget``: largest cost of a set to hold; the problem's by default.
+    - ``duals``: whether what multiplies the test rows is found for each set, instead of scores.
     - ``starts``: first slot of each level; the last entry is the number of slots.
     - ``complete``, ``full``: whether every admissible set is in it, and whether it ended because more sets would not
       fit.
@@ -113,7 +114,14 @@ class Forest:
     """
 
     def __init__(
-        self, problem: Problem, predictor: OneVsRest, nodes: Index, slots: float, depth: int, budget: int | None = None
+        self,
+        problem: Problem,
+        predictor: OneVsRest,
+        nodes: Index,
+        slots: float,
+        depth: int,
+        budget: int | None = None,
+        duals: bool = False,
     ) -> None:
         K = problem.n_classes
         codes = problem.codes
@@ -140,8 +148,9 @@ class Forest:
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
             retraining=scorer.retraining,
-            scores=np.ascontiguousarray(scorer.rows[nodes].T),
+            scores=np.eye(codes.size) if duals else np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
+            duals=duals,
             shared=not predictor.linear and codes.size > MANY_LABELS,
             slack=scorer.slack,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
@@ -228,22 +237,30 @@ class Forest:
         - ``start``: slot of the first row.
         - ``control``: rows that are left when the run has to stop keep their bounds, which are valid.
         """
-        suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
-        poor = suspect[~(tau[suspect] <= POOR * np.abs(P[suspect]).max(axis=1, initial=0.0))]
-        for row in poor:
-            if control.over():
-                return
-            c, labels = self.toggles(start + int(row))
-            y = self.fill.ys[c].copy()
-            y[labels] = -y[labels]
-            found = self._predictor.sharp_scores(y)
-            if found is None:
+        for row in self.poor(start, P, tau):
+            exact = None if control.over() else self.sharp(start + row)
+            if exact is None:
                 return
             sharp_P, sharp_tau = np.empty_like(P[row]), np.empty(1, dtype=np.float32)
-            exact = found[0][self.nodes] * self.fill.shrink, found[1] * self.fill.shrink
             if self.store(exact, sharp_P, sharp_tau) and sharp_tau[0] < tau[row]:
                 P[row], tau[row] = sharp_P, sharp_tau[0]
-            self.sharpened += 1
+
+    def poor(self, start: int, P: Float32, tau: Float32) -> list[int]:
+        """Rows whose error bound is worth an exact solution; ``start`` is the slot of the first row."""
+        suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
+        rows: list[int] = suspect[~(tau[suspect] <= POOR * np.abs(P[suspect]).max(axis=1, initial=0.0))].tolist()
+        return rows
+
+    def sharp(self, s: int) -> tuple[Float, float] | None:
+        """Scores of a set by the exact solution, in the units of the tables, and their error bound; None: too large."""
+        c, labels = self.toggles(s)
+        y = self.fill.ys[c].copy()
+        y[labels] = -y[labels]
+        found = self._predictor.sharp_scores(y)
+        if found is None:
+            return None
+        self.sharpened += 1
+        return found[0][self.nodes] * self.fill.shrink, found[1] * self.fill.shrink
 
     def toggles(self, s: int) -> tuple[int, list[int]]:
         """Class and label indices of a set."""

@@ -100,13 +100,13 @@ def curve_reach(sizes: Sizes, control: Control, slots: float) -> int:
     return last_fitting((sizes.sets <= slots) & ((seconds <= CURVE_LIMIT_SECONDS) | (control.time_limit is not None)))
 
 
-def useful_depth(question: Question, control: Control) -> int:
+def useful_depth(question: Question, control: Control, *, duals: bool = False) -> int:
     """Sizes that are worth preparing: with a time limit, those that it might reach."""
     a = question.problem.adversary
     most = a.most_flips(question.budget)
     if control.time_limit is None:
         return most
-    per_stop = seconds_per_training(question)
+    per_stop = seconds_per_training(question, duals=duals)
     K, nu = question.problem.n_classes, a.labels.size
     depth = 1
     while depth < most and K * math.comb(nu, depth + 1) * per_stop < 4 * control.workers * control.time_limit:
@@ -114,14 +114,17 @@ def useful_depth(question: Question, control: Control) -> int:
     return depth
 
 
-def seconds_per_training(question: Question) -> float:
-    """Seconds of one training."""
-    forest = new_forest(question, math.inf, 1)
+def seconds_per_training(question: Question, *, duals: bool = False) -> float:
+    """Seconds of one training, with the scores of all nodes, or with duals alone."""
+    forest = new_forest(question, math.inf, 1, duals=duals)
     if pool_in_force(forest.task) is not None:  # one flip keeps no device busy
-        forest = new_forest(question, SAMPLE_SETS, 2)
+        forest = new_forest(question, SAMPLE_SETS, 2, duals=duals)
     return seconds_per_stop(forest)
 
 
-def new_forest(question: Question, slots: float, depth: int, budget: int | None = None) -> Forest:
+def new_forest(
+    question: Question, slots: float, depth: int, budget: int | None = None, *, duals: bool = False
+) -> Forest:
     """The forest of a question: see :class:`Forest`."""
-    return Forest(question.problem, cast(OneVsRest, question.predictor), question.nodes, slots, depth, budget)
+    predictor = cast(OneVsRest, question.predictor)
+    return Forest(question.problem, predictor, question.nodes, slots, depth, budget, duals)

@@ -37,6 +37,10 @@ THERE, NOW = 0, 1
 """Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
 
 _STORED = 4.0 * 2.0**-24
+_ROUGH = 1e-4
+"""Error bounds of duals, relative to the largest of them, that are good enough: whoever asks for duals compares extremes
+of many sets, which are rarely that close."""
+
 _FAINT = 1e-35
 """Covers storage in float32: rounding twice, and underflow."""
 
@@ -128,6 +132,7 @@ class Fill(NamedTuple):
     retraining: Any
     scores: Float  # (m, n) scaled test rows, transposed
     linear: bool
+    duals: bool  # whether ``scores`` is the identity: what is stored is what multiplies the test rows
     shared: bool  # whether a set is solved from its parent's tableau without copying it
     slack: float  # error of ``scores`` times ``‖y‖₂``, where scores are linear
     ys: Float  # (K, m) clean labels of each class against the rest
@@ -216,6 +221,16 @@ def storage_error(error: float, largest: float) -> float:
 
 
 @compiled(inner=True)
+def _combine(fill: Any, w: Any) -> None:
+    """What is stored, from the solution."""
+    if fill.duals:
+        for t in range(w.p.shape[0]):
+            w.p[t] = w.svm.v[Z, t]
+    else:
+        combine(fill.scores, w.svm.v[Z], w.p)
+
+
+@compiled(inner=True)
 def _score(fill: Any, w: Any) -> float:
     """Scores of the current labels in ``w.p``; returns their error bound."""
     m = fill.scores.shape[0]
@@ -224,7 +239,7 @@ def _score(fill: Any, w: Any) -> float:
         return 1.01 * (UNIT_ROUNDOFF * 4.0 * math.sqrt(m) * (w.here[MOVES] + m + 4) + fill.slack)
     _train(fill, w)
     error, _ = bound(fill.retraining, w.svm, w.y, SHARP)
-    combine(fill.scores, w.svm.v[Z], w.p)
+    _combine(fill, w)
     return error
 
 
@@ -234,10 +249,10 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
     error, _ = solve_child(fill.retraining, w.parent, w.child, w.y, i)
     largest = 0.0
     if error < np.inf:
-        combine(fill.scores, w.svm.v[Z], w.p)
+        _combine(fill, w)
         for t in range(w.p.shape[0]):
             largest = max(largest, abs(w.p[t]))
-    if error <= 2.0 * _STORED * largest:
+    if error <= (_ROUGH if fill.duals else 2.0 * _STORED) * largest:
         w.counters[TRAININGS] += 1
         return error
     w.y[i] = -w.y[i]

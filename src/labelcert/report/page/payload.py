@@ -141,7 +141,9 @@ def exactness(cert: Certificate) -> list[str]:
         words.append("No attacks were looked for.")
     if cert.trusts_solver:
         words.append("Some verdicts rest on a solver's word, which proves nothing.")
-    words += [f"{note[0].upper()}{note[1:].rstrip('.')}." for note in (run.budget_note, *run.remarks) if note]
+    words += [
+        f"{note[0].upper()}{note[1:].rstrip('.')}." for note in (run.budget_note, *run.remarks, *run.advice) if note
+    ]
     if run.margin:
         source = f" ({run.margin_from})" if run.margin_from else ""
         words.append(f"A prediction counts as changed once its lead falls to {run.margin_text}{source}.")
