@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,8 @@ def summary(cert: Certificate) -> str:
     ]
     last = weakest(cert)
     lines += ["", last] if last else []
+    for remark in map(printable, cert.run.remarks):
+        lines += ["", *textwrap.wrap(remark, WIDTH)]
     return "\n".join(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines)
 
 
@@ -96,7 +99,7 @@ def as_html(cert: Certificate) -> str:
         f"<div><strong>Certificate</strong>: {html.escape(headline(cert))}<br>"
         f"{html.escape(cert.state)}, engine {html.escape(cert.engine)}"
         f"<table><thead><tr><th>{html.escape(cert.run.unit)}</th><th>each alone, %</th><th>all at once, %</th></tr>"
-        f"</thead><tbody>{body}</tbody></table>{html.escape(last)}</div>"
+        f"</thead><tbody>{body}</tbody></table>{'<br>'.join(map(html.escape, [last, *cert.run.remarks]))}</div>"
     )
 
 
