@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from labelcert.errors import WorkTooLarge as WorkTooLarge
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
-    from labelcert.estimators.classifier import make_certified_scorer as make_certified_scorer
+    from labelcert.estimators.keeping import CertifiedEstimator
+    from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
     from labelcert.finite import finite_margin
     from labelcert.graphs import Graph, graph_from_files, load_dataset, own_split, published_split
@@ -64,7 +65,8 @@ _HOMES = {
         "WorkTooLarge",
     ),
     "estimators": ("from_sklearn",),
-    "estimators.classifier": ("CertifiedClassifier", "make_certified_scorer"),
+    "estimators.classifier": ("CertifiedClassifier",),
+    "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
     "finite": ("FiniteMargin", "finite_margin"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
@@ -83,6 +85,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Certificate",
     "CertifiedClassifier",
+    "CertifiedEstimator",
     "Graph",
     "InvalidInput",
     "LabelcertError",

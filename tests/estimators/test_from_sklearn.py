@@ -199,7 +199,7 @@ def test_names_of_data_frames() -> None:
     [
         (
             DecisionTreeClassifier(),
-            "DecisionTreeClassifier cannot be certified: its splits .* these can: GaussianProcess",
+            "DecisionTreeClassifier cannot be certified: its splits .* these can: CertifiedClassifier",
         ),
         (GaussianProcessRegressor(), "optimizer=None"),
         (Ridge(positive=True), "positive=False"),

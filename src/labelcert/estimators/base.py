@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
@@ -16,23 +20,38 @@ from labelcert.checking import as_labels
 from labelcert.errors import InvalidInput
 from labelcert.losses import get_loss
 from labelcert.prediction.by_features import LOSSES_BY_FEATURES
-
-Transform = Callable[[Any, Any], tuple[Float, Float]]
-"""From training and test data as the user has them to feature matrices."""
+from labelcert.text import per_cent
 
 
+class Transform(Protocol):
+    """From training and test data as the user has them to feature matrices."""
+
+    @property
+    def names(self) -> str:
+        """The transformers, in words; empty where there are none."""
+
+    def __call__(self, X_train: Any, X_test: Any) -> tuple[Float, Float]:
+        """Both, as numbers."""
+
+
+@dataclass(frozen=True)
 class Certifiable(ABC):
     """A model that gives the predictions of a scikit-learn estimator, and can be certified.
 
     Attributes
     ----------
+    transform : callable
+        Prepares the data.
+    whole
+        The estimator that was given, its pipeline included.
     explanation : str
         Which model is certified, and how it differs from the estimator.
     """
 
-    explanation: str
+    transform: Transform
+    whole: Any = field(default=None, kw_only=True, repr=False)
+    explanation: str = field(kw_only=True)
 
-    @abstractmethod
     def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
         """Certify the predictions for test points against changed labels.
 
@@ -42,11 +61,71 @@ class Certifiable(ABC):
             As for the estimator's ``fit`` and ``predict``.
         **options
             Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
+
+        Returns
+        -------
+        Certificate
+            Its remarks say for how many test points the estimator predicts the same.
         """
+        cert = self._certified(X_train, y_train, X_test, options)
+        said = [*self._frozen(), *agreement(self.whole, X_train, y_train, X_test, cert.predictions)]
+        return remarked(cert, said)
+
+    @abstractmethod
+    def _certified(self, X_train: Any, y_train: Any, X_test: Any, options: Mapping[str, Any]) -> Certificate:
+        """The certificate, without what the estimator itself has to say."""
+
+    def _frozen(self) -> list[str]:
+        """What the transformers of a pipeline have to do with the certificate."""
+        names = self.transform.names
+        return [f"{names}: fitted without labels, the same whatever labels are changed"] if names else []
 
     def predict(self, X_train: Any, y_train: Any, X_test: Any) -> Values:
         """What the certified model predicts after training on ``y_train``."""
-        return self.certify(X_train, y_train, X_test, max_flips=0).predictions
+        return self._certified(X_train, y_train, X_test, {"max_flips": 0}).predictions
+
+
+def remarked(cert: Certificate, said: list[str]) -> Certificate:
+    """The certificate with remarks before its own."""
+    plain = replace(cert, run=replace(cert.run, remarks=(*said, *cert.run.remarks)))
+    return replace(plain, checksum=plain.computed_checksum())
+
+
+def agreement(estimator: Any, X_train: Any, y_train: Any, X_test: Any, predictions: Values) -> list[str]:
+    """For how many test points an estimator predicts what a certificate does, in words, and where it does not.
+
+    The estimator is taken as it was fitted; one that was not is fitted on the given labels.
+    """
+    if estimator is None:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fitted = is_fitted(estimator)
+            ready = estimator if fitted else clone(estimator).fit(X_train, y_train)
+            predicted = np.asarray(ready.predict(X_test))
+        except (TypeError, ValueError) as error:
+            return [f"the estimator itself could not predict the test points: {str(error).splitlines()[0]}"]
+    if is_regressor(estimator):
+        predicted = np.where(predicted > 0, 1, -1)
+    n, differs = len(predictions), np.flatnonzero(predicted != predictions).tolist()
+    who = f"the estimator, {'as it is' if fitted else 'once'} fitted,"
+    if not differs:
+        return [f"{who} predicts the same for all {n} test points"]
+    rows = ", ".join(map(str, differs[:ROWS_NAMED])) + (", …" if len(differs) > ROWS_NAMED else "")
+    return [
+        f"{who} predicts the same for {n - len(differs)} of {n} test points ({per_cent(1 - len(differs) / n)} %), and "
+        f"something else for rows {rows}: their scores are nearly tied, or it was fitted on other data"
+    ]
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator, or the last one of a pipeline, has been fitted."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -55,24 +134,18 @@ class KernelMachine(Certifiable):
 
     Attributes
     ----------
-    transform : callable
-        Prepares the data.
     kernel : callable
         From two feature matrices to the kernel between their rows.
     C : float
     loss : callable
         From the number of classes to the name of a loss.
-    explanation : str
     """
 
-    transform: Transform
     kernel: Callable[[Float, Float], Float]
     C: float
     loss: Callable[[int], str]
-    explanation: str
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(self, X_train: Any, y_train: Any, X_test: Any, options: Mapping[str, Any]) -> Certificate:
         labels = checked_labels(X_train, y_train)
         features, tested = self.transform(X_train, X_test)
         K, loss = self.kernel(features, features), self.loss(np.unique(labels).size)
@@ -96,6 +169,9 @@ def certified(
     return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
 
 
+ROWS_NAMED = 10
+"""Test points that are named where an estimator does not predict what its certificate does."""
+
 FEW_LABELS = 300
 """Up to so many labels of two classes (fewer of more classes that are trained together), trainings on a kernel are
 fast enough to be enumerated."""
@@ -116,13 +192,12 @@ class LinearModel(KernelMachine):
 
     constant: float = 0.0
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(self, X_train: Any, y_train: Any, X_test: Any, options: Mapping[str, Any]) -> Certificate:
         labels = checked_labels(X_train, y_train)
         classes = np.unique(labels).size
         loss = self.loss(classes)
         if OF_KERNELS & options.keys() or not many_labels(labels.size, classes, loss):
-            return super().certify(X_train, y_train, X_test, **options)
+            return super()._certified(X_train, y_train, X_test, options)
         X, T = (with_constant(rows, self.constant) for rows in self.transform(X_train, X_test))
         names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
         model = GivenFeatures(X, T, self.C, loss, drops_to=self.loss(2))
@@ -139,6 +214,14 @@ def many_labels(m: int, classes: int, loss: str) -> bool:
 def with_constant(X: Float, constant: float) -> Float:
     """Features with one more that all points share, unless it is 0."""
     return np.hstack([X, np.full((X.shape[0], 1), constant)]) if constant else X
+
+
+def as_chosen(name: str, value: float) -> str:
+    """What is said about a parameter that cross-validation chose."""
+    return (
+        f"It has {name}={value:g}, which cross-validation chose on the labels as they are; changed labels might choose "
+        "another one, and the certificate does not look at that."
+    )
 
 
 def no_class_weights(estimator: Any) -> None:

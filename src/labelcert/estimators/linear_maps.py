@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from sklearn.linear_model import Ridge, RidgeClassifier
 
 from labelcert.arrays import Bool, Float, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenRows, Names
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import Certifiable, Transform, certified, checked_labels, no_class_weights, row_names
+from labelcert.estimators.base import (
+    Certifiable,
+    Transform,
+    as_chosen,
+    certified,
+    checked_labels,
+    no_class_weights,
+    row_names,
+)
 from labelcert.estimators.kernels import kernel_between
 
 Map = Callable[[Float, Float, Bool], Any]
@@ -32,11 +41,8 @@ class LinearMap(Certifiable):
 
     Attributes
     ----------
-    transform : callable
-        Prepares the data.
     rows : callable
         Computes H.
-    explanation : str
     signs : bool
         A regressor on labels -1 and 1, whose sign is the prediction.
     unlabeled : bool
@@ -47,16 +53,13 @@ class LinearMap(Certifiable):
         What is predicted where no label has a say; ``votes`` alone.
     """
 
-    transform: Transform
     rows: Map
-    explanation: str
     signs: bool = False
     unlabeled: bool = False
     votes: bool = False
     outlier: Any = None
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(self, X_train: Any, y_train: Any, X_test: Any, options: Mapping[str, Any]) -> Certificate:
         labels = checked_labels(X_train, y_train)
         if self.signs and not np.isin(labels, (-1, 1)).all():
             raise InvalidInput(
@@ -71,6 +74,18 @@ class LinearMap(Certifiable):
         model = GivenRows(_dense(H) if drops else H, drops=drops)
         names = Names(test=row_names(X_test), labels=None if own is None else own[known], model=self.explanation)
         return certified(model, labels[known], names, options, offsets)
+
+
+def ridge_cv(estimator: Any, transform: Transform) -> LinearMap:
+    """``RidgeCV`` and ``RidgeClassifierCV`` with the alpha that they chose."""
+    if not hasattr(estimator, "alpha_"):
+        raise InvalidInput(
+            f"{type(estimator).__name__} is certified with the alpha that it chose; fit it first, on the same labels"
+        )
+    plain = RidgeClassifier if hasattr(estimator, "class_weight") else Ridge
+    kept = {name: value for name, value in estimator.get_params().items() if name in plain().get_params()}
+    chosen = ridge(plain(**kept).set_params(alpha=estimator.alpha_), transform)
+    return replace(chosen, explanation=f"{chosen.explanation} {as_chosen('alpha', estimator.alpha_)}")
 
 
 def ridge(estimator: Any, transform: Transform) -> LinearMap:
@@ -93,7 +108,7 @@ def ridge(estimator: Any, transform: Transform) -> LinearMap:
     return LinearMap(
         transform,
         rows,
-        f"The certified model is {type(estimator).__name__} itself, intercept included. {LINEAR}",
+        explanation=f"The certified model is {type(estimator).__name__} itself, intercept included. {LINEAR}",
         signs=_is_regressor(estimator),
     )
 
@@ -110,7 +125,9 @@ def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
     def rows(X: Float, T: Float, known: Bool) -> Float:
         return np.asarray(_solve(kernel(X, X) + alpha * np.eye(X.shape[0]), kernel(T, X).T).T)
 
-    return LinearMap(transform, rows, f"The certified model is KernelRidge itself, by its sign. {LINEAR}", signs=True)
+    return LinearMap(
+        transform, rows, explanation=f"The certified model is KernelRidge itself, by its sign. {LINEAR}", signs=True
+    )
 
 
 def gaussian_process(estimator: Any, transform: Transform) -> LinearMap:
@@ -132,7 +149,10 @@ def gaussian_process(estimator: Any, transform: Transform) -> LinearMap:
         return H - H.mean(axis=1, keepdims=True) + 1.0 / X.shape[0] if centred else H
 
     return LinearMap(
-        transform, rows, f"The certified model is GaussianProcessRegressor itself, by its sign. {LINEAR}", signs=True
+        transform,
+        rows,
+        explanation=f"The certified model is GaussianProcessRegressor itself, by its sign. {LINEAR}",
+        signs=True,
     )
 
 
@@ -174,8 +194,8 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
     return LinearMap(
         transform,
         rows,
-        f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, the first class wins"
-        ": its score has a fraction of a vote more.",
+        explanation=f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, "
+        "the first class wins: its score has a fraction of a vote more.",
         votes=True,
         outlier=outlier,
     )
@@ -213,7 +233,8 @@ def label_propagation(estimator: Any, transform: Transform) -> LinearMap:
     return LinearMap(
         transform,
         rows,
-        f"The certified model is {type(estimator).__name__} at convergence; the estimator stops just before. {LINEAR}",
+        explanation=f"The certified model is {type(estimator).__name__} at convergence; the estimator stops just "
+        f"before. {LINEAR}",
         unlabeled=True,
     )
 

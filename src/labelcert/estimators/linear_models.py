@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import LinearModel, Transform, no_class_weights
+from labelcert.estimators.base import LinearModel, Transform, as_chosen, no_class_weights
 from labelcert.losses import get_loss
 
 
@@ -27,9 +29,9 @@ def logistic_regression(estimator: Any, transform: Transform) -> LinearModel:
             lambda A, B: A @ B.T + squared,
             float(estimator.C),
             lambda classes: "logistic",
-            "The certified model is LogisticRegression with solver='liblinear' itself: one class against the rest, "
-            "with its regularised intercept. The estimator solves the same problem up to its tolerance.",
-            squared**0.5,
+            explanation="The certified model is LogisticRegression with solver='liblinear' itself: one class against "
+            "the rest, with its regularised intercept. The estimator solves the same problem up to its tolerance.",
+            constant=squared**0.5,
         )
     intercept = bool(estimator.fit_intercept)
 
@@ -38,10 +40,27 @@ def logistic_regression(estimator: Any, transform: Transform) -> LinearModel:
         _linear,
         float(estimator.C),
         lambda classes: get_loss("logistic" if classes == 2 else "cross_entropy", intercept=intercept).name,
-        "The certified model is LogisticRegression itself: cross-entropy over all classes"
+        explanation="The certified model is LogisticRegression itself: cross-entropy over all classes"
         + (" with an intercept that is not regularised." if intercept else " without an intercept.")
         + " The estimator solves the same problem up to its tolerance.",
     )
+
+
+def logistic_regression_cv(estimator: Any, transform: Transform) -> LinearModel:
+    """``LogisticRegressionCV`` with the C that it chose."""
+    chosen = np.unique(getattr(estimator, "C_", []))
+    if chosen.size != 1:
+        raise InvalidInput(
+            "LogisticRegressionCV is certified with the one C that it chose for all classes; fit it first, on the same "
+            "labels"
+        )
+    if not estimator.refit:
+        raise InvalidInput("LogisticRegressionCV(refit=False) averages several models; use refit=True")
+    plain = LogisticRegression()
+    kept = {name: value for name, value in estimator.get_params().items() if name in plain.get_params()}
+    ratio = max(share or 0.0 for share in np.ravel(getattr(estimator, "l1_ratio_", 0.0)))
+    model = logistic_regression(plain.set_params(**kept, C=float(chosen[0]), l1_ratio=ratio), transform)
+    return replace(model, explanation=f"{model.explanation} {as_chosen('C', chosen[0])}")
 
 
 def linear_svc(estimator: Any, transform: Transform) -> LinearModel:
@@ -57,10 +76,10 @@ def linear_svc(estimator: Any, transform: Transform) -> LinearModel:
         lambda A, B: A @ B.T + squared,
         float(estimator.C),
         lambda classes: estimator.loss,
-        f"The certified model is LinearSVC itself, with loss={estimator.loss!r}: one class against the rest"
+        explanation=f"The certified model is LinearSVC itself, with loss={estimator.loss!r}: one class against the rest"
         + (", with its regularised intercept." if squared else ", without an intercept.")
         + " The estimator solves the same problem up to its tolerance.",
-        squared**0.5,
+        constant=squared**0.5,
     )
 
 
