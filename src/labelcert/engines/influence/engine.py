@@ -37,9 +37,12 @@ class Influence(PlainEngine):
         growing = Growing(question, attacks, control)
         proving = Proving(question, attacks, control, known.radius_lower)
         if question.budget > 0 and question.nodes.size:
-            growing.first()
-            proving.run(control.part(SHARE_FOR_PROOFS))
-            growing.improve(proving.lower)
+            several = question.problem.adversary.most_flips(question.budget) > 1
+            if several:
+                growing.first()
+            proving.run(control.part(SHARE_FOR_PROOFS) if several else control)
+            if several:
+                growing.improve(proving.lower)
         return Findings(
             radius_lower=proving.lower,
             radius_upper=attacks.radius,
