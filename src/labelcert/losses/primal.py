@@ -70,6 +70,10 @@ class Slopes(ABC):
     def product(self, F: Float, P: Float, codes: Int, c: Float) -> Float:
         """(N, K, B) second derivatives times P."""
 
+    def bend(self, F: Float, P: Float, codes: Int, c: Float) -> Float:
+        """(B,) second derivatives of the sum of all losses along P."""
+        return _dots(self.product(F, P, codes, c), P)
+
     def least(self, F: Float, c: Float) -> Float:
         """(N, B) smallest second derivatives (of a softmax, among directions that add up to 0)."""
         raise NotImplementedError(f"{type(self).__name__} needs a regularised intercept")
@@ -148,6 +152,14 @@ class SoftmaxSlopes(Slopes):
         """``c (p P − p (p · P))``."""
         p = softmax(F)
         return np.asarray(p * (P - np.einsum("nkb,nkb->nb", p, P)[:, None, :]) * c[:, None, :])
+
+    def bend(self, F: Float, P: Float, codes: Int, c: Float) -> Float:
+        """``Σ c (p · P² − (p · P)²)``, in one pass."""
+        p = softmax(F)
+        p *= P
+        mean = p.sum(axis=1)
+        p *= P
+        return np.asarray(np.einsum("nb,nb->b", p.sum(axis=1) - mean * mean, np.broadcast_to(c, mean.shape)))
 
     def least(self, F: Float, c: Float) -> Float:
         """The smallest share."""
@@ -240,7 +252,11 @@ class PrimalMachine:
         κ; for a softmax, of differences between classes.
     firm : float
         A lower bound on the eigenvalues of the Hessian at the clean solution.
+    over : callable
+        Whether trainings have to end; their error bounds say how far they got.
     """
+
+    over: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(self, X: Float, codes: Int, c: Float, penalty: Float, slopes: Slopes, outputs: int = 1) -> None:
         self.X, self.codes, self.c, self.penalty, self.slopes, self.outputs = X, codes, c, penalty, slopes, outputs
@@ -334,6 +350,8 @@ class PrimalMachine:
             start = self.w[:, :, None] + self._apply(self.impulses(changes))
         W, left = self._descend(start, changes, accuracy)
         for b in left if self.p * self.outputs <= LARGEST_INVERSE else ():
+            if self.over():
+                break
             W[:, :, b] = self._refreshed(W[:, :, b], changes.only(np.array([b])), accuracy)
         return W
 
@@ -424,6 +442,8 @@ class PrimalMachine:
         P, before, size = np.zeros_like(G), G, np.ones(active.size)
         best, stale = np.full(active.size, np.inf), np.zeros(active.size, dtype=int)
         for _ in range(MOST_STEPS):
+            if self.over():
+                break
             Z = apply(G)
             n = _dots(G, Z)
             stale = np.where(n < 0.5 * best, 0, stale + 1)
@@ -486,7 +506,7 @@ class PrimalMachine:
         ridge = _dots(RP, P)
         linear = _dots(RP, W)
         # Changed labels may bend it differently; the search along the line makes up for that.
-        bend = np.maximum(ridge + _dots(self.slopes.product(F, XP, self.codes[:, None], self.c[:, None]), XP), 1e-300)
+        bend = np.maximum(ridge + self.slopes.bend(F, XP, self.codes[:, None], self.c[:, None]), 1e-300)
         alpha = -first / bend
         low, high, at_low = np.zeros_like(alpha), np.full_like(alpha, np.inf), first.copy()
         for _ in range(12):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -154,14 +155,24 @@ class FeaturePredictor(Predictor):
         """Labels that a relabelling changes, and their classes."""
         return self.problem.adversary.labels[change.positions], change.targets
 
+    def until(self, over: Callable[[], bool]) -> None:
+        """Trainings end where there is no more time."""
+        for machine in self.machines:
+            machine.over = over
+
     def batch_size(self) -> int:
         """How many relabellings are trained on together."""
         return min(machine.batch_size() for machine in self.machines)
 
-    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False) -> Judged:
-        """What some relabellings do, a batch at a time; kept for the final check if asked for."""
-        size = self.batch_size()
-        parts = [self._judge(changes[start : start + size]) for start in range(0, len(changes), size)]
+    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1) -> Judged:
+        """What some relabellings do, batches side by side; kept for the final check if asked for."""
+        size = max(1, min(self.batch_size(), -(-len(changes) // workers)))
+        batches = [changes[start : start + size] for start in range(0, len(changes), size)]
+        if len(batches) > 1 and workers > 1:
+            with ThreadPoolExecutor(workers) as pool:
+                parts = list(pool.map(self._judge, batches))
+        else:
+            parts = [self._judge(batch) for batch in batches]
         found = (
             parts[0]
             if len(parts) == 1
