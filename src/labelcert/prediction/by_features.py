@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,6 +28,9 @@ from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 FEATURES = "linear models by their features"
 """Who predicts: a model that is trained on features, not on their kernel."""
+
+ENOUGH = 1e-5
+"""Accuracy of first trainings, as a share of the lead that the median prediction has."""
 
 _SLOPES: dict[str, Slopes] = {
     "logistic": LogisticSlopes(),
@@ -113,6 +117,9 @@ class FeaturePredictor(Predictor):
         self.predicted = np.where(low > others.max(axis=0), self.shown, OPEN)
         self.decision = scores[1].copy() if problem.n_classes == 2 else np.ascontiguousarray(scores.T)
         self.gaps = scores, errors
+        leads = np.diff(np.sort(scores, axis=0)[-2:], axis=0)[0]
+        # Most predictions are decided by solutions that are this accurate; where that does not do, more is asked for.
+        self._enough = ENOUGH * float(np.median(leads)) / max(float(np.median(self.norms)), 1e-300)
 
     def machine(self, codes: Int, outputs: int, slopes: Slopes | None = None) -> PrimalMachine:
         """One training on clean labels."""
@@ -130,8 +137,11 @@ class FeaturePredictor(Predictor):
         """Trained on the clean labels."""
 
     @abstractmethod
-    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
-        """(K, n, B) scores of all classes, and bounds on their errors."""
+    def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
+        """(K, n, B) scores of all classes, and bounds on their errors.
+
+        Solutions may be ``enough`` away from the optimum, or so; at 0, they are as accurate as float64 allows.
+        """
 
     @abstractmethod
     def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
@@ -145,14 +155,24 @@ class FeaturePredictor(Predictor):
         """Labels that a relabelling changes, and their classes."""
         return self.problem.adversary.labels[change.positions], change.targets
 
+    def until(self, over: Callable[[], bool]) -> None:
+        """Trainings end where there is no more time."""
+        for machine in self.machines:
+            machine.over = over
+
     def batch_size(self) -> int:
         """How many relabellings are trained on together."""
         return min(machine.batch_size() for machine in self.machines)
 
-    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False) -> Judged:
-        """What some relabellings do, a batch at a time; kept for the final check if asked for."""
-        size = self.batch_size()
-        parts = [self._judge(changes[start : start + size]) for start in range(0, len(changes), size)]
+    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1) -> Judged:
+        """What some relabellings do, batches side by side; kept for the final check if asked for."""
+        size = max(1, min(self.batch_size(), -(-len(changes) // workers)))
+        batches = [changes[start : start + size] for start in range(0, len(changes), size)]
+        if len(batches) > 1 and workers > 1:
+            with ThreadPoolExecutor(workers) as pool:
+                parts = list(pool.map(self._judge, batches))
+        else:
+            parts = [self._judge(batch) for batch in batches]
         found = (
             parts[0]
             if len(parts) == 1
@@ -167,7 +187,17 @@ class FeaturePredictor(Predictor):
         self._known.setdefault(change, Judged._make(array[:, b : b + 1].copy() for array in judged))
 
     def _judge(self, changes: Sequence[Relabelling]) -> Judged:
-        scores, errors = self.class_batch(changes)
+        """First in a hurry, and accurately where that leaves a doubt."""
+        found = self._judge_to(changes, self._enough)
+        doubtful = ~(found.changed | found.unchanged)[self.predicted >= 0].all(axis=0)
+        if doubtful.any():
+            better = self._judge_to([changes[b] for b in np.flatnonzero(doubtful)], 0.0)
+            for array, other in zip(found, better, strict=True):
+                array[:, doubtful] = other
+        return found
+
+    def _judge_to(self, changes: Sequence[Relabelling], enough: float) -> Judged:
+        scores, errors = self.class_batch(changes, enough)
         own = np.maximum(self.predicted, 0)
         columns = np.arange(own.size)
         mine, wrong = scores[own, columns].copy(), errors[own, columns].copy()
@@ -228,13 +258,13 @@ class OneForAll(FeaturePredictor):
         found = Changes.of([self.relabelled_labels(change) for change in changes])
         return self.machines[0].train(found, accuracy=accuracy), found
 
-    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+    def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
         """Outputs, and of two classes the negative of the only one, too."""
         machine, T = self.machines[0], self.features.T
         if len(changes) == 1 and len(changes[0]) == 0:
             W, found = machine.w[:, :, None], NO_CHANGES
         else:
-            W, found = self._solved(changes, 0.0)
+            W, found = self._solved(changes, enough * machine.firm)
         errors = self._errors(machine.bounded(W, found), W)
         scores = (T @ W.reshape(machine.p, -1)).reshape(T.shape[0], machine.outputs, -1).transpose(1, 0, 2)
         if machine.outputs == 1:
@@ -279,7 +309,7 @@ class OneForEachClass(FeaturePredictor):
         W = machine.train(found, accuracy=accuracy) if concerned.size else np.zeros((machine.p, 1, 0))
         return W, found, concerned
 
-    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+    def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
         """Only the classes that labels enter or leave are trained anew."""
         T, K, B = self.features.T, self.problem.n_classes, len(changes)
         scores, errors = np.empty((K, T.shape[0], B)), np.empty((K, T.shape[0], B))
@@ -287,7 +317,7 @@ class OneForEachClass(FeaturePredictor):
             clean = machine.w[:, :, None]
             scores[c] = T @ machine.w
             errors[c] = self._errors(machine.bounded(clean, NO_CHANGES), clean)
-            W, found, concerned = self._solved(changes, c, 0.0)
+            W, found, concerned = self._solved(changes, c, enough * machine.firm)
             if concerned.size:
                 scores[c][:, concerned] = T @ W[:, 0]
                 errors[c][:, concerned] = self._errors(machine.bounded(W, found), W)
