@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from labelcert.graphs.datasets import datasets
     from labelcert.hardening import Hardened as Hardened
     from labelcert.hardening import harden
+    from labelcert.labelnoise import AccuracyUnderNoise as AccuracyUnderNoise
+    from labelcert.labelnoise import Noise as Noise
+    from labelcert.labelnoise import noise, noise_linear
     from labelcert.models import APPNP as APPNP
     from labelcert.models import GCN as GCN
     from labelcert.models import GIN as GIN
@@ -71,6 +74,7 @@ _HOMES = {
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
     "hardening": ("Hardened", "harden"),
+    "labelnoise": ("AccuracyUnderNoise", "Noise", "noise", "noise_linear"),
     "models": (
         *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
         *("Partition", "model_from_name", "select"),
@@ -104,6 +108,8 @@ __all__ = [
     "harden",
     "load",
     "load_dataset",
+    "noise",
+    "noise_linear",
     "own_split",
     "published_split",
     "recheck",

@@ -20,8 +20,8 @@ from labelcert.problem import Threat
 
 MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
 VOTES, MEAN = "votes of parts", "mean scores of parts"
-QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline")
-RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS
+QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
+RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
 TRUSTED, COSTS, GROUPS, DIRECTIONS = THREATS = ("trusted labels", "costs", "groups", "directions")
 
@@ -170,6 +170,12 @@ TABLE: dict[tuple[str, ...], str] = {
     ("engine", RECHECK, REFUSED): "recheck chooses its engines itself; leave out engine={engine!r}",
     ("engine", ATTACK, REFUSED): "attack runs one heuristic, and no engine; leave out engine={engine!r}",
     ("engine", BASELINE, REFUSED): "a baseline is an engine of its own; leave out engine={engine!r}",
+    ("engine", NOISE, REFUSED): "noise chooses how to answer itself; leave out engine={engine!r}",
+    ("elsewhere", NOISE, REFUSED): "noise runs on threads; leave out the {place}",
+    ("threat", NOISE, REFUSED): "noise has no adversary; instead of a threat, give rates for single labels, annotators "
+    "or classes (wrong=)",
+    ("margin", NOISE, REFUSED): "noise has no margin; leave it out",
+    ("ensemble", NOISE, REFUSED): "noise knows single models alone; leave out the parts",
     ("elsewhere", ATTACK, REFUSED): "attack runs on threads; leave out the {place}",
     ("elsewhere", BASELINE, REFUSED): "baselines run on one thread; leave out the {place}",
     ("threat", BASELINE, REFUSED): "baselines let the adversary change any label, at one unit each; leave out threat, "
