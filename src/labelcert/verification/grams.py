@@ -30,8 +30,8 @@ class Gram(ABC):
         """(..., m) products of Q with the last axis."""
 
     @abstractmethod
-    def rounding(self, Z: Float) -> Float:
-        """(..., m) bounds on their errors."""
+    def bounded(self, Z: Float) -> tuple[Float, Float]:
+        """The same as well as can be, and bounds on what is rounded off."""
 
     @abstractmethod
     def check(self, machine: Trainer, pace: Callable[[], None]) -> None:
@@ -49,9 +49,9 @@ class Kernel(Gram):
     def __matmul__(self, Z: Float) -> Float:
         return np.asarray(Z @ self.matrix)
 
-    def rounding(self, Z: Float) -> Float:
-        """Those of sums of m products."""
-        return np.asarray(UNIT * 1.01 * (len(self.matrix) + 3) * (np.abs(Z) @ self._size))
+    def bounded(self, Z: Float) -> tuple[Float, Float]:
+        """Sums of m products."""
+        return self @ Z, np.asarray(UNIT * 1.01 * (len(self.matrix) + 3) * (np.abs(Z) @ self._size))
 
     def check(self, machine: Trainer, pace: Callable[[], None]) -> None:
         """By elimination, or by a factorisation."""
@@ -62,17 +62,20 @@ class OfFeatures(Gram):
     """``X Xᵀ``, which is never formed: it is positive semidefinite as it stands, without any rounding."""
 
     def __init__(self, X: Float) -> None:
-        self._X, self._size = X, np.abs(X)
+        self._X, self._wide = X, X.astype(np.longdouble)
         self.diagonal = (X**2).sum(axis=1) * SAFE
-        self.norm = float(np.sqrt(((X.T @ X) ** 2).sum())) * SAFE + UNIT * X.size * float((X**2).sum())
+        among = X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T
+        self.norm = float(np.linalg.eigvalsh(among)[-1]) * SAFE + 4 * UNIT * sum(X.shape) * float((X**2).sum())
 
     def __matmul__(self, Z: Float) -> Float:
         return np.asarray((Z @ self._X) @ self._X.T)
 
-    def rounding(self, Z: Float) -> Float:
-        """Those of two sums, one after the other."""
-        together = UNIT * 1.01 * (sum(self._X.shape) + 6)
-        return np.asarray(together * ((np.abs(Z) @ self._size) @ self._size.T))
+    def bounded(self, Z: Float) -> tuple[Float, Float]:
+        """Two sums, one after the other, with more digits where the machine has them."""
+        product = ((Z.astype(np.longdouble) @ self._wide) @ self._wide.T).astype(np.float64)
+        unit = 0.51 * float(np.finfo(np.longdouble).eps) * (sum(self._X.shape) + 6)
+        sizes = (np.abs(Z) @ np.abs(self._X)) @ np.abs(self._X).T
+        return product, np.asarray(unit * sizes * SAFE + 1.01 * UNIT * np.abs(product))
 
     def check(self, machine: Trainer, pace: Callable[[], None]) -> None:
         """There is nothing to check."""

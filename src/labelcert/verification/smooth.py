@@ -149,8 +149,8 @@ class SmoothTrainer(Trainer):
         """Scores (N, k, n), bounds on their errors (N, n), and weights (N, k, m) of labels."""
         Z, b = self._solved(Y)
         m = Z.shape[-1]
-        F, g = self._Q @ Z, UNIT * 1.01 * (m + 3)
-        off = (self._Q.rounding(Z) + g * np.abs(b)) * SAFE + 1e-300
+        (F, off), g = self._Q.bounded(Z), UNIT * 1.01 * (m + 3)
+        off = (off + 2 * UNIT * (np.abs(b) + np.abs(F))) * SAFE + 1e-300
         h, rounding = self._dual(F + b, Y)
         # What is off in one class moves the shares of all: the norm of the derivative bounds that.
         residual = np.abs(Z - h) * SAFE + UNIT * np.abs(Z) + rounding
