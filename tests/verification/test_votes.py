@@ -66,6 +66,20 @@ def test_lies_about_votes() -> None:
     assert verify(cert, K, y, rows, time_limit=1e-6).accepted
 
 
+def test_curves_that_radii_do_not_prove_are_not_checked() -> None:
+    for seed in range(20):
+        K, y, rows = gaussian(9, 8, seed=seed)
+        cert = certify_partition(K, y, rows, 1.0, parts=3, combine="votes", max_flips=3)
+        room = cert.collective_upper > np.maximum.accumulate(cert.collective_lower)
+        if room.any():
+            break
+    upper = cert.collective_upper - room
+    lie = replace(cert, collective_upper=upper, collective_claimed=upper)
+    found = verify(replace(lie, checksum=lie.computed_checksum()))
+    assert found.accepted
+    assert [check.status for check in found.checks if check.what == "curve"] == [CheckStatus.NOT_CHECKED]
+
+
 @pytest.mark.parametrize("using", ["sensitivity", "partition-votes", "smoothing", "tighter-smoothing"])
 def test_baselines(using: str) -> None:
     """Their radii are proved by other means; the verdict says that models under random labels were not trained."""

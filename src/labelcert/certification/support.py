@@ -138,6 +138,7 @@ TABLE: dict[tuple[str, ...], str] = {
     (FEATURES, "margin", REFUSED): "a model on features has no margin; certify(X @ X.T, ..., margin=...) on its kernel "
     "has",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
+    (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
     "intercept; use the loss without intercept",
@@ -145,7 +146,6 @@ TABLE: dict[tuple[str, ...], str] = {
     "train with more than two classes; use loss='logistic'",
     ("ensemble", "engine", REFUSED): "an ensemble on parts of the labels has an engine of its own; leave out "
     "engine={engine!r}",
-    (VOTES, VERIFY, REFUSED): "verify knows ensembles whose mean scores decide, not those that count votes",
     ("ensemble", ATTACK, REFUSED): "{asks} knows single kernel machines alone; the witnesses of certify_partition are "
     "attacks on an ensemble",
     (MEAN, BASELINE, REFUSED): "the baseline of ensembles counts votes, not scores; use certify_partition",
@@ -181,8 +181,6 @@ TABLE: dict[tuple[str, ...], str] = {
     ("threat", BASELINE, REFUSED): "baselines let the adversary change any label, at one unit each; leave out threat, "
     "or use labelcert.certify",
     ("no-baseline", BASELINE, REFUSED): "no baseline is about loss={loss!r}; use labelcert.certify",
-    ("intercept", VERIFY, NOTED): "of models with an intercept that is not regularised, verify checks the record and "
-    "the problem alone",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
