@@ -169,6 +169,7 @@ def _record(
         spendable=problem.adversary.spendable,
         remarks=(*control.remarks, *_dropped(problem)),
         drops_to=problem.drops_to,
+        weights=str(weights) if (weights := getattr(problem.by, "weights", None)) else "",
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

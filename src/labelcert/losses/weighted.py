@@ -82,6 +82,10 @@ class Weights:
         given = self.by_class.values() if isinstance(self.by_class, Mapping) else []
         return float(self.own.max()) * max([1.0, *given])
 
+    def __str__(self) -> str:
+        given = [] if self.by_class is None else [f"class_weight={self.by_class!r}"]
+        return " and ".join([*given, *(["sample_weight"] if np.any(self.own != 1.0) else [])])
+
     def described(self) -> str:
         """All that decides an answer."""
         named = self.by_class if isinstance(self.by_class, str | None) else sorted(map(str, self.by_class.items()))
