@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from labelcert.errors import WorkTooLarge as WorkTooLarge
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
-    from labelcert.estimators.keeping import CertifiedEstimator
+    from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
     from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
     from labelcert.finite import finite_margin
@@ -89,7 +89,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Certificate",
     "CertifiedClassifier",
-    "CertifiedEstimator",
     "Graph",
     "InvalidInput",
     "LabelcertError",

@@ -120,6 +120,8 @@ class RunRecord:
     """Where the margins come from, if somebody measured them."""
     drops_to: str = ""
     """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
+    weights: str = ""
+    """What gives labels weights, where they have some: ``sample_weight``, ``class_weight``."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
     """What was certified, as Python writes it; empty where arrays were given."""
@@ -176,7 +178,7 @@ class RunRecord:
         return {
             key: value
             for key, value in plain.items()
-            if value or key not in ("model", "command", "remarks", "advice", "drops_to")
+            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights")
         }
 
     @classmethod

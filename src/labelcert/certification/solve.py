@@ -20,7 +20,7 @@ from labelcert.engines.freezing import freeze
 from labelcert.engines.planning import Plan, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
-from labelcert.prediction.by_features import FEATURES
+from labelcert.prediction.by_features import FEATURES, WEIGHTED
 from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
@@ -74,7 +74,7 @@ def _request(task: Task, run: Run) -> support.Request:
     """What the table of what goes with what is asked, before work starts."""
     problem, own = task.posed, run.engine.partition(":")[0]
     single = task.parts is None and problem.kind == ONE_MODEL
-    predictor = support.MACHINE if single else support.FEATURES if problem.kind == FEATURES else support.MAP
+    predictor = support.MACHINE if single else support.FEATURES if problem.kind in (FEATURES, WEIGHTED) else support.MAP
     if task.parts is not None:
         predictor = support.VOTES if task.parts.combine == "votes" else support.MEAN
     asks = {"attack": support.ATTACK, "baseline": support.BASELINE}.get(own)
@@ -169,6 +169,7 @@ def _record(
         spendable=problem.adversary.spendable,
         remarks=(*control.remarks, *_dropped(problem)),
         drops_to=problem.drops_to,
+        weights=str(weights) if (weights := getattr(problem.by, "weights", None)) else "",
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

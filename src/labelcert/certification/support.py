@@ -58,6 +58,8 @@ class Request:
     threat: tuple[str, ...] = ()
     """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
+    weights: bool = False
+    """Whether labels have weights."""
     asks: str = RADII
     """One of ``QUESTIONS``."""
     engine: str = AUTO
@@ -84,6 +86,7 @@ class Request:
             "intercept": self.intercept or loss.intercept,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
+            "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,
             "elsewhere": self.place != THREADS,
@@ -137,6 +140,7 @@ TABLE: dict[tuple[str, ...], str] = {
     # Linear models that are trained on features.
     (FEATURES, "margin", REFUSED): "a model on features has no margin; certify(X @ X.T, ..., margin=...) on its kernel "
     "has",
+    (FEATURES, "weights", VERIFY, REFUSED): "verify does not train models whose labels have weights",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.

@@ -15,6 +15,7 @@ from labelcert.arrays import Float, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.estimators import adapted
+from labelcert.estimators.base import fitted_with
 from labelcert.estimators.pipelines import last_of
 
 
@@ -52,13 +53,13 @@ class CertifiedEstimator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator, and remember on what."""
         if not is_classifier(self.estimator):
             raise InvalidInput(f"expected a classifier, got {type(self.estimator).__name__}; use from_sklearn")
-        self.estimator_ = clone(self.estimator).fit(X, y)
+        self.estimator_ = fitted_with(clone(self.estimator), X, y, sample_weight)
         adapted(self.estimator_)  # refuses what cannot be certified
-        self.X_, self.y_ = X, y
+        self.X_, self.y_, self.weight_ = X, y, sample_weight
         self.classes_ = self.estimator_.classes_
         return self
 
@@ -90,7 +91,8 @@ class CertifiedEstimator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
         """
         check_is_fitted(self)
-        return adapted(self.estimator_, fitted=True).certify(self.X_, self.y_, X_test, **options)
+        model = adapted(self.estimator_, fitted=True)
+        return model.certify(self.X_, self.y_, X_test, sample_weight=self.weight_, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import LinearModel, Transform, as_chosen, no_class_weights
+from labelcert.estimators.base import LinearModel, Transform, as_chosen, class_weights, no_class_weights
+from labelcert.estimators.kernels import linear
 from labelcert.losses import get_loss
 
 
 def logistic_regression(estimator: Any, transform: Transform) -> LinearModel:
     """``LogisticRegression`` with an L2 penalty."""
-    no_class_weights(estimator)
+    class_weight, said = class_weights(estimator)
     ridge = estimator.penalty in ("l2", "deprecated") and not getattr(estimator, "l1_ratio", None)
     if not ridge or not np.isfinite(estimator.C):
         raise InvalidInput(
@@ -30,19 +30,23 @@ def logistic_regression(estimator: Any, transform: Transform) -> LinearModel:
             float(estimator.C),
             lambda classes: "logistic",
             explanation="The certified model is LogisticRegression with solver='liblinear' itself: one class against "
-            "the rest, with its regularised intercept. The estimator solves the same problem up to its tolerance.",
+            "the rest, with its regularised intercept. The estimator solves the same problem up to its tolerance."
+            + said,
             constant=squared**0.5,
+            class_weight=class_weight,
+            one_sided=True,
         )
     intercept = bool(estimator.fit_intercept)
 
     return LinearModel(
         transform,
-        _linear,
+        linear,
         float(estimator.C),
         lambda classes: get_loss("logistic" if classes == 2 else "cross_entropy", intercept=intercept).name,
         explanation="The certified model is LogisticRegression itself: cross-entropy over all classes"
         + (" with an intercept that is not regularised." if intercept else " without an intercept.")
-        + " The estimator solves the same problem up to its tolerance.",
+        + f" The estimator solves the same problem up to its tolerance.{said}",
+        class_weight=class_weight,
     )
 
 
@@ -65,7 +69,9 @@ def logistic_regression_cv(estimator: Any, transform: Transform) -> LinearModel:
 
 def linear_svc(estimator: Any, transform: Transform) -> LinearModel:
     """``LinearSVC``, whose intercept is regularised."""
-    no_class_weights(estimator)
+    if estimator.loss == "hinge":
+        no_class_weights(estimator, "loss='squared_hinge'")
+    class_weight, said = class_weights(estimator)
     if estimator.penalty != "l2":
         raise InvalidInput("only LinearSVC with its L2 penalty can be certified; use penalty='l2'")
     if estimator.multi_class != "ovr":
@@ -78,10 +84,8 @@ def linear_svc(estimator: Any, transform: Transform) -> LinearModel:
         lambda classes: estimator.loss,
         explanation=f"The certified model is LinearSVC itself, with loss={estimator.loss!r}: one class against the rest"
         + (", with its regularised intercept." if squared else ", without an intercept.")
-        + " The estimator solves the same problem up to its tolerance.",
+        + f" The estimator solves the same problem up to its tolerance.{said}",
         constant=squared**0.5,
+        class_weight=class_weight,
+        one_sided=True,
     )
-
-
-def _linear(A: Float, B: Float) -> Float:
-    return A @ B.T

@@ -30,7 +30,9 @@ class SupportVectorMachine(KernelMachine):
 
     estimator: Any = None
 
-    def _certified(self, X_train: Any, y_train: Any, X_test: Any, options: Mapping[str, Any]) -> Certificate:
+    def _certified(
+        self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
+    ) -> Certificate:
         classes = np.unique(checked_labels(X_train, y_train))
         if classes.size > 2:
             raise InvalidInput(
@@ -38,7 +40,7 @@ class SupportVectorMachine(KernelMachine):
                 "classes each, which cannot be certified; use LinearSVC, LogisticRegression or RidgeClassifier, "
                 "which train one class against the rest"
             )
-        return super()._certified(X_train, y_train, X_test, options)
+        return super()._certified(X_train, y_train, X_test, weight, options)
 
     def disagreement(self, X_train: Any, y_train: Any, X_test: Any) -> float:
         """Share of test points for which the certified model does not predict what the estimator does."""
@@ -51,7 +53,7 @@ class SupportVectorMachine(KernelMachine):
 
 def svc(estimator: Any, transform: Transform) -> SupportVectorMachine:
     """``SVC`` with any kernel."""
-    no_class_weights(estimator)
+    no_class_weights(estimator, "LinearSVC or RidgeClassifier")
 
     def kernel(A: Float, B: Float) -> Float:
         return _kernel(estimator, A, B)

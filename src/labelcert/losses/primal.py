@@ -196,6 +196,8 @@ class Changes(NamedTuple):
     batch: Int
     code: Int
     size: int
+    c: Float | None = None
+    """(m, B) of all labels, where changes change it: see :mod:`~labelcert.losses.weighted`."""
 
     @classmethod
     def of(cls, sets: Sequence[tuple[Int, Int]]) -> Changes:
@@ -214,7 +216,8 @@ class Changes(NamedTuple):
         place = np.full(self.size, -1)
         place[batch] = np.arange(batch.size)
         kept = place[self.batch] >= 0
-        return Changes(self.label[kept], place[self.batch[kept]], self.code[kept], batch.size)
+        c = None if self.c is None else self.c[:, batch]
+        return Changes(self.label[kept], place[self.batch[kept]], self.code[kept], batch.size, c)
 
 
 NO_CHANGES = Changes.of([(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))])
@@ -398,8 +401,11 @@ class PrimalMachine:
         return np.asarray(scores + labels + self.sum_error * size * self._total + 8 * u * norm)
 
     def _least(self, F: Float, changes: Changes) -> Float:
+        return self._least_with(F, self.c[:, None])
+
+    def _least_with(self, F: Float, c: Float) -> Float:
         """(B,) lower bounds on the Hessian's eigenvalues where an intercept is not regularised."""
-        d = self.slopes.least(F, self.c[:, None])
+        d = self.slopes.least(F, c)
         total = 0.99 * d.sum(axis=0)
         free = self.penalty == 0
         offset = np.linalg.norm(self.X[:, ~free].T @ d, axis=0) / total

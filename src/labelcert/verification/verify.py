@@ -78,6 +78,8 @@ def verify(
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
     if cert.run.loss not in LOSSES:
         raise InvalidInput(f"verify knows the losses {', '.join(LOSSES)}, and not loss={cert.run.loss!r}")
+    if cert.run.weights:
+        raise InvalidInput("verify does not train models whose labels have weights")
     pace = Pace(report, time_limit)
     if (X_train is None) != (X_test is None):
         raise InvalidInput("pass both of X_train and X_test, or none of them")
