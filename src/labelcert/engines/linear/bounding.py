@@ -183,6 +183,8 @@ class Bounding:
         while heap and -heap[0].minus_bound > max(int(attacks.curve[budget]), settled):
             if tried >= PARTS or (tried and self.updates > stop) or control.over():
                 break
+            if tried == 1 and -heap[0].minus_bound == most:  # no better than what is known
+                break
             now = heapq.heappop(heap)
             whole = now.low == now.high or not self._split
             if whole and now.tries == TRIES:

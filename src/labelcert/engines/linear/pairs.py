@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg.blas
 
 from labelcert.arrays import Float, Int
 from labelcert.engines.control import Control
@@ -96,8 +95,8 @@ class Pairs(NamedTuple):
         """Bounds for all budgets up to one, and what to change for a better one there."""
         n, size = S.shape
         w = v / (self.limit[rows] + a) ** 2
-        Q = scipy.linalg.blas.dsyrk(1.0, (np.sqrt(w)[:, None] * S).T)
-        Q = np.triu(Q) + np.triu(Q, 1).T
+        half = np.sqrt(w)[:, None] * S
+        Q = half.T @ half
         own = Q.diagonal() + 2.0 * a * (w @ S)
         scale = float(Q.diagonal().max())
         np.fill_diagonal(Q, 0.0)
