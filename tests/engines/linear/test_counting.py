@@ -117,7 +117,6 @@ def test_what_is_known_is_kept(threat: Threat) -> None:
         assert again.flips.tolist() == first.flips.tolist()
         closed = counting.narrow(budget, 0, NO_FLIPS, truth[budget], control, np.inf)
         assert (closed.lower, closed.upper) == (truth[budget], truth[budget])
-        assert closed.updates <= first.updates
 
 
 @pytest.mark.parametrize("threat", THREATS[:4], ids=repr)
@@ -152,7 +151,7 @@ def test_a_stopped_run_gives_an_interval() -> None:
 
 
 def test_more_doubts_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_DOUBTS", 1)
+    monkeypatch.setattr(module, "_MAX_DOUBTS", 0)
     open_ = 0
     for seed in range(4):
         question = whole_numbers(Threat(), seed)
