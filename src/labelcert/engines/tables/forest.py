@@ -139,7 +139,7 @@ class Forest:
         scorer = predictor.scorer
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
-            retraining=scorer.retraining,
+            retraining=scorer.sharpened(),
             scores=np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
             shared=not predictor.linear and codes.size > MANY_LABELS,
