@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from labelcert import certify
-from labelcert.losses import get_loss
+from labelcert.losses import get_loss, softmax
 from labelcert.losses.retraining import bound, retraining, settle, train_many, warm
+from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.prediction import scoring
 from labelcert.prediction.scoring import RetrainingScorer
 from labelcert.problem import Problem
@@ -150,3 +151,26 @@ def test_budget_0_agrees_with_scikit_learn(loss: str) -> None:
         scores = model.fit(X, y).decision_function(T)
     np.testing.assert_allclose(cert.decision_values, scores, atol=2e-4)
     assert (cert.radius_lower == 1).all()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_softmax_needs_no_system(monkeypatch: pytest.MonkeyPatch, intercept: bool) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        m, classes = int(rng.integers(4, 30)), int(rng.integers(3, 5))
+        X = rng.normal(size=(m, int(rng.integers(1, 20))))
+        codes = (
+            np.concatenate([np.arange(classes), rng.integers(classes, size=m - classes)])[None] if m > classes else 0
+        )
+        if not np.ndim(codes):
+            continue
+        machine = SoftmaxMachine.of(X @ X.T, float(10.0 ** rng.uniform(-2, 1)), classes, intercept=intercept)
+        monkeypatch.setattr(softmax, "LARGEST_SYSTEM", 1500)
+        usual, error = machine.train(codes)
+        monkeypatch.setattr(softmax, "LARGEST_SYSTEM", 0)
+        assert machine.inverse(usual[0]) is None
+        for start in (None, usual[0] + 0.01):
+            found, bound = machine.train(codes, start)
+            apart = found[0, :, :m] - usual[0, :, :m]
+            assert np.linalg.norm(apart) <= 1.01 * (bound[0] + error[0])
+            assert bound[0] <= 100 * error[0] + 1e-6

@@ -18,7 +18,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
@@ -35,8 +34,9 @@ from labelcert.losses.retraining import (
 )
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
 from labelcert.problem import Problem
-from labelcert.stopping import Stopped
+from labelcert.stopping import Stopped, go_on
 from labelcert.svm.exact import ExactRidge
+from labelcert.svm.factors import factor, solve
 from labelcert.svm.pivoting import CAP, FLAGS, UNIT_ROUNDOFF, Machine, Scratch, copy_of, new_scratch, overwrite, sharing
 from labelcert.svm.walking import MANY_LABELS
 
@@ -525,8 +525,10 @@ def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
     lam = 1.0 / (2.0 * problem.C)
     A = problem.K_train + lam * np.eye(m)
     try:
-        factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-        H = scipy.linalg.cho_solve(factor, rows.T, check_finite=False)
+        L, H = factor(A.copy()), np.empty((m, rows.shape[0]))
+        for start in range(0, rows.shape[0], 512):
+            go_on()
+            H[:, start : start + 512] = solve(L, rows[start : start + 512].T)
     except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
         H = np.linalg.lstsq(A, rows.T, rcond=None)[0].astype(np.float64)
     residual = rows.T - A @ H

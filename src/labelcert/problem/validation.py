@@ -256,7 +256,7 @@ def _refuse_indefinite(low: float, high: float, scale: float) -> None:
 
 def _rounding(K: Float) -> float:
     """What has to be added to the diagonal of a singular kernel for a proof that it is definite then."""
-    return 16 * (K.shape[0] + 3) * 2.0**-53 * float(np.abs(np.diag(K)).sum())
+    return float(16 * (K.shape[0] + 3) * 2.0**-53 * np.abs(np.diag(K)).sum())
 
 
 def _shifted(K: Float, least: float) -> tuple[Float, float, float]:
@@ -280,10 +280,10 @@ def _settle_large(K: Float, K_test: Float, scale: float, anywhere: Callable[[], 
     except np.linalg.LinAlgError:
         return _settle_singular(K, K_test, scale, anywhere)
     # Inverse iteration comes close to the smallest eigenvalue from above.
-    v, low = np.random.default_rng(0).standard_normal(m), scale
+    v, low = np.asarray(np.random.default_rng(0).standard_normal(m)), scale
     for _ in range(INVERSE_STEPS):
-        w = solve(L, v / np.linalg.norm(v))
-        low, v = cover + 1.0 / float(np.linalg.norm(w)), w
+        v = solve(L, v / float(np.linalg.norm(v)))
+        low = cover + 1.0 / float(np.linalg.norm(v))
     for share in (0.5, 0.05, 1e-3):
         if share * low > cover and provably_positive_definite(K, share * low):
             return K, 0.0, share * low

@@ -134,14 +134,14 @@ def tableau(machine: Machine, s: Scratch, y: Float) -> None:
             T[np.ix_(free, free[part])] = solve(L, np.eye(free.size)[:, part])
     for start in range(0, rest.size, 512):
         go_on()
-        part = rest[start : start + 512]
-        columns = Q[:, part]
-        T[np.ix_(rest, part)] = columns[rest]
+        some = rest[start : start + 512]
+        columns = Q[:, some]
+        T[np.ix_(rest, some)] = columns[rest]
         if free.size:
             weights = solve(L, columns[free])
-            T[np.ix_(rest, part)] -= Q[np.ix_(rest, free)] @ weights
-            T[np.ix_(free, part)], T[np.ix_(part, free)] = -weights, weights.T
-        T[part, part] += machine.ridge
+            T[np.ix_(rest, some)] -= Q[np.ix_(rest, free)] @ weights
+            T[np.ix_(free, some)], T[np.ix_(some, free)] = -weights, weights.T
+        T[some, some] += machine.ridge
     f = Q @ s.v[Z] + machine.ridge * s.v[Z]
     is_free, at_zero = s.state == FREE, s.state == ZERO
     s.v[X], s.v[G] = np.where(is_free, y, s.v[Z]), np.where(is_free, s.v[Z], f)
