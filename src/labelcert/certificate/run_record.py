@@ -129,8 +129,8 @@ class RunRecord:
 
     @property
     def engine(self) -> str:
-        """The engines that ran, in one word or joined by plus signs."""
-        return " + ".join(stage.engine for stage in self.stages)
+        """The engines that ran, in one word or joined by plus signs; the one that was asked for, if none had time."""
+        return " + ".join(stage.engine for stage in self.stages) or self.engine_asked
 
     @property
     def margin_text(self) -> str:

@@ -16,6 +16,7 @@ from labelcert.prediction.one_vs_rest import OneVsRest
 from labelcert.prediction.predictor import Predictor
 from labelcert.prediction.scoring import EXACT_LIMIT
 from labelcert.problem import Problem
+from labelcert.stopping import Stopped
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 _KEEP = 2000
@@ -30,8 +31,8 @@ class Softmax(Highest):
     machine : SoftmaxMachine
     Z : (K, m) array
         The clean solution.
-    inverse : (Km, Km) array
-        From which trainings on similar labels start.
+    inverse : (Km, Km) array or None
+        From which trainings on similar labels start; None where it would be large.
     """
 
     enumerated = "relabellings"
@@ -55,7 +56,10 @@ class Softmax(Highest):
         key = codes.tobytes()
         found = self._trained.get(key)
         if found is None:
-            Z, error = self.machine.train(codes[None], self.Z, self.inverse)
+            try:
+                Z, error = self.machine.train(codes[None], self.Z, self.inverse)
+            except Stopped:
+                return np.zeros_like(self.Z), np.inf
             found = Z[0], float(score_errors(Z, error)[0])
             self._remember(self._trained, key, found, _KEEP)
         return found
