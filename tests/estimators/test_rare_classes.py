@@ -185,8 +185,7 @@ def test_what_is_said_about_classes_that_are_dropped() -> None:
     cert = from_sklearn(LinearSVC()).certify(X, y, X, max_flips=1)
     assert "from a budget of 1 on, a class can lose all of its labels" in cert.run.remarks[-1]
     verdict = verify(cert, cert.K_train, y, cert.K_test)
-    assert verdict.accepted
-    assert "does not train models on fewer classes" in str(verdict)
+    assert verdict.complete
     trusted = Threat(trusted=y == "c")
     cert = from_sklearn(LinearSVC()).certify(X, y, X, max_flips=1, threat=trusted)
     assert not any("lose" in remark for remark in cert.run.remarks)

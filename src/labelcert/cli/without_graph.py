@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from labelcert import selfcheck as checks
-from labelcert.certificate import load
+from labelcert.certificate import Certificate, load
 from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
@@ -93,7 +93,8 @@ def show_file(file: Path, limit: int) -> None:
 @option(
     "--problem",
     FILE,
-    "The arrays K_train, labels and K_test (of certify_linear: H and labels), for a certificate without them.",
+    "The arrays K_train, labels and K_test (of certify_linear: H and labels; of a model by its features: X_train, "
+    "labels and X_test), for a certificate without them.",
     metavar="FILE.npz",
 )
 @option("--share", float, "Look at this share of the relabellings only, drawn at random: no proof.")
@@ -111,8 +112,7 @@ def verify_file(
         say(f"rejected: {signature_of(file)} is not the signature of this file by the holder of {key}")
         sys.exit(EXIT_FAILED)
     cert = load(file)
-    names = ("H", "labels") if cert.run.loss == LINEAR else ("K_train", "labels", "K_test")
-    arrays = {} if problem is None else _arrays(problem, names)
+    arrays = {} if problem is None else _arrays(problem, cert)
     terminal = sys.stderr.isatty()
     with progress_report("verifying", terminal) as show_progress:
         told = show_progress.note if terminal else _less_and_less()
@@ -138,10 +138,15 @@ def _less_and_less() -> Callable[[str], None]:
     return tell
 
 
-def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
+def _arrays(path: Path, cert: Certificate) -> dict[str, Any]:
     """The problem of a certificate, from an archive."""
     try:
         with Archive(path) as given:
+            names: tuple[str, ...] = ("K_train", "labels", "K_test")
+            if "X_train.npy" in given:
+                names = ("X_train", "labels", "X_test")
+            elif cert.run.loss == LINEAR:
+                names = ("H", "labels")
             missing = [name for name in names if f"{name}.npy" not in given]
             if missing:
                 wanted = f"{', '.join(names[:-1])} and {names[-1]}"

@@ -264,12 +264,15 @@ class Checker:
             exact = np.minimum(lower, proved_radii(statement, self._machine, self._predicted, self._pace))
             ways += [f"{int((exact > proved).sum())} by closed form"] * bool((exact > proved).any())
             proved = np.maximum(proved, exact)
+        emptied = statement.emptying[self._predicted]  # at this cost, a class can be dropped
+        proved = np.minimum(proved, np.maximum(emptied, 1))
         trees = Trees(cert, statement, self._machine, self._predicted, self._pace)
-        by_tree = np.minimum(lower, trees.proved_radii())
+        by_tree = np.minimum(np.minimum(lower, emptied), trees.proved_radii())
         ways += [f"{int((by_tree > proved).sum())} by stored search trees"] * bool((by_tree > proved).any())
         proved = np.maximum(proved, by_tree)
         curve = np.array([int((lower <= b).sum()) for b in range(statement.budget + 1)])
-        curve = np.minimum(curve, trees.proved_curve())
+        kept = np.arange(statement.budget + 1) < statement.emptying.min()
+        curve = np.where(kept, np.minimum(curve, trees.proved_curve()), curve)
         curve = np.minimum.accumulate(curve[::-1])[::-1]
         open_radii, open_curve = proved < lower, most < curve
         self._pace(done=int((~open_radii).sum()) + (0 if open_radii.any() else int((~open_curve).sum())))
@@ -339,7 +342,10 @@ class Checker:
         if new == own:
             return False
         sure = True
-        for c in set(range(self._statement.n_classes)) - {new, own}:
+        gone = walk.gone(codes[None])[:, 0]
+        if gone[new]:
+            return False
+        for c in set(np.flatnonzero(~gone).tolist()) - {new, own}:
             one, other = models[new], models[c]
             apart = [one.value[k, k] - other.value[k, k], one.error[k, k] + other.error[k, k]]
             ahead, doubt = self._shown.shown(np.array(apart, dtype=object))

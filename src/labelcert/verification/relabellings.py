@@ -147,6 +147,9 @@ class Walk:
         columns = np.arange(predicted.size)
         value = np.stack([one.value for one in models])
         error = np.stack([one.error for one in models])
+        if self._statement.drops_to:
+            gone = self.gone(codes)
+            value[gone], error[gone] = -2 * (np.abs(value).max() + error.max()) - 1, 0
         own, own_error = value[predicted, :, columns].T, error[predicted, :, columns].T
         tied = (predicted == TIED)[None, :]
         yes = np.repeat(tied, codes.shape[0], axis=0)
@@ -167,6 +170,11 @@ class Walk:
             yes[k, t] = any(sign is not None and sign <= 0 for sign in ahead)
             decided[k, t] = yes[k, t] or None not in ahead
         return yes, decided
+
+    def gone(self, codes: Int) -> Bool:
+        """(K, N) which classes are dropped, as they have no label."""
+        classes = np.arange(self._statement.n_classes)
+        return np.asarray((codes[None] != classes[:, None, None]).all(axis=2)) & bool(self._statement.drops_to)
 
     def standing(self, codes: Int, shown: Int, models: list[Trained]) -> Int:
         """(n,) where the class that is shown for each node stands under one labelling."""
@@ -328,6 +336,13 @@ class Walk:
         for own in np.unique(claims.predicted[~tied]).tolist():
             mine = np.flatnonzero(claims.predicted == own)
             part = machine.only(mine)
+            # A class without labels is dropped: where later changes can take all of them, its predictions change.
+            theirs = states.codes == own
+            cost = np.where(theirs, statement.costs, 0).sum(axis=1)
+            emptied = (later | ~theirs).all(axis=1) & bool(statement.drops_to)
+            within = emptied[:, None] & (cost[:, None] <= np.arange(1, further + 1))
+            safe[:, mine] &= ~within[:, None, :]
+            endangered[:, mine] |= (emptied[:, None] & theirs)[:, None, :]
             down = part.drop(models[own], 1)
             for rival in [c for c in range(statement.n_classes) if c != own]:
                 ours = np.ones(mine.size, dtype=bool) if claims.rivals is None else claims.rivals[mine, rival]

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -368,23 +369,27 @@ class Statement:
     @property
     def out_of_reach(self) -> str:
         """Why the verifier cannot train the models that the certificate is about, in words; empty where it can."""
-        if self.drops_a_class:
-            return "a class can lose its last label, and the verifier does not train models on fewer classes"
+        coupled = self.loss.startswith("cross_entropy") and self.n_classes > 2
+        if self.drops_a_class and (coupled or self.drops_to != self.loss):
+            return "a class can lose its last label, and the verifier does not train this loss on fewer classes"
         if "smoothing" in self.baseline:
             return "the classifier of this baseline predicts under random labels, and the verifier does not train it"
         return ""
 
+    @cached_property
+    def emptying(self) -> Int:
+        """(K,) what it costs to take all labels from a class that is then dropped; beyond all budgets where none is."""
+        out = np.full(self.n_classes, np.iinfo(np.int64).max)
+        for c in range(self.n_classes if self.drops_to else 0):
+            own = np.flatnonzero(self.codes == c)
+            if self.allowed[own].any(axis=1).all() and self.within_caps(own):
+                out[c] = self.cost(own)
+        return out
+
     @property
     def drops_a_class(self) -> bool:
         """Whether some class can lose its last label within the budget, and is then dropped."""
-        free: Bool = np.asarray(self.allowed.any(axis=1))
-        for c in range(self.n_classes if self.drops_to else 0):
-            own = np.flatnonzero(self.codes == c)
-            costs, groups = self.costs[own], self.groups[own]
-            spent = np.array([costs[groups == g].sum() for g in range(self.caps.size)])
-            if free[own].all() and costs.sum() <= self.budget and np.all(spent <= self.caps):
-                return True
-        return False
+        return bool((self.emptying <= self.budget).any())
 
     @property
     def spendable(self) -> int:
