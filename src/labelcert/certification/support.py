@@ -131,8 +131,7 @@ TABLE: dict[tuple[str, ...], str] = {
     (MAP, "margin", REFUSED): "certify_linear has no margin; certify(loss='square', margin=...) has one for kernel "
     "ridge regression",
     (MAP, "elsewhere", REFUSED): "a linear map is certified in a moment on threads; leave out the {place}",
-    (MAP, RECHECK, REFUSED): "recheck trains on a kernel, and a linear map has none; give the arrays of a kernel "
-    "machine",
+    (MAP, RECHECK, NOTED): "a certificate does not hold the rows of a linear map: give recheck them again, as H",
     (MAP, ATTACK, REFUSED): "attack trains on a kernel, and a linear map has none; use certify_linear's witnesses",
     (MAP, BASELINE, REFUSED): "baselines train on a kernel, and a linear map has none; use certify_linear",
     (MAP, VERIFY, NOTED): "a certificate does not hold the rows of a linear map: give verify them again, as H",
