@@ -176,7 +176,7 @@ def test_a_list_that_is_not_complete_gives_intervals() -> None:
         ({"confirm": 1, "objective": "all"}, "'each' or 'collective'"),
         ({"confirm": 1, "weights": [1.0]}, "weights must be 9 numbers"),
         ({"confirm": 1, "weights": [1.0] * 9, "objective": "collective"}, "weights are for the objective 'each'"),
-        ({"confirm": 1, "confirm_costs": [0] * 8}, "confirm_costs must be 8 whole numbers"),
+        ({"confirm": 1, "confirm_costs": [0] * 8}, "confirm_costs must be 8 positive numbers"),
     ],
 )
 def test_bad_input(options: dict[str, Any], message: str) -> None:

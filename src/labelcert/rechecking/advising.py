@@ -42,7 +42,7 @@ MOST_CONFIRMED = 1000
 
 
 def recheck(
-    K_train: npt.ArrayLike | Certificate | None = None,
+    K_train: npt.ArrayLike | Certificate | Task | None = None,
     labels: npt.ArrayLike | None = None,
     K_test: npt.ArrayLike | None = None,
     C: float | str | None = None,
@@ -80,7 +80,7 @@ def recheck(
     K_train, labels, K_test, C
         As in :func:`labelcert.certify`; or a certificate that holds its kernels, alone: then the threat, the loss, the
         margin and the parts are the certificate's. For a linear map of the labels, ``labels`` and ``H`` instead, or its
-        certificate and ``H``.
+        certificate and ``H``. Or a task, alone (:class:`labelcert.certification.Task`).
     flips : int
         How many wrong labels to survive (in cost units, with costs).
     fraction : float, optional
@@ -143,6 +143,8 @@ def recheck(
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     if isinstance(K_train, Certificate):
         subject = Subject.of(K_train, H)
+    elif isinstance(K_train, Task):
+        subject = Subject(K_train)
     elif H is not None:
         if labels is None or not (K_train is None and K_test is None and C is None):
             raise InvalidInput(

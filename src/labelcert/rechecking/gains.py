@@ -237,6 +237,9 @@ def choose_by_gains(
         safe.append(leads.all_of(leads.safe()))
         possible.append(leads.all_of(leads.savable(0)))
         control.report(len(order), len(order) + affordable(np.delete(costs, order), left))
+    while order and float(weights[safe[-2]].sum()) >= float(weights[safe[-1]].sum()):
+        for steps in (order, safe, possible):  # it would secure nothing
+            steps.pop()
     value = float(weights[safe[-1]].sum())
     return GainsChosen(order, value, max(bound, value), safe, possible, alone)
 

@@ -23,6 +23,7 @@ from labelcert.engines.row_blocks import ReadRows, positions_among
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
+from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
 from labelcert.problem.rows import OffsetRows, Rows
 from labelcert.rechecking.gains import Block
@@ -163,6 +164,8 @@ class Subject:
                 asks=support.RECHECK,
                 place=place,
             )
+        if isinstance(problem.by, ByFeatures):
+            return support.Request(predictor=support.FEATURES, loss=problem.loss, asks=support.RECHECK, place=place)
         kind = support.MACHINE if parts is None else support.VOTES if parts.combine == "votes" else support.MEAN
         return support.Request(
             predictor=kind,
