@@ -16,6 +16,7 @@ import click
 import numpy as np
 import scipy.sparse
 import scipy.spatial
+from sklearn.linear_model import RidgeClassifier
 
 import labelcert
 from benchmarks.child import Row, peak_memory
@@ -97,6 +98,45 @@ def curve(m: int, n: int, flips: int, ridge: float) -> Row:
     }
 
 
+def estimators(asks: str, m: int, n: int, features: int, flips: int) -> Row:
+    """RidgeClassifier on noisy labels of two blobs, with its curve or rechecked, beside scikit-learn's own fit."""
+    X, codes, T, _ = blobs(m, n, 2, features, 2.0 * features**0.25, seed=1)
+    rng = np.random.default_rng(2)
+    y = np.where(rng.random(m) < 0.05, 1 - codes, codes)
+    model = labelcert.from_sklearn(RidgeClassifier())
+    model.certify(X[:20], np.arange(20) % 2, T[:5])  # compiled
+    started = time.perf_counter()
+    RidgeClassifier().fit(X, y).predict(T)
+    fit = time.perf_counter() - started
+    started = time.perf_counter()
+    if asks == "curve":
+        cert = model.certify(X, y, T, max_flips=flips)
+        answer = f"{cert.collective_lower[-1]} to {cert.collective_upper[-1]} of {n} changed"
+    else:
+        advice = model.recheck(X, y, T, flips=flips, confirm=20)
+        after = max([advice.before, *advice.after])
+        answer = f"{advice.before:.1%} survive, {after:.1%} once {len(advice.labels)} are confirmed"
+    return {
+        "asks": asks,
+        "labels": m,
+        "features": features,
+        "flips": flips,
+        "answer": answer,
+        "seconds": time.perf_counter() - started,
+        "fit": fit,
+        "memory": peak_memory(),
+    }
+
+
+def estimator_runs(small: int = 1) -> list[dict[str, Any]]:
+    """The measurements of :func:`estimators`, with so many times fewer labels."""
+    return [
+        {"asks": "curve", "m": 2000 // small, "n": 1000 // small, "features": 384 // small, "flips": 50 // small},
+        {"asks": "curve", "m": 2000 // small, "n": 1000 // small, "features": 64 // small, "flips": 50 // small},
+        {"asks": "recheck", "m": 50_000 // small, "n": 1000 // small, "features": 64, "flips": 500 // small},
+    ]
+
+
 def _row(cert: labelcert.Certificate, truth: Int, seconds: float, model: str) -> Row:
     settled = (cert.radius_lower == cert.radius_upper) | (cert.radius_lower > cert.max_flips)
     return {
@@ -113,7 +153,12 @@ def _row(cert: labelcert.Certificate, truth: Int, seconds: float, model: str) ->
     }
 
 
-TASKS: dict[str, Callable[..., Row]] = {"radii": radii, "neighbours": neighbours, "curve": curve}
+TASKS: dict[str, Callable[..., Row]] = {
+    "radii": radii,
+    "neighbours": neighbours,
+    "curve": curve,
+    "estimators": estimators,
+}
 
 
 def measure(task: str, **options: Any) -> Row:
@@ -143,6 +188,7 @@ def main(quick: bool, only: str | None, task: str | None, options: str) -> None:
             {"m": m, "n": n, "classes": 2, "flips": 1000 // small, "collective": True},
         ],
         "neighbours": [{"m": m, "n": m, "classes": 3, "flips": 100 // small, "k": k} for k in (15, 50)],
+        "estimators": estimator_runs(small),
         "curve": [{"m": 1000 // small, "n": 1000 // small, "flips": 100 // small, "ridge": r / small} for r in RIDGES],
     }
     for name, runs in parts.items():

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.linear import estimator_runs
+from benchmarks.linear import measure as in_a_process
 from benchmarks.machine import cores
 
 Row = dict[str, Any]
@@ -283,6 +285,27 @@ def kernels(quick: bool) -> Section:
     )
 
 
+def linear(quick: bool) -> Section:
+    """(h) Estimators that are linear in their labels, beside scikit-learn's fit."""
+    rows = [in_a_process("estimators", **options) for options in estimator_runs(20 if quick else 1)]
+    return Section(
+        "linear",
+        "(h) RidgeClassifier: the curve, and which labels to confirm",
+        [
+            ("asks", "asked for", str),
+            ("labels", "labels", count),
+            ("features", "features", count),
+            ("flips", "flips", flips),
+            ("answer", "answer", str),
+            ("seconds", "time", seconds),
+            ("fit", "scikit-learn's fit", seconds),
+            ("memory", "memory", memory),
+        ],
+        rows,
+        ["two Gaussian blobs, 5 % of the labels wrong; all flips at once change between the two numbers of nodes"],
+    )
+
+
 SECTIONS: dict[str, Callable[[bool], Section]] = {
     "throughput": throughput,
     "scaling": scaling,
@@ -291,4 +314,5 @@ SECTIONS: dict[str, Callable[[bool], Section]] = {
     "ridge": kernel_ridge,
     "first_call": first_call,
     "kernels": kernels,
+    "linear": linear,
 }

@@ -86,7 +86,7 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
         return labelcert.attack(*kernel, max_flips=flips(request), **how, **ensemble)
     elif request.asks == "baseline":
         return baseline(request, kernel, how)
-    elif request.asks == "recheck":
+    elif request.asks == "recheck" and request.predictor != FEATURES:
         return labelcert.recheck(*kernel, flips=1, **{confirm: 1}, **how, **ensemble)
     how |= {"max_flips": flips(request), "collective": request.asks != "radii"}
     if request.predictor == "linear map":
@@ -100,16 +100,18 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     then: dict[str, Any] = {
         "verify": lambda: labelcert.verify(cert, **({"H": rows} if request.predictor == "linear map" else {})),
         "report": lambda: labelcert.write_report({"model": cert}, folder / "report.html"),
-        "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}),
+        "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}, H=rows),
     }
     return then.get(request.asks, lambda: cert)()
 
 
-def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> labelcert.Certificate:
+def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     """Of a linear model on a few features."""
     K, _, _ = arrays(request)
     weights = Weights(np.arange(1.0, labels.size + 1)) if request.weights else None
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
+    if request.asks == "recheck":
+        return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
     asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin")}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
     return solve(Task(model, labels, **asked), Run(**run))

@@ -131,8 +131,7 @@ TABLE: dict[tuple[str, ...], str] = {
     (MAP, "margin", REFUSED): "certify_linear has no margin; certify(loss='square', margin=...) has one for kernel "
     "ridge regression",
     (MAP, "elsewhere", REFUSED): "a linear map is certified in a moment on threads; leave out the {place}",
-    (MAP, RECHECK, REFUSED): "recheck trains on a kernel, and a linear map has none; give the arrays of a kernel "
-    "machine",
+    (MAP, RECHECK, NOTED): "a certificate does not hold the rows of a linear map: give recheck them again, as H",
     (MAP, ATTACK, REFUSED): "attack trains on a kernel, and a linear map has none; use certify_linear's witnesses",
     (MAP, BASELINE, REFUSED): "baselines train on a kernel, and a linear map has none; use certify_linear",
     (MAP, VERIFY, NOTED): "a certificate does not hold the rows of a linear map: give verify them again, as H",
@@ -142,6 +141,11 @@ TABLE: dict[tuple[str, ...], str] = {
     "has",
     (FEATURES, "weights", VERIFY, REFUSED): "verify does not train models whose labels have weights",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
+    (
+        FEATURES,
+        RECHECK,
+        REFUSED,
+    ): "recheck knows no models on features; ask with RidgeClassifier, at any size, or about fewer labels",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "

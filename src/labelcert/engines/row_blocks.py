@@ -113,7 +113,7 @@ class _Harvest:
         part["upper"][nodes] = found.findings.radius_upper
         part["becomes"][nodes] = found.becomes
         self._parts.append(part)
-        back = _positions(self._problem, block.columns)
+        back = positions_among(self._problem, block.columns)
         for t, change in zip(nodes.tolist(), found.findings.radius_changes, strict=True):
             if change is not None:
                 self._changes[self.n + t] = Relabelling(back[change.positions], change.targets)
@@ -190,7 +190,7 @@ class _Harvest:
             return curve, {"rows_for_curve": 0}
         block = self._kept_block()
         question = _question(self._problem, block)
-        back = _positions(self._problem, block.columns)
+        back = positions_among(self._problem, block.columns)
         at = self._kept_nodes[question.nodes]
         changes: list[Relabelling | None] = []
         for change in map(self._changes.get, at.tolist()):
@@ -239,7 +239,7 @@ def _question(problem: Problem, block: RowBlock) -> Question:
     return Question.ask(predictor_for(part, linear=True))
 
 
-def _positions(problem: Problem, columns: Int | None) -> Int:
+def positions_among(problem: Problem, columns: Int | None) -> Int:
     """Positions, among all labels that may change, of those in some columns."""
     labels = problem.adversary.labels
     return np.arange(labels.size) if columns is None else np.flatnonzero(np.isin(labels, columns)).astype(np.int64)

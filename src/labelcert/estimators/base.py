@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from labelcert.errors import InvalidInput
 from labelcert.losses import get_loss
 from labelcert.losses.weighted import BALANCED, Weights
 from labelcert.prediction.by_features import LOSSES_BY_FEATURES
+from labelcert.problem import Threat
+from labelcert.rechecking import Recheck, recheck
 from labelcert.text import per_cent
 
 
@@ -78,6 +80,41 @@ class Certifiable(ABC):
         cert = self._certified(X_train, y_train, X_test, weight, options)
         said = [*self._frozen(), *agreement(self.whole, X_train, y_train, X_test, cert.predictions, weight)]
         return remarked(cert, said)
+
+    def recheck(
+        self,
+        X_train: Any,
+        y_train: Any,
+        X_test: Any,
+        *,
+        threat: Threat | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        **options: Any,
+    ) -> Recheck:
+        """Which labels to confirm, so that more predictions survive wrong ones among the others.
+
+        Parameters
+        ----------
+        X_train, y_train, X_test, sample_weight
+            As for :meth:`certify`.
+        threat : Threat, optional
+            What the adversary may change.
+        **options
+            Passed to :func:`labelcert.recheck`: ``flips``, ``confirm`` or ``until``, and so on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from labelcert import from_sklearn
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> X, y = np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1]
+        >>> from_sklearn(KNeighborsClassifier(3)).recheck(X, y, [[1.0], [6.0]], flips=2, confirm=2)
+        Recheck(confirm [0, 1]: 0.0% -> 50.0% survive 2 flips)
+        """
+        weight = None if sample_weight is None else checked_weights(sample_weight, X_train)
+        asked = {"threat": threat, _ANSWER: lambda task: recheck(task, **options)}
+        found: Any = self._certified(X_train, y_train, X_test, weight, asked)
+        return cast(Recheck, found)
 
     @abstractmethod
     def _certified(
@@ -187,16 +224,25 @@ class KernelMachine(Certifiable):
 def certified(
     model: Predicts, labels: Values, names: Names, options: Mapping[str, Any], offsets: Float | None = None
 ) -> Certificate:
-    """The certificate of a model, with the options of :func:`labelcert.certify` that are none of the model itself."""
+    """The certificate of a model, with the options of :func:`labelcert.certify` that are none of the model itself.
+
+    Or what the option `_ANSWER` makes of the task.
+    """
     how = {field.name for field in fields(Run)}
     asked = {"threat", "max_flips", "max_fraction", "margin", "collective"}
     for name in options:
-        if name not in how | asked:
+        if name not in how | asked | {_ANSWER}:
             raise TypeError(f"certify() takes the options {', '.join(sorted(how | asked))}, got {name!r}")
     task = Task(
         model, labels, names=names, offsets=offsets, **{name: value for name, value in options.items() if name in asked}
     )
+    if _ANSWER in options:
+        return cast(Certificate, options[_ANSWER](task))
     return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
+
+
+_ANSWER = "_answer"
+"""Who answers a task instead of :func:`solve`: a function of it."""
 
 
 ROWS_NAMED = 10

@@ -165,12 +165,7 @@ class Noise:
 
         index = None if self.test_names is None else pd.Index(self.test_names, name="node")
         return pd.DataFrame(
-            {
-                "prediction": self.predictions,
-                "probability": self.probability,
-                "lower": self.lower,
-                "upper": self.upper,
-            },
+            {"prediction": self.predictions, "probability": self.probability, "lower": self.lower, "upper": self.upper},
             index=index,
         )
 

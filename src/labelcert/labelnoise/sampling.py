@@ -77,9 +77,7 @@ class Drawn:
     counts: Int  # (3, n) of those with so many wrong labels that a node may change: changed, maybe changed, all
 
 
-def draw(
-    question: Question, odds: Float, radius: Int, seed: int, first: int, count: int, control: Control
-) -> Drawn:
+def draw(question: Question, odds: Float, radius: Int, seed: int, first: int, count: int, control: Control) -> Drawn:
     """Sample and retrain, from a chunk on; fewer where the run has to stop.
 
     - ``radius`` (n,): fewer wrong labels than this change nothing.

@@ -109,7 +109,9 @@ def tail(h: Float, values: Int, odds: Float, error: float = 0.0) -> Tail:
         return Tail(0.0, OUTSIDE)
     whole = _whole(moving) if error == 0.0 else None
     if whole is not None:
-        threshold = -sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), jumps.base.tolist(), strict=True)), Fraction())
+        threshold = -sum(
+            (Fraction(a) * int(b) for a, b in zip(h.tolist(), jumps.base.tolist(), strict=True)), Fraction()
+        )
         steps = math.floor(threshold / Fraction(whole))
         return _summed(moving, whole, np.rint(moving.h / whole).astype(np.int64), below, 0.0, (steps, steps))
     above = _reach(moving, 1.0)
@@ -190,9 +192,7 @@ def _whole(jumps: Jumps) -> float | None:
     return unit if span < WHOLE_GRID and bool(np.all(multiples * unit == sizes)) else None
 
 
-def _summed(
-    jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int]
-) -> Tail:
+def _summed(jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int]) -> Tail:
     """The probability of at most so many steps of the grid: at least, and at most.
 
     - ``grid`` (m,): jumps of one, in steps.
@@ -259,7 +259,9 @@ def _series(steps: Int, shares: Float) -> tuple[Int, Float]:
     power[:, far] = 1.0
     total = np.zeros_like(power)
     for n in range(1, terms + 1):
-        power = sum((shares[:, [j]] * np.roll(power, step, axis=1) for j, step in enumerate(steps.tolist())), 0.0 * power)
+        power = sum(
+            (shares[:, [j]] * np.roll(power, step, axis=1) for j, step in enumerate(steps.tolist())), 0.0 * power
+        )
         total += (power if n % 2 else -power) / n
     used = np.flatnonzero(np.any(total != 0.0, axis=0))
     return (used - far).astype(np.int64), total[:, used]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,17 +26,23 @@ from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.rechecking.advice import COLLECTIVE, EACH, OBJECTIVES, Recheck
-from labelcert.rechecking.attacks import AttackList, list_attacks
-from labelcert.rechecking.best_labels import AllAtOnce, Chosen, EachAlone, Goal, LabelSearch, choose, choose_until
-from labelcert.rechecking.gains import applies, choose_by_gains
+from labelcert.rechecking.attacks import list_attacks
+from labelcert.rechecking.best_labels import AllAtOnce, EachAlone, Goal, LabelSearch, choose, choose_until
+from labelcert.rechecking.gains import GainsChosen, Leads, affordable, choose_by_gains
 from labelcert.rechecking.subject import Subject
 
-LISTED_SECONDS = 120.0
-"""Attacks are listed where that takes no longer than this, or as long as a time limit allows."""
+LINEAR_LISTED_SECONDS = 2.0
+"""Attacks on linear scores are listed where that takes no longer than this; gains tell what matters otherwise."""
+
+DENSE_CELLS = 4e6
+"""Test nodes times labels up to which the rows of a linear map are looked at together."""
+
+MOST_CONFIRMED = 1000
+"""The most labels that are confirmed one after the other with gains known exactly; bounds stand for those behind."""
 
 
 def recheck(
-    K_train: npt.ArrayLike | Certificate,
+    K_train: npt.ArrayLike | Certificate | Task | None = None,
     labels: npt.ArrayLike | None = None,
     K_test: npt.ArrayLike | None = None,
     C: float | str | None = None,
@@ -60,6 +68,7 @@ def recheck(
     names: Names | None = None,
     verify: int | None = None,
     verify_costs: npt.ArrayLike | None = None,
+    H: object = None,
 ) -> Recheck:
     """Which labels to have confirmed, so that as many predictions as possible survive wrong ones among the others.
 
@@ -70,21 +79,23 @@ def recheck(
     ----------
     K_train, labels, K_test, C
         As in :func:`labelcert.certify`; or a certificate that holds its kernels, alone: then the threat, the loss, the
-        margin and the parts are the certificate's.
+        margin and the parts are the certificate's. For a linear map of the labels, ``labels`` and ``H`` instead, or its
+        certificate and ``H``. Or a task, alone (:class:`labelcert.certification.Task`).
     flips : int
         How many wrong labels to survive (in cost units, with costs).
     fraction : float, optional
         The same as a share of the labels (of their total cost, with costs).
     confirm : int, optional
-        How many labels people can confirm, or what may be paid for that with ``confirm_costs``.
+        How many labels people can confirm, or what may be paid for that with ``confirm_costs`` (any number then).
     until : float, optional
         Instead: confirm as few labels as it takes until this share of predictions survives.
     objective : {"each", "collective"}
         Count predictions each of which faces its own worst attack, or those that survive one attack on all.
     weights : (n,) array, optional
         What each prediction counts, for the objective ``"each"``.
-    confirm_costs : (m,) integer array, optional
-        What confirming each label costs: scores of its quality, say, so that doubtful labels are cheap.
+    confirm_costs : (m,) array, optional
+        What confirming each label costs, any positive numbers: scores of its quality, say, so that doubtful labels are
+        cheap.
     margin : float, (n,) array, or FiniteMargin
         As in :func:`labelcert.certify`: a prediction survives as long as its lead is above this.
     parts, seed, combine : optional
@@ -93,6 +104,8 @@ def recheck(
         As in :func:`labelcert.certify`.
     verify, verify_costs : optional
         Older names of ``confirm`` and ``confirm_costs``.
+    H : (n, m) array or SciPy sparse matrix, optional
+        The rows of a linear map, as in :func:`labelcert.certify_linear`.
 
     Returns
     -------
@@ -129,9 +142,17 @@ def recheck(
         raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     if isinstance(K_train, Certificate):
-        subject = Subject.of(K_train)
-    elif labels is None or K_test is None or C is None:
-        raise InvalidInput("give K_train, labels, K_test and C, or a certificate that holds its kernels")
+        subject = Subject.of(K_train, H)
+    elif isinstance(K_train, Task):
+        subject = Subject(K_train)
+    elif H is not None:
+        if labels is None or not (K_train is None and K_test is None and C is None):
+            raise InvalidInput(
+                "a linear map is given by its rows and its labels alone: recheck(labels=labels, H=H, ...)"
+            )
+        subject = Subject.of_rows(H, labels, threat, names or Names())
+    elif K_train is None or labels is None or K_test is None or C is None:
+        raise InvalidInput("give K_train, labels, K_test and C, or labels and H, or a certificate")
     else:
         dealt = None if parts is None else Parts(parts, seed, combine)
         task = Task(
@@ -145,119 +166,190 @@ def recheck(
         )
         subject = Subject(task)
     subject = subject.within(_budget(subject.problem, flips, fraction))
-    given = _weights(weights, subject.problem.n_test, objective)
-    price = _costs(confirm_costs, subject.problem.m)[subject.problem.adversary.labels]
-    pays = int(price.sum()) if confirm is None else whole_number("confirm", confirm)
+    prices = _costs(confirm_costs, subject.problem.m)
+    pays = float(prices.sum()) if confirm is None else _payment(confirm, confirm_costs)
     support.require(subject.request(support.place_of(scheduler, device)))
+    asked = _Asked(
+        subject,
+        _weights(weights, subject.n, objective),
+        prices[subject.problem.adversary.labels],
+        objective,
+        pays,
+        until,
+        control,
+    )
     with progress_report("listing attacks", progress) as show, walked_by(scheduler, control.workers, device):
-        question = subject.question()
         control.start_clock()
         with control.running():
             control.report, control.note = show.report, show.note
-            found = _Advice(subject, question, given, price, objective, control)
-            chosen = found.choose(pays, until)
-        return found.result(chosen)
+            chosen = _by_gains(asked) or _Listed(asked)
+        return chosen.result() if isinstance(chosen, _Listed) else _gained(asked, chosen)
 
 
-class _Advice:
-    """One question, and how its attacks are known: as a list, by gains, or in part."""
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """One question, and what may be paid for the answer."""
 
-    def __init__(
-        self, subject: Subject, question: Question, weights: Float, price: Int, objective: str, control: Control
-    ) -> None:
-        self._subject, self._flips = subject, subject.problem.max_flips
-        self._question, self._all_weights, self._price = question, weights, price
-        self._objective, self._control = objective, control
-        self._weights = weights[question.nodes]
-        self._search: LabelSearch | None = None
-        self.attacks: AttackList | None = None
-        problem, a = question.problem, question.problem.adversary
-        count = a.count_sets(question.budget, a.targets.sum(axis=1))
-        seconds = count * _seconds_per_attack(question)
-        linear = question.predictor.linear and objective == EACH and question.nodes.size > 0 and applies(problem)
-        if seconds > LISTED_SECONDS and linear:
-            return
+    subject: Subject
+    weights: Float
+    prices: Float
+    """Of the labels that may be changed."""
+    objective: str
+    pays: float
+    until: float | None
+    control: Control
+
+    @property
+    def flips(self) -> int:
+        """What the adversary has."""
+        return self.subject.problem.max_flips
+
+    @cached_property
+    def question(self) -> Question:
+        """All test nodes, and all labels."""
+        return self.subject.question()
+
+    @property
+    def labels(self) -> Int:
+        """(ν,) those that may be changed."""
+        return self.subject.problem.adversary.labels
+
+    def certified(self, trusted: list[int], share: float) -> Certificate:
+        """A certificate with some more labels that cannot be changed, in a share of the time that is left."""
+        deadline = self.control.deadline
+        return self.subject.certify(
+            trusted,
+            time_limit=None if deadline is None else max(1.0, share * (deadline - time.monotonic())),
+            workers=self.control.workers,
+            collective=self.objective == COLLECTIVE,
+        )
+
+    def share(self, cert: Certificate, end: str) -> float:
+        """What survives, by a certificate."""
+        if self.objective == COLLECTIVE:
+            return cert.certified_ratio(flips=self.flips, collective=True, bound=end)
+        radius = cert.radius_lower if end == "lower" else cert.radius_upper
+        return float(self.weights[radius > self.flips].sum())
+
+    def attacks(self) -> float:
+        """How many there are."""
+        a = self.subject.problem.adversary
+        return a.count_sets(self.flips, a.targets.sum(axis=1))
+
+
+def _by_gains(asked: _Asked) -> GainsChosen | None:
+    """The labels to confirm where scores are linear and attacks are many; None where attacks are to be listed."""
+    subject, problem = asked.subject, asked.subject.problem
+    small = subject.rows is None or float(subject.n) * problem.m <= DENSE_CELLS
+    if asked.objective != EACH or not asked.labels.size or not subject.n or problem.emptied:
+        if not small:
+            raise WorkTooLarge(
+                f"{subject.n:,} rows of {problem.m:,} labels are rechecked with objective='each' alone, and where no "
+                "class can lose its last label; ask for that, or about fewer rows"
+            )
+        return None
+    if small and (
+        not asked.question.predictor.linear
+        or asked.attacks() * _seconds_per_attack(asked.question) <= LINEAR_LISTED_SECONDS
+    ):
+        return None
+    a = problem.adversary
+    confirmed = min(a.labels.size, affordable(asked.prices, asked.pays), MOST_CONFIRMED)
+    leads = Leads(subject.blocks(), a, asked.flips, subject.n, confirmed)
+    return choose_by_gains(leads, asked.weights, asked.prices, asked.pays, asked.control, asked.until)
+
+
+def _gained(asked: _Asked, chosen: GainsChosen) -> Recheck:
+    """The answer, checked by a certificate."""
+    order = [int(asked.labels[i]) for i in chosen.order]
+    final = asked.certified(order, 1.0)
+    low, high = ([float(asked.weights[nodes].sum()) for nodes in found] for found in (chosen.safe, chosen.possible))
+    if (final.radius_upper[chosen.safe[-1]] <= asked.flips).any() or (
+        final.radius_lower[~chosen.possible[-1]] > asked.flips
+    ).any():
+        raise RuntimeError("the gains of labels and the certificate contradict each other")
+    gains = np.zeros(asked.subject.problem.m)
+    gains[asked.labels] = chosen.alone
+    return Recheck(
+        labels=order,
+        before=low[0],
+        after=low[1:],
+        after_upper=high[1:],
+        best_possible=max(chosen.bound, low[-1]),
+        gains=gains,
+        secures=[np.flatnonzero(new & ~old) for old, new in itertools.pairwise(chosen.safe)],
+        flips=asked.flips,
+        objective=EACH,
+        certificate=final,
+    )
+
+
+class _Listed:
+    """One question, whose attacks are listed, all or in part."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked, self._question = asked, asked.question
+        count, control, weights = asked.attacks(), asked.control, asked.weights[asked.question.nodes]
+        seconds = count * _seconds_per_attack(self._question)
         if seconds > WORK_LIMIT_SECONDS and control.time_limit is None:
             raise WorkTooLarge(
                 f"listing {count:,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, trust some "
                 "labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
             )
         part = control.part(0.5) if control.time_limit is not None else control
-        self.attacks = list_attacks(question, self._weights, part, strongest=objective == COLLECTIVE)
-        kind: type[Goal] = EachAlone if objective == EACH else AllAtOnce
-        self._search = LabelSearch(kind(self.attacks, self._weights), price, control)
-
-    def choose(self, budget: int, until: float | None) -> Chosen:
-        """The labels to confirm, for a price or until a share is reached."""
-        if self._search is None:
-            return choose_by_gains(self._question, self._weights, self._price, budget, self._control, until)
-        if until is None:
-            return choose(self._search, budget)
-        return choose_until(self._search, until, budget)
-
-    def _certified(self, trusted: list[int], share: float) -> Certificate:
-        """A certificate with some more labels that cannot be changed, in a share of the time that is left."""
-        deadline = self._control.deadline
-        return self._subject.certify(
-            trusted,
-            time_limit=None if deadline is None else max(1.0, share * (deadline - time.monotonic())),
-            workers=self._control.workers,
-            collective=self._objective == COLLECTIVE,
+        self._attacks = list_attacks(self._question, weights, part, strongest=asked.objective == COLLECTIVE)
+        kind: type[Goal] = EachAlone if asked.objective == EACH else AllAtOnce
+        self._search = LabelSearch(kind(self._attacks, weights), asked.prices, control)
+        self._chosen = (
+            choose(self._search, asked.pays)
+            if asked.until is None
+            else choose_until(self._search, asked.until, asked.pays)
         )
 
-    def result(self, chosen: Chosen) -> Recheck:
+    def result(self) -> Recheck:
         """Evaluate the choice with certificates of its own."""
-        labels = self._question.problem.adversary.labels
-        order = [int(labels[i]) for i in chosen.order]
-        known = self.attacks is not None and self.attacks.complete
+        asked, chosen = self._asked, self._chosen
+        order = [int(asked.labels[i]) for i in chosen.order]
+        known = self._attacks.complete
         certificates = [
-            self._certified(order[:k], 1 / (len(order) + 1 - k))
+            asked.certified(order[:k], 1 / (len(order) + 1 - k))
             for k in range(len(order) + 1)
             if not known or k == len(order)
         ]
         final = certificates[-1]
-        low, high = ([self._share(cert, end) for cert in certificates] for end in ("lower", "upper"))
+        low, high = ([asked.share(cert, end) for cert in certificates] for end in ("lower", "upper"))
         safe: list[Bool] = []
         if known:
-            assert self._search is not None
             proved = self._search.value(chosen.order)
             if not low[-1] - 1e-9 <= proved <= high[-1] + 1e-9:
                 raise RuntimeError("the attacks that were listed and the certificate contradict each other")
             low = high = [self._search.value(chosen.order[:k]) for k in range(len(order) + 1)]
-        if self._objective == EACH:
+        if asked.objective == EACH:
             safe = [
-                self._safe(chosen.order[:k]) if known else certificates[k].radius_lower > self._flips
+                self._safe(chosen.order[:k]) if known else certificates[k].radius_lower > asked.flips
                 for k in range(len(order) + 1)
             ]
-        gains = np.full(self._subject.problem.m, 0.0 if known else np.nan)
-        if known and self._search is not None:
-            gains[labels] = self._search.alone()
-        bound = chosen.bound if self.attacks is None or self.attacks.complete else 1.0
+        gains = np.full(asked.subject.problem.m, 0.0 if known else np.nan)
+        if known:
+            gains[asked.labels] = self._search.alone()
         return Recheck(
             labels=order,
             before=low[0],
             after=low[1:],
             after_upper=high[1:],
-            best_possible=max(bound, low[-1]),
+            best_possible=max(chosen.bound if known else 1.0, low[-1]),
             gains=gains,
             secures=[np.flatnonzero(b & ~a) for a, b in itertools.pairwise(safe)],
-            flips=self._flips,
-            objective=self._objective,
+            flips=asked.flips,
+            objective=asked.objective,
             certificate=final,
-            complete=self.attacks is None or self.attacks.complete,
+            complete=known,
         )
 
     def _safe(self, chosen: list[int]) -> Bool:
-        assert self._search is not None
-        safe = np.zeros(self._question.problem.n_test, dtype=bool)
+        safe = np.zeros(self._asked.subject.n, dtype=bool)
         safe[self._question.nodes] = self._search.safe(chosen)
         return safe
-
-    def _share(self, cert: Certificate, end: str) -> float:
-        if self._objective == COLLECTIVE:
-            return cert.certified_ratio(flips=self._flips, collective=True, bound=end)
-        radius = cert.radius_lower if end == "lower" else cert.radius_upper
-        return float(self._all_weights[radius > self._flips].sum())
 
 
 def _budget(problem: Problem, flips: int | None, fraction: float | None) -> int:
@@ -301,10 +393,19 @@ def _weights(weights: npt.ArrayLike | None, n: int, objective: str) -> Float:
     return np.asarray(array / array.sum())
 
 
-def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
+def _payment(confirm: float, costs: npt.ArrayLike | None) -> float:
+    """How many labels to confirm, or what may be paid."""
     if costs is None:
-        return np.ones(m, dtype=np.int64)
+        return whole_number("confirm", confirm)
+    if isinstance(confirm, bool) or not isinstance(confirm, int | float | np.number) or not 0 <= confirm < np.inf:
+        raise InvalidInput(f"confirm must be a number of at least 0, what may be paid, got {confirm!r}")
+    return float(confirm)
+
+
+def _costs(costs: npt.ArrayLike | None, m: int) -> Float:
+    if costs is None:
+        return np.ones(m)
     array = np.asarray(costs)
-    if array.shape != (m,) or not np.issubdtype(array.dtype, np.integer) or (array < 1).any():
-        raise InvalidInput(f"confirm_costs must be {m} whole numbers of at least 1, one per label")
-    return array.astype(np.int64)
+    if array.shape != (m,) or array.dtype.kind not in "iuf" or not ((array > 0) & (array < np.inf)).all():
+        raise InvalidInput(f"confirm_costs must be {m} positive numbers, one per label")
+    return array.astype(np.float64)

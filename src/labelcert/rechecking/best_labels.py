@@ -92,7 +92,7 @@ class Chosen:
     bound: float
 
 
-def choose(search: LabelSearch, budget: int) -> Chosen:
+def choose(search: LabelSearch, budget: float) -> Chosen:
     """The labels that save the most for a price."""
     order = search.greedy([], budget, search.everything)
     best = search.value(order)
@@ -105,7 +105,7 @@ def choose(search: LabelSearch, budget: int) -> Chosen:
     return Chosen(order, search.value(order), max(bound, search.value(order)))
 
 
-def choose_until(search: LabelSearch, wanted: float, most: int) -> Chosen:
+def choose_until(search: LabelSearch, wanted: float, most: float) -> Chosen:
     """The labels that save so much for the lowest price that is found, or all that can be saved.
 
     Greedy choices give a price that is enough; lower ones are tried by halving.
@@ -114,14 +114,14 @@ def choose_until(search: LabelSearch, wanted: float, most: int) -> Chosen:
     enough = next((k for k in range(len(order) + 1) if search.value(order[:k]) >= wanted - 1e-12), None)
     if enough is None:
         return choose(search, most)
-    best, low, high = None, 0, search.price(order[:enough])
+    best, low, high = None, 0.0, search.price(order[:enough])
     while low < high:
-        middle = (low + high) // 2
+        middle = (low + high) / 2 if search.unit is None else search.unit * ((low + high) // (2 * search.unit))
         chosen = choose(search, middle)
         if chosen.value >= wanted - 1e-12:
-            best, high = chosen, middle
+            best, high = chosen, min(middle, search.price(chosen.order))
         else:
-            low = middle + 1
+            low = middle + (high * 1e-3 if search.unit is None else search.unit)
     return choose(search, high) if best is None else best
 
 
@@ -136,7 +136,7 @@ class LabelSearch:
     control : Control
     """
 
-    def __init__(self, goal: Goal, costs: Int, control: Control) -> None:
+    def __init__(self, goal: Goal, costs: Float, control: Control) -> None:
         self._goal, self._costs, self._control = goal, costs, control
         nu = costs.size
         self._hits: Bool = np.zeros((nu, goal.attacks.strongest.size), dtype=bool)
@@ -145,13 +145,18 @@ class LabelSearch:
         self._sizes = self._hits.sum(axis=0)
 
     @property
+    def unit(self) -> float | None:
+        """What all prices are multiples of; None where they are not whole numbers."""
+        return 1.0 if bool((self._costs == np.floor(self._costs)).all()) else None
+
+    @property
     def everything(self) -> Int:
         """(ν,) all labels that can be confirmed."""
         return np.arange(self._costs.size)
 
-    def price(self, chosen: list[int]) -> int:
+    def price(self, chosen: list[int]) -> float:
         """What confirming some labels costs."""
-        return int(self._costs[chosen].sum())
+        return float(self._costs[chosen].sum())
 
     def safe(self, chosen: list[int]) -> Bool:
         """(n,) nodes that no listed attack overturns once some labels are confirmed."""
@@ -166,14 +171,16 @@ class LabelSearch:
         nothing = self.value([])
         return np.array([self.value([i]) - nothing for i in range(self._costs.size)])
 
-    def greedy(self, chosen: list[int], budget: int, among: Int) -> list[int]:
+    def greedy(self, chosen: list[int], budget: float, among: Int) -> list[int]:
         """One label after the other: the one that saves the most for its price, or promises the most."""
-        order, left = list(chosen), budget - int(self._costs[chosen].sum())
+        order, left = list(chosen), budget - self.price(chosen)
         while True:
             alive = self._alive(order)
             now = self._goal.value(alive)
             useful = [
-                i for i in among.tolist() if i not in order and self._costs[i] <= left and (alive & self._hits[i]).any()
+                i
+                for i in among.tolist()
+                if i not in order and self._costs[i] <= left + 1e-9 and (alive & self._hits[i]).any()
             ]
             if not useful:
                 return order
@@ -187,9 +194,9 @@ class LabelSearch:
             ]
             best = useful[max(range(len(useful)), key=ranked.__getitem__)]
             order.append(best)
-            left -= int(self._costs[best])
+            left -= float(self._costs[best])
 
-    def branch(self, budget: int, start: list[int], reached: float) -> tuple[list[int], float]:
+    def branch(self, budget: float, start: list[int], reached: float) -> tuple[list[int], float]:
         """The best choice, and a bound on what any choice saves."""
         # Labels in many attacks first: leaving one of them out loses the most.
         useful = np.flatnonzero(self._hits.any(axis=1))
@@ -198,7 +205,7 @@ class LabelSearch:
         end = time.monotonic() + LONGEST_SECONDS
         count = self._goal.attacks.strongest.size
         # Each entry: how many labels are decided, those to confirm, attacks that are hit, labels left unhit per attack.
-        stack: list[tuple[int, list[int], int, Bool, Int]] = [
+        stack: list[tuple[int, list[int], float, Bool, Int]] = [
             (0, [], budget, np.zeros(count, dtype=bool), self._sizes.copy())
         ]
         while stack:
@@ -214,14 +221,14 @@ class LabelSearch:
             now = self._goal.value(~hit)
             if now > best_value:
                 best, best_value = list(chosen), now
-            affordable = depth < len(order) and left >= min(self._costs[order[depth:]])
+            affordable = depth < len(order) and left + 1e-9 >= min(self._costs[order[depth:]])
             if not affordable:
                 continue
             i = order[depth]
             rest = unsure - self._hits[i]
             stack.append((depth + 1, chosen, left, hit, rest))
-            if self._costs[i] <= left:
-                stack.append((depth + 1, [*chosen, i], left - int(self._costs[i]), hit | self._hits[i], rest))
+            if self._costs[i] <= left + 1e-9:
+                stack.append((depth + 1, [*chosen, i], left - float(self._costs[i]), hit | self._hits[i], rest))
         return best, best_value
 
     def _alive(self, chosen: list[int]) -> Bool:

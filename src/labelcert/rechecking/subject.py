@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import GivenKernel, Names, Parts, Run, Task, solve, support
+from labelcert.certification import GivenKernel, GivenRows, Names, Parts, Run, Task, solve, support
 from labelcert.certification.reductions import margins_of, posed, reduced
 from labelcert.engines.base import Question
+from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.partition.engine import PartEngine
 from labelcert.engines.registry import AUTO
+from labelcert.engines.row_blocks import ReadRows, positions_among
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
+from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
+from labelcert.problem.rows import OffsetRows, Rows
+from labelcert.rechecking.gains import Block
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A kernel machine, or an ensemble of some on parts of the labels, whose predictions have to survive wrong labels.
+    """A kernel machine, an ensemble of some, or a linear map: its predictions have to survive wrong labels.
 
     Attributes
     ----------
@@ -39,10 +47,20 @@ class Subject:
         return posed(self.task).posed
 
     @classmethod
-    def of(cls, cert: Certificate) -> Subject:
-        """What a certificate is about, from the kernels that it holds."""
+    def of_rows(cls, H: object, labels: npt.ArrayLike, threat: Threat | None, names: Names, **model: Any) -> Subject:
+        """A linear map of the labels, whose rows can be read more than once."""
+        found = cls(Task(GivenRows(H, **model), labels, threat=threat, max_flips=0, names=names))
+        if found.rows is not None and found.rows.n is None:
+            raise InvalidInput("recheck reads the rows of H more than once: give them as an array or a sparse matrix")
+        return found
+
+    @classmethod
+    def of(cls, cert: Certificate, H: object = None) -> Subject:
+        """What a certificate is about, from the kernels that it holds, or the rows of a linear map beside it."""
         if cert.run.loss == LINEAR:
-            support.require(support.Request(predictor=support.MAP, loss=None, asks=support.RECHECK))
+            return cls._of_map(cert, H)
+        if H is not None:
+            raise InvalidInput("H is for certificates of linear maps; this one holds its kernels, or none")
         if cert.K_train is None or cert.K_test is None:
             raise InvalidInput(
                 "the certificate does not hold its kernels; save it with save(path, problem=True), or give the arrays"
@@ -81,8 +99,52 @@ class Subject:
             )
         return found
 
+    @classmethod
+    def _of_map(cls, cert: Certificate, H: object) -> Subject:
+        """What a certificate of a linear map is about."""
+        if H is None:
+            raise InvalidInput(
+                "a certificate does not hold the rows of a linear map: give them again, recheck(cert, H=H, ...)"
+            )
+        names = Names(test=cert.test_names, labels=cert.label_names, class_list=cert.class_list, model=cert.run.model)
+        threat = Threat.from_plain(cert.run.threat, cert.labels, cert.classes)
+        found = cls.of_rows(H, cert.labels, threat, names, drops=bool(cert.run.drops_to)).within(cert.max_flips)
+        if found.digest() != cert.run.problem_sha256:
+            raise InvalidInput(
+                "H is not what the certificate is about, or the threat cannot be read back; give H, labels and threat"
+            )
+        return found
+
+    @property
+    def rows(self) -> Rows | OffsetRows | None:
+        """Those of a linear map."""
+        by = self.problem.by
+        return by.rows if isinstance(by, ReadRows) else None
+
+    @property
+    def n(self) -> int:
+        """How many test nodes there are."""
+        return self.problem.n_test if self.rows is None else int(self.rows.n or 0)
+
+    def blocks(self) -> Iterator[Block]:
+        """All test nodes, some at a time where a linear map has many rows."""
+        if self.rows is None:
+            question = self.question()
+            yield Block(0, question, np.arange(question.problem.adversary.labels.size))
+            return
+        problem, first = reduced(self.task)[0].posed, 0
+        for rows, columns in cast(ReadRows, problem.by).rows:
+            part = replace(problem, by=None).with_rows(rows, columns)
+            yield Block(first, Question.ask(predictor_for(part, linear=True)), positions_among(problem, columns))
+            first += rows.shape[0]
+
     def digest(self) -> str:
         """The hash by which a certificate names its problem."""
+        if self.rows is not None:
+            found = hashlib.sha256(b"linear")
+            for block in self.rows:
+                block.update(found, self.problem.m)
+            return replace(self.problem, by=None, K_test=np.zeros((self.n, 0))).finish_digest(found)
         return reduced(replace(self.task, margin=0.0))[0].posed.digest()
 
     def within(self, budget: int) -> Subject:
@@ -92,6 +154,18 @@ class Subject:
     def request(self, place: str) -> support.Request:
         """What the table of combinations is asked."""
         parts, problem = self.task.parts, self.problem
+        if self.rows is not None:
+            return support.Request(
+                predictor=support.MAP,
+                loss=None,
+                classes=problem.n_classes,
+                labels=problem.m,
+                threat=support.kinds_of(problem.threat),
+                asks=support.RECHECK,
+                place=place,
+            )
+        if isinstance(problem.by, ByFeatures):
+            return support.Request(predictor=support.FEATURES, loss=problem.loss, asks=support.RECHECK, place=place)
         kind = support.MACHINE if parts is None else support.VOTES if parts.combine == "votes" else support.MEAN
         return support.Request(
             predictor=kind,
@@ -108,7 +182,11 @@ class Subject:
         """Clean predictions, and a predictor that says what changes them."""
         simple = reduced(self.task)[0]
         problem = simple.posed
-        if problem.by is not None:
+        if self.rows is not None:
+            blocks = cast(ReadRows, problem.by).rows
+            dense = np.concatenate([_dense(rows, columns, problem) for rows, columns in blocks])
+            predictor = predictor_for(replace(problem, by=None).with_rows(dense), linear=True)
+        elif problem.by is not None:
             predictor = PartEngine().predictor(problem)
         else:
             predictor = predictor_for(problem, linear=problem.is_linear(strict=True))
@@ -125,4 +203,14 @@ class Subject:
         if task.parts is not None:
             names = replace(names, model=task.parts.described(names.model))
         confirmed = replace(task, threat=replace(problem.threat, trusted=mask), collective=collective, names=names)
-        return solve(confirmed, Run(AUTO if task.parts is None else PartEngine.name, **how))
+        engine = ClosedForm.name if self.rows is not None else AUTO if task.parts is None else PartEngine.name
+        return solve(confirmed, Run(engine, **how))
+
+
+def _dense(rows: Float, columns: Int | None, problem: Problem) -> Float:
+    """Rows with all of their columns, those of offsets among them."""
+    if columns is None:
+        return rows
+    whole = np.zeros((rows.shape[0], problem.m))
+    whole[:, columns] = rows
+    return whole

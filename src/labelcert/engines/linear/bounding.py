@@ -40,7 +40,7 @@ CELLS = 3e7
 TABLE_CELLS = 4e6
 """Most cells of a table over nodes and budgets; beyond it, attacks are looked at all together."""
 
-EFFORT = 5e9
+EFFORT = 1.2e10
 """Cells of S multiplied for the whole curve: some seconds."""
 
 BUDGETS = 24
@@ -184,7 +184,7 @@ class Bounding:
             if tried >= PARTS or (tried and self.updates > stop) or control.over():
                 break
             if tried == 1 and -heap[0].minus_bound == most:  # no better than what is known
-                break
+                stop = min(stop, self.updates + effort / 4)
             now = heapq.heappop(heap)
             whole = now.low == now.high or not self._split
             if whole and now.tries == TRIES:

@@ -60,7 +60,8 @@ class Pairs(NamedTuple):
         """
         size = self.S.shape[1]
         v = self._first_guess()
-        spent, tried = 0.0, []
+        spent = 0.0
+        tried: list[Int] = []
         for b in budgets:
             rows = np.flatnonzero(self.radius <= b)
             k = int(self.counts[b])
