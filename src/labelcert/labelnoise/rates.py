@@ -116,4 +116,4 @@ def wrong_counts(odds: Float, codes: Int) -> Float:
 def rounding_of(odds: Float) -> float:
     """How far float64 numbers may be from probabilities that add up to 1, for all labellings together."""
     m, K = odds.shape
-    return 4.0 * m * (K + 2) * 2.0**-53
+    return float(4.0 * m * (K + 2) * 2.0**-53)

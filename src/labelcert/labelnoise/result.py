@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
+import zlib
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +94,7 @@ class Noise:
     labels: Values
     classes: Values
     odds: Float
-    drawn: Int
+    drawn: npt.NDArray[np.int16]
     wrong_drawn: Bool
     changed_drawn: Int
     radius: Int
@@ -165,12 +167,7 @@ class Noise:
 
         index = None if self.test_names is None else pd.Index(self.test_names, name="node")
         return pd.DataFrame(
-            {
-                "prediction": self.predictions,
-                "probability": self.probability,
-                "lower": self.lower,
-                "upper": self.upper,
-            },
+            {"prediction": self.predictions, "probability": self.probability, "lower": self.lower, "upper": self.upper},
             index=index,
         )
 
@@ -207,8 +204,8 @@ class Noise:
     def __repr__(self) -> str:
         kind = "proved" if self.proved else f"{per_cent(self.confidence)}% confidence"
         return (
-            f"Noise({self.n_test} predictions, {self.labels.size} labels, {self.expected_changes:.4g} expected changes, "
-            f"{self.method}, {kind})"
+            f"Noise({self.n_test} predictions, {self.labels.size} labels, {self.expected_changes:.4g} expected "
+            f"changes, {self.method}, {kind})"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -237,12 +234,22 @@ class Noise:
                     raise CertificateFileError(f"{path} holds no answer of labelcert.noise of this version")
                 plain["expected_interval"] = tuple(plain["expected_interval"])
                 names = [each.name for each in fields(cls) if each.name not in plain]
-                return cls(**plain, **{name: archive.array(name) for name in names})
+                return cls(**{**plain, **{name: archive.array(name) for name in names}})
         except FileNotFoundError:
             raise CertificateFileError(f"there is no file {path}") from None
         except CertificateFileError:
             raise
-        except (OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            OSError,
+            EOFError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            RuntimeError,
+        ) as error:
             raise CertificateFileError(f"{path} is not an answer of labelcert.noise, or is damaged: {error}") from None
 
 

@@ -1,7 +1,7 @@
 r"""Proved tails of sums of independent terms: :math:`P(\sum_i h_i v(Y_i) \le 0)` for random classes Y_i.
 
-A label that keeps its most probable value contributes a constant, so the sum is a constant plus jumps. Jumps are rounded
-to a grid of step δ, and the distribution of the rounded sum comes from its characteristic function. With
+A label that keeps its most probable value contributes a constant, so the sum is a constant plus jumps. Jumps are
+rounded to a grid of step δ, and the distribution of the rounded sum comes from its characteristic function. With
 :math:`z = e^{iu}`, a label whose jumps are whole multiples j of :math:`s_i δ` has the factor
 
 .. math:: q_0 + \sum_j q_j z^{j s_i} = q_0 \exp\Bigl(\sum_e c_e z^{e s_i}\Bigr),
@@ -10,8 +10,8 @@ where the c_e are the coefficients of the logarithm's power series. Their sum ov
 a product of thousands of factors at hundreds of thousands of frequencies costs two Fourier transforms.
 
 What rounding moves is a sum of few small independent terms, whose tails a Chernoff bound proves; so it shifts the
-threshold by some τ, downwards for one end and upwards for the other. A Chernoff bound proves as well how much is outside
-the grid. Where all jumps are multiples of one number, δ is that number and nothing is rounded.
+threshold by some τ, downwards for one end and upwards for the other. A Chernoff bound proves as well how much is
+outside the grid. Where all jumps are multiples of one number, δ is that number and nothing is rounded.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Tail(NamedTuple):
 
 
 class Jumps(NamedTuple):
-    """A sum as a constant and independent jumps: label i adds ``h[i] * steps[i, k]`` with probability ``odds[i, k]``."""
+    """A constant and independent jumps: label i adds ``h[i] * steps[i, k]`` with probability ``odds[i, k]``."""
 
     h: Float
     steps: Int  # (m, S) whole numbers; the first one of each label is 0
@@ -109,8 +109,7 @@ def tail(h: Float, values: Int, odds: Float, error: float = 0.0) -> Tail:
         return Tail(0.0, OUTSIDE)
     whole = _whole(moving) if error == 0.0 else None
     if whole is not None:
-        threshold = -sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), jumps.base.tolist(), strict=True)), Fraction())
-        steps = math.floor(threshold / Fraction(whole))
+        steps = math.floor(-_exactly(h, jumps.base) / Fraction(whole))
         return _summed(moving, whole, np.rint(moving.h / whole).astype(np.int64), below, 0.0, (steps, steps))
     above = _reach(moving, 1.0)
     delta = (below + above) / (GRID - 256)
@@ -157,8 +156,13 @@ def overtaken(question: Question, odds: Float, t: int) -> Tail:
 
 def _point(h: Float, base: Float, error: float) -> Tail:
     """Nothing is random."""
-    exact = sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), base.tolist(), strict=True)), Fraction())
+    exact = _exactly(h, base)
     return Tail(float(exact <= -Fraction(error)), float(exact <= Fraction(error)))
+
+
+def _exactly(h: Float, base: Float) -> Fraction:
+    """Their product, where ``base`` is whole."""
+    return sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), base.tolist(), strict=True)), Fraction())
 
 
 def _reach(jumps: Jumps, sign: float) -> float:
@@ -184,15 +188,16 @@ def _reach(jumps: Jumps, sign: float) -> float:
 def _whole(jumps: Jumps) -> float | None:
     """A number that all weights are whole multiples of, where a grid with this step is small enough."""
     sizes = np.abs(jumps.h)
-    unit = float(sizes.min())
-    multiples = np.rint(sizes / unit)
-    span = float((multiples * np.abs(jumps.steps).max(axis=1)).sum())
-    return unit if span < WHOLE_GRID and bool(np.all(multiples * unit == sizes)) else None
+    exponent = int(np.frexp(sizes.min())[1]) - 53  # all weights are whole multiples of 2**exponent
+    if np.frexp(sizes.max())[1] - exponent > 62:
+        return None
+    whole = np.ldexp(sizes, -exponent).astype(np.int64)
+    unit = float(np.ldexp(float(np.gcd.reduce(whole)), exponent))
+    span = float((sizes / unit * np.abs(jumps.steps).max(axis=1)).sum())
+    return unit if span < WHOLE_GRID else None
 
 
-def _summed(
-    jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int]
-) -> Tail:
+def _summed(jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int]) -> Tail:
     """The probability of at most so many steps of the grid: at least, and at most.
 
     - ``grid`` (m,): jumps of one, in steps.
@@ -219,8 +224,8 @@ def _transform_error(histogram: Float, m: int, points: int) -> float:
 
     A transform errs by at most ``10 u log2(G)`` in 2-norm, relatively (Higham, Accuracy and Stability, chapter 24, with
     room to spare). For exponents, that is this share of the histogram's 1-norm times the root of G. Since a
-    characteristic function is at most 1, the exponential hands it on, and the way back divides by the root of G. A sum of
-    G probabilities is at most their 2-norm times the root of G.
+    characteristic function is at most 1, the exponential hands it on, and the way back divides by the root of G. A sum
+    of G probabilities is at most their 2-norm times the root of G.
     """
     u, levels, root = 2.0**-53, math.log2(points), math.sqrt(points)
     transform = 10.0 * u * levels
@@ -259,7 +264,8 @@ def _series(steps: Int, shares: Float) -> tuple[Int, Float]:
     power[:, far] = 1.0
     total = np.zeros_like(power)
     for n in range(1, terms + 1):
-        power = sum((shares[:, [j]] * np.roll(power, step, axis=1) for j, step in enumerate(steps.tolist())), 0.0 * power)
+        moved = [share * np.roll(power, step, axis=1).T for share, step in zip(shares.T, steps.tolist(), strict=True)]
+        power = np.sum(moved, axis=0).T if moved else np.zeros_like(power)
         total += (power if n % 2 else -power) / n
     used = np.flatnonzero(np.any(total != 0.0, axis=0))
     return (used - far).astype(np.int64), total[:, used]

@@ -82,10 +82,12 @@ class Weighed:
         left, chosen, expected = list(range(nu))[::-1], list[int](), list[float]()
         right = 1.0
         for _ in range(min(count, nu)):
-            sums = np.array([
-                np.take(table, 0, axis=k).sum() / own if own > 0 else np.inf
-                for k, own in enumerate(self._own[left].tolist())
-            ])
+            sums = np.array(
+                [
+                    np.take(table, 0, axis=k).sum() / own if own > 0 else np.inf
+                    for k, own in enumerate(self._own[left].tolist())
+                ]
+            )
             best = int(sums.argmin())
             right *= float(self._own[left[best]])
             if right <= 0:
