@@ -139,7 +139,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return recheck(self.certify(X_test, max_flips=0), **options)
 
     def noise(self, X_test: Any, **options: Any) -> Noise:
-        """How probable it is that each prediction changes, where the labels that this was fitted on are wrong by chance.
+        """How probable it is that each prediction changes, where the labels of the fit are wrong by chance.
 
         Parameters
         ----------

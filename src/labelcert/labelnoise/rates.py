@@ -32,10 +32,7 @@ def odds_of(
     m, K = codes.size, classes.size
     if annotators is not None and not isinstance(wrong, Mapping):
         raise InvalidInput("annotators= needs one rate for each of them: wrong={'name': rate}")
-    if isinstance(wrong, Mapping):
-        given = _by_annotator(wrong, annotators, m)
-    else:
-        given = _numbers(wrong)
+    given = _by_annotator(wrong, annotators, m) if isinstance(wrong, Mapping) else _numbers(wrong)
     if given.ndim == 2:
         return _by_confusion(given, codes, classes)
     if given.shape not in ((), (m,)):

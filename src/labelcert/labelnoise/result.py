@@ -80,6 +80,10 @@ class Noise:
     >>> data = two_clouds()
     >>> found = labelcert.noise(data.K_train, data.labels, data.K_test, C=1.0, wrong=0.05)
     >>> print(found.summary())
+    16 labels, wrong with probability 5.0% on average: all labellings
+    expected changes: 0.03865 of 12 predictions (0.03865 to 0.03865)
+    predictions that change with more than 50% probability: 0
+    intervals: proved, at most 1e-06 wide
     """
 
     lower: Float
@@ -197,7 +201,8 @@ class Noise:
                 f"{self.labels.size} labels, wrong with probability {per_cent(rate)}% on average: {self.method}",
                 f"expected changes: {self.expected_changes:.4g} of {self.n_test} predictions ({low:.4g} to {high:.4g})",
                 f"predictions that change with more than 50% probability: {often}",
-                f"intervals: {how}, at most {self.width:.2g} wide" + ("; stopped early" if self.stopped else ""),
+                f"intervals: {how}, at most {max(self.width, 1e-6):.2g} wide"
+                + ("; stopped early" if self.stopped else ""),
             ]
         )
 
@@ -265,6 +270,15 @@ class AccuracyUnderNoise:
         Accuracy without noise.
     confidence : float
         Of :meth:`interval`.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> from labelcert.examples import two_clouds
+    >>> data = two_clouds()
+    >>> found = labelcert.noise(data.K_train, data.labels, data.K_test, C=1.0, wrong=0.2)
+    >>> found.accuracy(data.truth).clean
+    0.9166666666666666
     """
 
     lower: Float
