@@ -13,7 +13,7 @@ from tests.helpers.problems import blobs, gaussian
 import labelcert
 from labelcert import CertificateFileError, InvalidInput, Noise, Threat, from_sklearn, noise, noise_linear
 from labelcert.examples import several_clouds, two_clouds
-from labelcert.labelnoise import answering, tails
+from labelcert.labelnoise import answering, joint, tails
 from labelcert.labelnoise.sampling import clopper_pearson, needed
 from labelcert.selfcheck.brute_force import brute_force
 from labelcert.selfcheck.cases import Case
@@ -138,6 +138,56 @@ def test_tails_are_sharp_and_agree_with_simulation() -> None:
     assert np.all(upper >= found.lower)
     single = noise_linear(H, codes == 0, wrong=0.1, workers=1)
     assert single.width <= 1e-3
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+def test_two_rivals_at_once(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    m, S = 300, 20_000
+    codes = np.arange(m) % classes
+    odds = np.full((m, classes), 0.1 / (classes - 1))
+    odds[np.arange(m), codes] = 0.9
+    h = rng.normal(size=m) + 0.05 * (codes == 0) - 0.05 * (codes > 0)
+    values = np.zeros((2, classes), dtype=np.int64)
+    values[:, 0], values[0, 1], values[1, 2] = 1, -1, -1
+    found = joint.both(h, values, odds, 0.0)
+    new = np.concatenate([(rng.random((4000, m, 1)) > np.cumsum(odds, axis=1)[None]).sum(axis=2) for _ in range(5)])
+    hits = np.array([np.all([(own[new] @ h) <= 0 for own in values], axis=0).sum()])
+    lower, upper = clopper_pearson(hits, hits, np.array([S]), 0.9999)
+    assert 0.02 < hits[0] / S < 0.9
+    assert lower[0] <= found.upper
+    assert upper[0] >= found.lower
+    assert found.upper - found.lower < (5e-3 if classes == 3 else 1e-3)
+
+
+def test_bounds_of_the_characteristic_function_hold() -> None:
+    rng = np.random.default_rng(2)
+    m, L, last = 40, 30.0, 500
+    for classes in (3, 5):
+        h, odds = rng.normal(size=m), rng.dirichlet(np.ones(classes), m)
+        values = np.zeros((2, classes), dtype=np.int64)
+        values[:, 0], values[0, 1], values[1, 2] = 1, -1, -1
+        bounds = joint._bounds(h, values, odds, L, 3 * last)
+        for k, j in rng.integers(-last, last, (200, 2)).tolist():
+            u = 2 * np.pi / L * (k * values[0] + j * values[1])
+            factor = np.abs(np.prod((odds * np.exp(1j * h[:, None] * u[None])).sum(axis=1)))
+            forms = np.abs(joint.FORMS @ np.array([k, j]))
+            assert factor <= np.prod(bounds[np.arange(6), forms]) * (1 + 1e-9)
+
+
+def test_unions_of_rivals_are_narrow() -> None:
+    rng = np.random.default_rng(0)
+    m, K = 300, 4
+    codes = np.arange(m) % K
+    H = rng.normal(size=(2, m)) + 0.08 * (codes == 0)
+    H -= 0.08 * (codes > 0)
+    found = noise_linear(H, codes, wrong=0.1, workers=1)
+    new = (rng.random((20_000, m, 1)) > np.cumsum(found.odds, axis=1)[None]).sum(axis=2)
+    scores = np.array([H @ (new == c).T for c in range(K)])
+    hits = (scores.argmax(axis=0) != found.predictions.astype(int)[:, None]).sum(axis=1)
+    lower, upper = clopper_pearson(hits, hits, np.full(2, 20_000), 0.9999)
+    assert np.all((lower <= found.upper) & (upper >= found.lower))
+    assert found.probability.max() > 0.1
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "cross_entropy"])

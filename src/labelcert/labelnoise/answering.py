@@ -22,6 +22,7 @@ from labelcert.errors import InvalidInput
 from labelcert.labelnoise import sampling, tails
 from labelcert.labelnoise.rates import rounding_of, wrong_counts
 from labelcert.labelnoise.result import SAMPLES, TAILS, UNKNOWN, WALK, Noise
+from labelcert.labelnoise.rivals import overtaken
 from labelcert.labelnoise.sampling import Drawn
 from labelcert.labelnoise.walked import Weighed
 from labelcert.prediction import TIED, predictor_for
@@ -170,7 +171,7 @@ class Asked:
     def _by_tails(self, question: Question, odds: Float) -> _Found:
         n, slack = question.nodes.size, rounding_of(odds)
         lower, upper = np.zeros(n), np.ones(n)
-        task = Local(lambda t: tails.overtaken(question, odds, t))
+        task = Local(lambda t: overtaken(question, odds, t, self.control))
         for t, found in in_order(task, iter(range(n)), self.control):
             lower[t], upper[t] = max(0.0, found.lower - slack), min(1.0, found.upper + slack)
             self.control.report(t + 1, n)

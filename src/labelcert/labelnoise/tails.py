@@ -16,7 +16,6 @@ outside the grid. Where all jumps are multiples of one number, δ is that number
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 from typing import NamedTuple
@@ -25,7 +24,6 @@ import numpy as np
 import scipy.fft
 
 from labelcert.arrays import Float, Int
-from labelcert.engines.base import Question
 
 GRID = 2**18
 """Points of the grid."""
@@ -41,12 +39,6 @@ LARGEST_SHARE = 0.65
 
 TERM = 1e-15
 """What the rest of the series may come to, for each label."""
-
-NEGLIGIBLE = 1e-4
-"""Rivals that are less probable are not looked at together."""
-
-MOST_RIVALS = 4
-"""So many are."""
 
 _TILTS = 2.0 ** np.arange(-3.0, 4.5, 0.5)
 
@@ -104,54 +96,20 @@ def tail(h: Float, values: Int, odds: Float, error: float = 0.0) -> Tail:
     size = float(np.abs(h * jumps.base).sum())
     if moving.h.size == 0:
         return _point(h, jumps.base, error)
-    below = _reach(moving, -1.0)
+    below = reach(moving, -1.0)
     if constant - error - 1e-12 * size > below:
         return Tail(0.0, OUTSIDE)
     whole = _whole(moving) if error == 0.0 else None
     if whole is not None:
         steps = math.floor(-_exactly(h, jumps.base) / Fraction(whole))
         return _summed(moving, whole, np.rint(moving.h / whole).astype(np.int64), below, 0.0, (steps, steps))
-    above = _reach(moving, 1.0)
+    above = reach(moving, 1.0)
     delta = (below + above) / (GRID - 256)
     grid = np.rint(moving.h / delta).astype(np.int64)
     rest = Jumps(grid * delta - moving.h, moving.steps, moving.odds, moving.base)
-    tau = 1.0001 * max(_reach(rest, 1.0), _reach(rest, -1.0)) + error + 1e-12 * (size + float(np.abs(moving.h).sum()))
+    tau = 1.0001 * max(reach(rest, 1.0), reach(rest, -1.0)) + error + 1e-12 * (size + float(np.abs(moving.h).sum()))
     ends = (math.floor((-constant - tau) / delta) - 1, math.floor((-constant + tau) / delta) + 1)
     return _summed(moving, delta, grid, below + tau, 4 * OUTSIDE, ends)
-
-
-def overtaken(question: Question, odds: Float, t: int) -> Tail:
-    r"""The probability that another class reaches the score of the predicted one, for a node of a linear model.
-
-    With A_r, "the class r reaches it": the union is at most as probable as all A_r together, and at least as the most
-    probable one. Where the score is no larger than the mean of two rivals', one of them has reached it, and where both
-    have, it is no larger than the mean; so the probability M of that improves the lower end twice:
-
-    .. math:: P(A_1 \cup A_2) \ge M, \qquad P(A_1 \cup A_2) \ge P(A_1) + P(A_2) - M.
-    """
-    node, own, K = int(question.nodes[t]), int(question.predicted[t]), question.problem.n_classes
-    scorer = question.predictor.scorer
-    h = scorer.rows[node]
-    error = 2.0 * math.sqrt(h.size) * float(scorer.row_errors[node])
-
-    def against(*rivals: int) -> Tail:
-        values = np.zeros(K, dtype=np.int64)
-        values[own] = len(rivals)
-        values[list(rivals)] = -1
-        return tail(h, values, odds, error)
-
-    alone = {r: against(r) for r in range(K) if r != own}
-    likely = sorted((r for r in alone if alone[r].upper > OUTSIDE), key=lambda r: -alone[r].upper)
-    lower = max(found.lower for found in alone.values())
-    upper = min(1.0, sum(found.upper for found in alone.values()))
-    several = [r for r in likely if alone[r].upper > NEGLIGIBLE][:MOST_RIVALS]
-    if len(several) > 1 and upper - lower > NEGLIGIBLE:
-        both = {pair: against(*pair) for pair in itertools.combinations(several, 2)}
-        lower = max(lower, *(found.lower for found in both.values()))
-        for k in range(2, len(several) + 1):
-            pairs = itertools.combinations(several[:k], 2)
-            lower = max(lower, sum(alone[r].lower for r in several[:k]) - sum(both[pair].upper for pair in pairs))
-    return Tail(lower, upper)
 
 
 def _point(h: Float, base: Float, error: float) -> Tail:
@@ -165,7 +123,7 @@ def _exactly(h: Float, base: Float) -> Fraction:
     return sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), base.tolist(), strict=True)), Fraction())
 
 
-def _reach(jumps: Jumps, sign: float) -> float:
+def reach(jumps: Jumps, sign: float) -> float:
     r"""What the sum of jumps exceeds in one direction with a probability of at most ``OUTSIDE``.
 
     By Chernoff: :math:`P(D \ge x) \le e^{K(λ) - λx}` for any λ > 0, where K is the logarithm of E exp(λD).
