@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from tests.engines.gpu.emulation import EmulatedDevice
 from tests.engines.partition.test_small_ensembles import brute_force as ensemble_brute_force
 from tests.helpers import cells
 
-from labelcert import Certificate, InvalidInput, Recheck, certify, certify_baseline
+from labelcert import Certificate, InvalidInput, Noise, Recheck, certify, certify_baseline
 from labelcert.certification import support
 from labelcert.certification.support import FEATURES, GPU, MAP, VOTES, Request, Support
 from labelcert.selfcheck import Case
@@ -115,11 +116,23 @@ def test_cell(request_: Request, tmp_path: Path) -> None:
         shares = [np.mean([r > 1 for r in known(request, i)[0]]) for i in range(6)]
         assert found.before == pytest.approx(np.mean([r > 1 for r in known(request)[0]]))
         assert max([found.before, *found.after]) == pytest.approx(max([found.before, *shares]))
+    elif isinstance(found, Noise):
+        likely(found, request)
     elif isinstance(found, Certificate):
         agrees(found, request)
         assert set(support.notes(request)) <= set(found.run.remarks)
     else:
         assert found is True
+
+
+def likely(found: Noise, request: Request) -> None:
+    """At least as probable as what few errors change, and at most more by all labellings with more errors."""
+    touched, _, hits = truth(replace(request, asks="radii"))
+    wrong, m = touched.sum(axis=1), touched.shape[1]
+    odds = (cells.WRONG / (request.classes - 1)) ** wrong * (1 - cells.WRONG) ** (m - wrong)
+    more = binom.sf(cells.flips(request), m, cells.WRONG)
+    assert np.all(odds @ hits <= found.upper + 1e-9)
+    assert np.all(found.lower <= odds @ hits + more + 1e-9)
 
 
 def agrees(cert: Certificate, request: Request) -> None:

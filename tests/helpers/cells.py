@@ -21,6 +21,9 @@ from labelcert.losses.weighted import Weights
 
 MARGIN = 0.0625
 
+WRONG = 0.1
+"""Rate of wrong labels."""
+
 
 def arrays(request: Any) -> tuple[Any, Any, Any]:
     """Six labels of two or three classes, three test nodes."""
@@ -79,6 +82,10 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     kernel, how = (K, labels, rows, cap(request)), options(request)
     parts = {"parts": 2, "combine": "votes" if request.predictor.startswith("votes") else "mean"}
     ensemble = parts if request.predictor.endswith("parts") else {}
+    if request.asks == "noise":
+        where = (rows, labels) if request.predictor == "linear map" else kernel
+        using = labelcert.noise_linear if request.predictor == "linear map" else labelcert.noise
+        return using(*where, wrong=WRONG, **how, **ensemble)
     if request.predictor == "linear map":
         if request.asks in ("attack", "baseline"):
             raise TypeError("these take kernels alone")

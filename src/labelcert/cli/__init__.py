@@ -17,6 +17,7 @@ from labelcert._version import __version__
 from labelcert.certificate.run_record import command_line
 from labelcert.cli.command_certify import certify_command
 from labelcert.cli.command_harden import harden_command
+from labelcert.cli.command_noise import noise_command
 from labelcert.cli.command_recheck import recheck_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.printing import abandon, prepare_streams, say
@@ -34,6 +35,7 @@ Examples:
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
   labelcert certify karate --model gcn --report report.html
   labelcert recheck karate --flips 1 --confirm 2
+  labelcert noise karate --wrong 0.05
   labelcert harden karate --flips 1
   labelcert reproduce cora-ml-b --out results
   labelcert study run my-study.toml
@@ -79,7 +81,7 @@ def cli(ctx: click.Context) -> None:
         say(ctx.get_help())
 
 
-for command in (certify_command, recheck_command, harden_command, study_group, report_files, *WITHOUT_GRAPH):
+for command in (certify_command, recheck_command, noise_command, harden_command, study_group, report_files, *WITHOUT_GRAPH):
     cli.add_command(command)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Bool, Int
+from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
@@ -52,7 +52,8 @@ def read_request(given: Mapping[str, Any]) -> GraphRequest:
     test = _test_nodes(graph, split.labeled, test_text) if own else test_text
     if command_line.get() and "--seed" not in command_line.get():
         command_line.set(f"{command_line.get()} --seed {seed}")  # defaults may change
-    threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in _THREAT.items()})
+    readers = _THREAT if "trusted" in given else {}  # a command without an adversary has none of its options
+    threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in readers.items()})
     return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
 
 
@@ -93,6 +94,23 @@ def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | None:
         return None
     numbers = {node: int(text) for node, text in _table(graph, path, "cost", whole=True)}
     return np.array([numbers.get(int(node), 1) for node in labeled], dtype=np.int64)
+
+
+def wrong_rates(graph: Graph, labeled: Int, text: str) -> float | Float:
+    """One rate of wrong labels; or (m,) the rates of a table, 0 where it has none."""
+    path = Path(text)
+    if not _is_file(path):
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidInput(
+                f"--wrong must be a rate such as 0.05, or a CSV with the columns node, wrong, got {text!r}"
+            ) from None
+    rates = dict(_table(graph, path, "wrong"))
+    try:
+        return np.array([float(rates.get(int(node), "0")) for node in labeled])
+    except ValueError as error:
+        raise InvalidInput(f"rates in {path} must be numbers between 0 and 1 ({error})") from None
 
 
 def read_graph(given: Mapping[str, Any]) -> Graph:

@@ -20,6 +20,7 @@ from labelcert.certificate import Certificate
 from labelcert.certification import GivenFeatures, GivenKernel, Names, Predicts, Run, Task, solve
 from labelcert.checking import as_labels, in_short
 from labelcert.errors import InvalidInput
+from labelcert.labelnoise import Noise, noise_of
 from labelcert.losses import get_loss
 from labelcert.losses.weighted import BALANCED, Weights
 from labelcert.prediction.by_features import LOSSES_BY_FEATURES
@@ -112,8 +113,8 @@ class Certifiable(ABC):
         Recheck(confirm [0, 1]: 0.0% -> 50.0% survive 2 flips)
         """
         weight = None if sample_weight is None else checked_weights(sample_weight, X_train)
-        asked = {"threat": threat, _ANSWER: lambda task: recheck(task, **options)}
-        found: Any = self._certified(X_train, y_train, X_test, weight, asked)
+        advised = {**options, "using": lambda task, **asked: recheck(replace(task, threat=threat), **asked)}
+        found: Any = self._certified(X_train, y_train, X_test, weight, advised)
         return cast(Recheck, found)
 
     @abstractmethod
@@ -126,6 +127,22 @@ class Certifiable(ABC):
         """What the transformers of a pipeline have to do with the certificate."""
         names = self.transform.names
         return [f"{names}: fitted without labels, the same whatever labels are changed"] if names else []
+
+    def noise(
+        self, X_train: Any, y_train: Any, X_test: Any, *, sample_weight: npt.ArrayLike | None = None, **options: Any
+    ) -> Noise:
+        """How probable it is that each prediction for the test points changes, where labels are wrong by chance.
+
+        Parameters
+        ----------
+        X_train, y_train, X_test, sample_weight
+            As in :meth:`certify`.
+        **options
+            Of :func:`labelcert.noise`: ``wrong``, ``time_limit``, ``seed``, and so on.
+        """
+        weight = None if sample_weight is None else checked_weights(sample_weight, X_train)
+        found: Any = self._certified(X_train, y_train, X_test, weight, {**options, "using": noise_of})
+        return cast("Noise", found)
 
     def predict(self, X_train: Any, y_train: Any, X_test: Any) -> Values:
         """What the certified model predicts after training on ``y_train``."""
@@ -226,23 +243,21 @@ def certified(
 ) -> Certificate:
     """The certificate of a model, with the options of :func:`labelcert.certify` that are none of the model itself.
 
-    Or what the option `_ANSWER` makes of the task.
+    With ``using``, whatever that makes of the task and the options.
     """
+    if "using" in options:
+        others = {name: value for name, value in options.items() if name != "using"}
+        answer: Certificate = options["using"](Task(model, labels, names=names, offsets=offsets), **others)
+        return answer
     how = {field.name for field in fields(Run)}
     asked = {"threat", "max_flips", "max_fraction", "margin", "collective"}
     for name in options:
-        if name not in how | asked | {_ANSWER}:
+        if name not in how | asked:
             raise TypeError(f"certify() takes the options {', '.join(sorted(how | asked))}, got {name!r}")
     task = Task(
         model, labels, names=names, offsets=offsets, **{name: value for name, value in options.items() if name in asked}
     )
-    if _ANSWER in options:
-        return cast(Certificate, options[_ANSWER](task))
     return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
-
-
-_ANSWER = "_answer"
-"""Who answers a task instead of :func:`solve`: a function of it."""
 
 
 ROWS_NAMED = 10

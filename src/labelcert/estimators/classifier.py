@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -16,6 +16,7 @@ from labelcert.certification import GivenKernel, Names
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import KernelMachine, Transform, agreement, certified, remarked, row_names
 from labelcert.estimators.kernels import kernel_between
+from labelcert.labelnoise import Noise, noise_of
 from labelcert.losses import get_loss
 from labelcert.rechecking import Recheck, recheck
 
@@ -136,6 +137,19 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Passed to :func:`labelcert.recheck`: ``flips``, ``confirm`` or ``until``, and so on.
         """
         return recheck(self.certify(X_test, max_flips=0), **options)
+
+    def noise(self, X_test: Any, **options: Any) -> Noise:
+        """How probable it is that each prediction changes, where the labels of the fit are wrong by chance.
+
+        Parameters
+        ----------
+        X_test
+            As for ``predict``.
+        **options
+            Of :func:`labelcert.noise`: ``wrong``, ``time_limit``, ``seed``, and so on.
+        """
+        found: Any = self.certify(X_test, using=noise_of, **options)
+        return cast("Noise", found)
 
     def _kernel(self, A: Float) -> Float:
         """The kernel between points and those of the fit."""

@@ -22,6 +22,7 @@ from labelcert.errors import InvalidInput
 from labelcert.labelnoise import sampling, tails
 from labelcert.labelnoise.rates import rounding_of, wrong_counts
 from labelcert.labelnoise.result import SAMPLES, TAILS, UNKNOWN, WALK, Noise
+from labelcert.labelnoise.rivals import overtaken
 from labelcert.labelnoise.sampling import Drawn
 from labelcert.labelnoise.walked import Weighed
 from labelcert.prediction import TIED, predictor_for
@@ -170,7 +171,7 @@ class Asked:
     def _by_tails(self, question: Question, odds: Float) -> _Found:
         n, slack = question.nodes.size, rounding_of(odds)
         lower, upper = np.zeros(n), np.ones(n)
-        task = Local(lambda t: tails.overtaken(question, odds, t))
+        task = Local(lambda t: overtaken(question, odds, t, self.control))
         for t, found in in_order(task, iter(range(n)), self.control):
             lower[t], upper[t] = max(0.0, found.lower - slack), min(1.0, found.upper + slack)
             self.control.report(t + 1, n)
@@ -219,9 +220,10 @@ class Asked:
         wrong, counts = parts[0].drawn.wrong[:sampled], np.concatenate([part.drawn.counts for part in parts], axis=1)
         n, proved = lower.size, method != SAMPLES
         expected, interval = float(probability.sum()), (float(lower.sum()), float(upper.sum()))
-        if not proved and sampled:  # Hoeffding's inequality for the share of the predictions that change
-            expected = float(changed.mean())
-            margin = n * math.sqrt(math.log(2.0 / (1.0 - self.confidence)) / (2 * sampled))
+        if not proved and sampled > 1:  # empirical Bernstein bound (Maurer and Pontil, 2009), at both ends
+            expected, much = float(changed.mean()), math.log(4.0 / (1.0 - self.confidence))
+            spread = math.sqrt(2.0 * float(changed.var(ddof=1)) * much / sampled)
+            margin = spread + n * 7.0 * much / (3.0 * (sampled - 1))
             interval = (max(0.0, expected - margin), min(float(n), float((counts[1] / sampled).sum()) + margin))
         codes, known = self.problem.codes[: len(self.odds)], self.task.names
         confirm = parts[0].confirm if len(parts) == 1 else None

@@ -92,6 +92,7 @@ def noise(
     >>> from labelcert.examples import two_clouds
     >>> data = two_clouds()
     >>> labelcert.noise(data.K_train, data.labels, data.K_test, C=1.0, wrong=0.05)
+    Noise(12 predictions, 16 labels, 0.03865 expected changes, all labellings, proved)
     """
     task = Task(GivenKernel(K_train, K_test, C, loss, intercept), labels, names=names or Names())
     return noise_of(

@@ -32,10 +32,7 @@ def odds_of(
     m, K = codes.size, classes.size
     if annotators is not None and not isinstance(wrong, Mapping):
         raise InvalidInput("annotators= needs one rate for each of them: wrong={'name': rate}")
-    if isinstance(wrong, Mapping):
-        given = _by_annotator(wrong, annotators, m)
-    else:
-        given = _numbers(wrong)
+    given = _by_annotator(wrong, annotators, m) if isinstance(wrong, Mapping) else _numbers(wrong)
     if given.ndim == 2:
         return _by_confusion(given, codes, classes)
     if given.shape not in ((), (m,)):
@@ -116,4 +113,4 @@ def wrong_counts(odds: Float, codes: Int) -> Float:
 def rounding_of(odds: Float) -> float:
     """How far float64 numbers may be from probabilities that add up to 1, for all labellings together."""
     m, K = odds.shape
-    return 4.0 * m * (K + 2) * 2.0**-53
+    return float(4.0 * m * (K + 2) * 2.0**-53)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
+import zlib
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +80,10 @@ class Noise:
     >>> data = two_clouds()
     >>> found = labelcert.noise(data.K_train, data.labels, data.K_test, C=1.0, wrong=0.05)
     >>> print(found.summary())
+    16 labels, wrong with probability 5.0% on average: all labellings
+    expected changes: 0.03865 of 12 predictions (0.03865 to 0.03865)
+    predictions that change with more than 50% probability: 0
+    intervals: proved, at most 1e-06 wide
     """
 
     lower: Float
@@ -92,7 +98,7 @@ class Noise:
     labels: Values
     classes: Values
     odds: Float
-    drawn: Int
+    drawn: npt.NDArray[np.int16]
     wrong_drawn: Bool
     changed_drawn: Int
     radius: Int
@@ -195,15 +201,16 @@ class Noise:
                 f"{self.labels.size} labels, wrong with probability {per_cent(rate)}% on average: {self.method}",
                 f"expected changes: {self.expected_changes:.4g} of {self.n_test} predictions ({low:.4g} to {high:.4g})",
                 f"predictions that change with more than 50% probability: {often}",
-                f"intervals: {how}, at most {self.width:.2g} wide" + ("; stopped early" if self.stopped else ""),
+                f"intervals: {how}, at most {max(self.width, 1e-6):.2g} wide"
+                + ("; stopped early" if self.stopped else ""),
             ]
         )
 
     def __repr__(self) -> str:
         kind = "proved" if self.proved else f"{per_cent(self.confidence)}% confidence"
         return (
-            f"Noise({self.n_test} predictions, {self.labels.size} labels, {self.expected_changes:.4g} expected changes, "
-            f"{self.method}, {kind})"
+            f"Noise({self.n_test} predictions, {self.labels.size} labels, {self.expected_changes:.4g} expected "
+            f"changes, {self.method}, {kind})"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -232,12 +239,22 @@ class Noise:
                     raise CertificateFileError(f"{path} holds no answer of labelcert.noise of this version")
                 plain["expected_interval"] = tuple(plain["expected_interval"])
                 names = [each.name for each in fields(cls) if each.name not in plain]
-                return cls(**plain, **{name: archive.array(name) for name in names})
+                return cls(**{**plain, **{name: archive.array(name) for name in names}})
         except FileNotFoundError:
             raise CertificateFileError(f"there is no file {path}") from None
         except CertificateFileError:
             raise
-        except (OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            OSError,
+            EOFError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            RuntimeError,
+        ) as error:
             raise CertificateFileError(f"{path} is not an answer of labelcert.noise, or is damaged: {error}") from None
 
 
@@ -253,6 +270,15 @@ class AccuracyUnderNoise:
         Accuracy without noise.
     confidence : float
         Of :meth:`interval`.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> from labelcert.examples import two_clouds
+    >>> data = two_clouds()
+    >>> found = labelcert.noise(data.K_train, data.labels, data.K_test, C=1.0, wrong=0.2)
+    >>> found.accuracy(data.truth).clean
+    0.9166666666666666
     """
 
     lower: Float

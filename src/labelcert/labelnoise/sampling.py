@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaincinv, ndtri
 
 from labelcert.arrays import Bool, Float, Int
@@ -24,6 +25,9 @@ from labelcert.problem import Relabelling
 
 CHUNK = 64
 """Labellings that are sampled together, with a random generator of their own."""
+
+REMEMBERED = 4_000_000
+"""Predictions of retrained models are remembered up to so many."""
 
 KEPT = 2000
 """Predictions of so many sampled labellings are kept."""
@@ -71,7 +75,7 @@ def sampled_codes(odds: Float, seed: int, chunk: int) -> Int:
 class Drawn:
     """What S sampled labellings do to n nodes."""
 
-    outcome: Int  # (at most KEPT, n) predictions, as positions in the classes
+    outcome: npt.NDArray[np.int16]  # (at most KEPT, n) predictions, as positions in the classes
     wrong: Bool  # (S, m)
     changed: Int  # (S,) how many nodes each of them provably changes
     counts: Int  # (3, n) of those with so many wrong labels that a node may change: changed, maybe changed, all
@@ -104,7 +108,7 @@ def draw(question: Question, odds: Float, radius: Int, seed: int, first: int, co
                 f"(width={2 * math.sqrt(seconds / WORK_LIMIT_SECONDS) / math.sqrt(count):.2g}), or give "
                 "time_limit=SECONDS for what can be sampled in that time"
             )
-    outcome, wrong = list[Int](), list[Bool]()
+    outcome, wrong = list[npt.NDArray[np.int16]](), list[Bool]()
     changed, counts, kept = list[Int](), np.zeros((3, n), dtype=np.int64), first
     for chunk, (bad, new, yes, no) in in_order(Local(work), iter(chunks), control):
         matters = bad.sum(axis=1)[:, None] >= radius
@@ -134,7 +138,9 @@ def _judge(question: Question) -> Callable[[Int], tuple[Int, Bool, Bool]]:
         at = np.flatnonzero(new[labels] != question.problem.codes[labels])
         return Relabelling(at.astype(np.int64), new[labels[at]])
 
-    def one(new: Int) -> tuple[Int, Bool, Bool]:
+    @lru_cache(max(1, REMEMBERED // max(1, nodes.size)))  # of few labels, labellings are drawn many times
+    def one(key: bytes) -> tuple[Int, Bool, Bool]:
+        new = np.frombuffer(key, dtype=np.int64)
         if question.problem.intercept and np.unique(new).size < K:  # no best intercept: it stays open
             return np.full(nodes.size, UNKNOWN), np.zeros(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
         yes, no = predictor.changed(new, nodes)
@@ -150,7 +156,7 @@ def _judge(question: Question) -> Callable[[Int], tuple[Int, Bool, Bool]]:
             found = many([relabelling(new) for new in codes])
             yes, no = found.changed[nodes].T, found.unchanged[nodes].T
             return np.where(no, own, np.where(yes, found.rivals[nodes].T, UNKNOWN)), yes, no
-        outcome, yes, no = (np.array(part) for part in zip(*map(one, codes), strict=True))
+        outcome, yes, no = (np.array(part) for part in zip(*(one(new.tobytes()) for new in codes), strict=True))
         return outcome, yes, no
 
     return judged

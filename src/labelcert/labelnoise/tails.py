@@ -1,7 +1,7 @@
 r"""Proved tails of sums of independent terms: :math:`P(\sum_i h_i v(Y_i) \le 0)` for random classes Y_i.
 
-A label that keeps its most probable value contributes a constant, so the sum is a constant plus jumps. Jumps are rounded
-to a grid of step δ, and the distribution of the rounded sum comes from its characteristic function. With
+A label that keeps its most probable value contributes a constant, so the sum is a constant plus jumps. Jumps are
+rounded to a grid of step δ, and the distribution of the rounded sum comes from its characteristic function. With
 :math:`z = e^{iu}`, a label whose jumps are whole multiples j of :math:`s_i δ` has the factor
 
 .. math:: q_0 + \sum_j q_j z^{j s_i} = q_0 \exp\Bigl(\sum_e c_e z^{e s_i}\Bigr),
@@ -10,13 +10,12 @@ where the c_e are the coefficients of the logarithm's power series. Their sum ov
 a product of thousands of factors at hundreds of thousands of frequencies costs two Fourier transforms.
 
 What rounding moves is a sum of few small independent terms, whose tails a Chernoff bound proves; so it shifts the
-threshold by some τ, downwards for one end and upwards for the other. A Chernoff bound proves as well how much is outside
-the grid. Where all jumps are multiples of one number, δ is that number and nothing is rounded.
+threshold by some τ, downwards for one end and upwards for the other. A Chernoff bound proves as well how much is
+outside the grid. Where all jumps are multiples of one number, δ is that number and nothing is rounded.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 from typing import NamedTuple
@@ -25,7 +24,6 @@ import numpy as np
 import scipy.fft
 
 from labelcert.arrays import Float, Int
-from labelcert.engines.base import Question
 
 GRID = 2**18
 """Points of the grid."""
@@ -42,12 +40,6 @@ LARGEST_SHARE = 0.65
 TERM = 1e-15
 """What the rest of the series may come to, for each label."""
 
-NEGLIGIBLE = 1e-4
-"""Rivals that are less probable are not looked at together."""
-
-MOST_RIVALS = 4
-"""So many are."""
-
 _TILTS = 2.0 ** np.arange(-3.0, 4.5, 0.5)
 
 
@@ -59,7 +51,7 @@ class Tail(NamedTuple):
 
 
 class Jumps(NamedTuple):
-    """A sum as a constant and independent jumps: label i adds ``h[i] * steps[i, k]`` with probability ``odds[i, k]``."""
+    """A constant and independent jumps: label i adds ``h[i] * steps[i, k]`` with probability ``odds[i, k]``."""
 
     h: Float
     steps: Int  # (m, S) whole numbers; the first one of each label is 0
@@ -104,66 +96,34 @@ def tail(h: Float, values: Int, odds: Float, error: float = 0.0) -> Tail:
     size = float(np.abs(h * jumps.base).sum())
     if moving.h.size == 0:
         return _point(h, jumps.base, error)
-    below = _reach(moving, -1.0)
+    below = reach(moving, -1.0)
     if constant - error - 1e-12 * size > below:
         return Tail(0.0, OUTSIDE)
     whole = _whole(moving) if error == 0.0 else None
     if whole is not None:
-        threshold = -sum(
-            (Fraction(a) * int(b) for a, b in zip(h.tolist(), jumps.base.tolist(), strict=True)), Fraction()
-        )
-        steps = math.floor(threshold / Fraction(whole))
+        steps = math.floor(-_exactly(h, jumps.base) / Fraction(whole))
         return _summed(moving, whole, np.rint(moving.h / whole).astype(np.int64), below, 0.0, (steps, steps))
-    above = _reach(moving, 1.0)
+    above = reach(moving, 1.0)
     delta = (below + above) / (GRID - 256)
     grid = np.rint(moving.h / delta).astype(np.int64)
     rest = Jumps(grid * delta - moving.h, moving.steps, moving.odds, moving.base)
-    tau = 1.0001 * max(_reach(rest, 1.0), _reach(rest, -1.0)) + error + 1e-12 * (size + float(np.abs(moving.h).sum()))
+    tau = 1.0001 * max(reach(rest, 1.0), reach(rest, -1.0)) + error + 1e-12 * (size + float(np.abs(moving.h).sum()))
     ends = (math.floor((-constant - tau) / delta) - 1, math.floor((-constant + tau) / delta) + 1)
     return _summed(moving, delta, grid, below + tau, 4 * OUTSIDE, ends)
 
 
-def overtaken(question: Question, odds: Float, t: int) -> Tail:
-    r"""The probability that another class reaches the score of the predicted one, for a node of a linear model.
-
-    With A_r, "the class r reaches it": the union is at most as probable as all A_r together, and at least as the most
-    probable one. Where the score is no larger than the mean of two rivals', one of them has reached it, and where both
-    have, it is no larger than the mean; so the probability M of that improves the lower end twice:
-
-    .. math:: P(A_1 \cup A_2) \ge M, \qquad P(A_1 \cup A_2) \ge P(A_1) + P(A_2) - M.
-    """
-    node, own, K = int(question.nodes[t]), int(question.predicted[t]), question.problem.n_classes
-    scorer = question.predictor.scorer
-    h = scorer.rows[node]
-    error = 2.0 * math.sqrt(h.size) * float(scorer.row_errors[node])
-
-    def against(*rivals: int) -> Tail:
-        values = np.zeros(K, dtype=np.int64)
-        values[own] = len(rivals)
-        values[list(rivals)] = -1
-        return tail(h, values, odds, error)
-
-    alone = {r: against(r) for r in range(K) if r != own}
-    likely = sorted((r for r in alone if alone[r].upper > OUTSIDE), key=lambda r: -alone[r].upper)
-    lower = max(found.lower for found in alone.values())
-    upper = min(1.0, sum(found.upper for found in alone.values()))
-    several = [r for r in likely if alone[r].upper > NEGLIGIBLE][:MOST_RIVALS]
-    if len(several) > 1 and upper - lower > NEGLIGIBLE:
-        both = {pair: against(*pair) for pair in itertools.combinations(several, 2)}
-        lower = max(lower, *(found.lower for found in both.values()))
-        for k in range(2, len(several) + 1):
-            pairs = itertools.combinations(several[:k], 2)
-            lower = max(lower, sum(alone[r].lower for r in several[:k]) - sum(both[pair].upper for pair in pairs))
-    return Tail(lower, upper)
-
-
 def _point(h: Float, base: Float, error: float) -> Tail:
     """Nothing is random."""
-    exact = sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), base.tolist(), strict=True)), Fraction())
+    exact = _exactly(h, base)
     return Tail(float(exact <= -Fraction(error)), float(exact <= Fraction(error)))
 
 
-def _reach(jumps: Jumps, sign: float) -> float:
+def _exactly(h: Float, base: Float) -> Fraction:
+    """Their product, where ``base`` is whole."""
+    return sum((Fraction(a) * int(b) for a, b in zip(h.tolist(), base.tolist(), strict=True)), Fraction())
+
+
+def reach(jumps: Jumps, sign: float) -> float:
     r"""What the sum of jumps exceeds in one direction with a probability of at most ``OUTSIDE``.
 
     By Chernoff: :math:`P(D \ge x) \le e^{K(λ) - λx}` for any λ > 0, where K is the logarithm of E exp(λD).
@@ -186,10 +146,13 @@ def _reach(jumps: Jumps, sign: float) -> float:
 def _whole(jumps: Jumps) -> float | None:
     """A number that all weights are whole multiples of, where a grid with this step is small enough."""
     sizes = np.abs(jumps.h)
-    unit = float(sizes.min())
-    multiples = np.rint(sizes / unit)
-    span = float((multiples * np.abs(jumps.steps).max(axis=1)).sum())
-    return unit if span < WHOLE_GRID and bool(np.all(multiples * unit == sizes)) else None
+    exponent = int(np.frexp(sizes.min())[1]) - 53  # all weights are whole multiples of 2**exponent
+    if np.frexp(sizes.max())[1] - exponent > 62:
+        return None
+    whole = np.ldexp(sizes, -exponent).astype(np.int64)
+    unit = float(np.ldexp(float(np.gcd.reduce(whole)), exponent))
+    span = float((sizes / unit * np.abs(jumps.steps).max(axis=1)).sum())
+    return unit if span < WHOLE_GRID else None
 
 
 def _summed(jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int]) -> Tail:
@@ -219,8 +182,8 @@ def _transform_error(histogram: Float, m: int, points: int) -> float:
 
     A transform errs by at most ``10 u log2(G)`` in 2-norm, relatively (Higham, Accuracy and Stability, chapter 24, with
     room to spare). For exponents, that is this share of the histogram's 1-norm times the root of G. Since a
-    characteristic function is at most 1, the exponential hands it on, and the way back divides by the root of G. A sum of
-    G probabilities is at most their 2-norm times the root of G.
+    characteristic function is at most 1, the exponential hands it on, and the way back divides by the root of G. A sum
+    of G probabilities is at most their 2-norm times the root of G.
     """
     u, levels, root = 2.0**-53, math.log2(points), math.sqrt(points)
     transform = 10.0 * u * levels
@@ -259,9 +222,8 @@ def _series(steps: Int, shares: Float) -> tuple[Int, Float]:
     power[:, far] = 1.0
     total = np.zeros_like(power)
     for n in range(1, terms + 1):
-        power = sum(
-            (shares[:, [j]] * np.roll(power, step, axis=1) for j, step in enumerate(steps.tolist())), 0.0 * power
-        )
+        moved = [share * np.roll(power, step, axis=1).T for share, step in zip(shares.T, steps.tolist(), strict=True)]
+        power = np.sum(moved, axis=0).T if moved else np.zeros_like(power)
         total += (power if n % 2 else -power) / n
     used = np.flatnonzero(np.any(total != 0.0, axis=0))
     return (used - far).astype(np.int64), total[:, used]

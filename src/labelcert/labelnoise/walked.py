@@ -39,12 +39,13 @@ class Weighed:
         """Add a batch."""
         flipped = visited.flipped()
         weight = self._weights(visited, flipped)
-        add_rows(weight, visited.changed, self.changed)
-        add_rows(weight, visited.unchanged, self.unchanged)
+        count = np.zeros(weight.size)
+        add_rows(weight, visited.unchanged, self.unchanged, count)
+        add_rows(weight, visited.changed, self.changed, count)
         self.visited += weight.size
         if self.by_set is not None:
             sets = flipped @ (np.int64(1) << np.arange(flipped.shape[1]))
-            np.add.at(self.by_set, sets, weight * visited.changed.sum(axis=1))
+            np.add.at(self.by_set, sets, weight * count)
 
     def unvisited(self, cost: int) -> None:
         """What was not visited counts as neither changed nor unchanged."""
@@ -99,9 +100,14 @@ class Weighed:
 
 
 @compiled()
-def add_rows(weight: Float, rows: Bool, out: Float) -> None:
-    """Add to each column the weights of the rows that are true there (without a branch, so that it vectorises)."""
+def add_rows(weight: Float, rows: Bool, out: Float, count: Float) -> None:
+    """Add to each column the weights of the rows that are true there, and count what is true in each row.
+
+    Without a branch, so that it vectorises.
+    """
     for s in range(rows.shape[0]):
-        w = weight[s]
+        w, own = weight[s], 0
         for t in range(rows.shape[1]):
             out[t] += w * rows[s, t]
+            own += rows[s, t]
+        count[s] = own

@@ -26,6 +26,7 @@ from labelcert.models.propagation import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from labelcert.certificate import Certificate
+    from labelcert.labelnoise import Noise
     from labelcert.rechecking import Recheck
 
 Activation = Literal["relu", "linear"]
@@ -253,6 +254,29 @@ class Model(ABC):
 
         certifier = GraphCertifier(self, graph, labeled, [test], inductive=inductive)
         found: Recheck = certifier.certify(test, using=recheck, **options)
+        return found
+
+    def noise(
+        self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False, **options: Any
+    ) -> Noise:
+        """How probable it is that each prediction for the test nodes changes, where labels are wrong by chance.
+
+        The graph and its nodes are given as in `certify`. Options are those of `labelcert.noise`: ``wrong``, ``loss``,
+        ``time_limit``, ``seed``, and so on.
+
+        Examples
+        --------
+        >>> from labelcert.graphs import karate
+        >>> from labelcert.models import SGC
+        >>> found = SGC(C=0.1).noise(karate(), [0, 1, 2, 31, 32, 33], [5, 30, 9], wrong=0.1)
+        >>> found.probability.round(3).tolist(), found.proved
+        ([0.057, 0.057, 0.057], True)
+        """
+        from labelcert.certification import GraphCertifier
+        from labelcert.labelnoise import noise
+
+        certifier = GraphCertifier(self, graph, labeled, [test], inductive=inductive)
+        found: Noise = certifier.certify(test, using=noise, **options)
         return found
 
 

@@ -1,0 +1,152 @@
+r"""How probable it is that two sums of the same independent terms are both at most 0, with a proof.
+
+Both sums get a little Gaussian noise of their own, of standard deviation s, which moves thresholds by κs and nothing
+else, but for a probability that is known. Wrapped around a torus of side L, the two have a Fourier series: with
+:math:`u_k = 2πk/L`, the probability of a rectangle is
+
+.. math:: \sum_{k,l} φ(u_k, u_l)\, e^{-s^2 (u_k^2 + u_l^2)/2}\, G_1(k)\, G_2(l), \qquad |G(k)| \le 1/(π|k|).
+
+φ is a product over labels. It is multiplied out for small k and l. Elsewhere it only has to be small: with
+probabilities p_a of the values of one label, whose phases are θ_a,
+
+.. math:: |φ_i|^2 = 1 - 2 \sum_{a<b} p_a p_b (1 - \cos(θ_a - θ_b)),
+
+and the differences of phases are multiples of h_i by six whole-number forms in k and l. So six functions of one whole
+number bound φ everywhere, and one Fourier transform computes each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from scipy.special import log_ndtr
+
+from labelcert.arrays import Float, Int
+from labelcert.labelnoise.tails import OUTSIDE, Jumps, Tail, reach
+
+BOX = 64
+"""Coefficients up to so many on each side are multiplied out."""
+
+SMOOTH = 1.5e-4
+"""The Gaussian noise, as a multiple of the standard deviation of a sum."""
+
+SIGMAS = 4.5
+"""How far it is taken to reach."""
+
+LAST = 7.0
+"""Coefficients are looked at as far as the noise leaves e^(-24.5) of them."""
+
+MOST_COEFFICIENTS = 2**17
+
+FINE = 2**22
+"""Points of the grid on which the bounds of φ are computed."""
+
+ROUNDING = 1e-9
+"""For float64, and for coefficients beyond the last."""
+
+FORMS = np.array([[1, 0], [0, 1], [1, 1], [2, 1], [1, 2], [1, -1]])
+"""Differences of phases are multiples of ``FORMS @ (k, l)``, up to sign. Where two of these are below b, so are k and l
+below 2b, or one of the two is k or l itself."""
+
+
+def both(h: Float, values: Int, odds: Float, error: float) -> Tail:
+    """The probability that both sums ``h @ values[r, classes]`` are at most 0.
+
+    - ``values`` (2, K): 1 for the predicted class, -1 for one rival each, 0 for all others.
+    """
+    sums = [Jumps.of(h, own, odds) for own in values]
+    constants = [math.fsum((h * own.base).tolist()) for own in sums]
+    below, above = (np.array([reach(own.moving, sign) for own in sums]) for sign in (-1.0, 1.0))
+    spread = min(_spread(h, own, odds) for own in values)
+    s = SMOOTH * spread
+    L = float((below + above).max() + 20.0 * s)
+    last = math.ceil(LAST / s * L / (2.0 * math.pi)) if s > 0.0 else MOST_COEFFICIENTS
+    if last >= MOST_COEFFICIENTS:
+        return Tail(0.0, 1.0)
+    margin = SIGMAS * s + error + 1e-12 * float(np.abs(h).sum())
+    box = _box(h, values, odds, [own.base for own in sums], 2.0 * math.pi / L)
+    k = np.arange(-BOX, BOX + 1)
+    faded = np.exp(-0.5 * (s * 2.0 * math.pi / L * k) ** 2)
+    ends = []
+    for sign in (-1.0, 1.0):
+        sides = [
+            _coefficients(k, -low - 10.0 * s, sign * margin - constant, L) * faded
+            for low, constant in zip(below, constants, strict=True)
+        ]
+        ends.append(float((sides[0] @ box @ sides[1]).real))
+    missed = 2.0 * math.exp(float(log_ndtr(-SIGMAS))) + 4.0 * OUTSIDE + ROUNDING + _beyond(h, values, odds, L, last, s)
+    return Tail(max(0.0, ends[0] - missed), min(1.0, ends[1] + missed))
+
+
+def _spread(h: Float, values: Int, odds: Float) -> float:
+    """Standard deviation of a sum."""
+    return math.sqrt(float((h**2 * (odds @ values**2 - (odds @ values) ** 2)).sum()))
+
+
+def _coefficients(k: Int, low: float, high: float, L: float) -> Any:
+    """Fourier coefficients of the interval from ``low`` to ``high``, of at most a torus."""
+    high = min(max(high, low), low + L)
+    u = 2.0 * math.pi / L * np.where(k == 0, 1, k)
+    waves = (np.exp(-1j * u * low) - np.exp(-1j * u * high)) / (1j * u * L)
+    return np.where(k == 0, (high - low) / L, waves)
+
+
+def _box(h: Float, values: Int, odds: Float, bases: list[Float], step: float) -> Any:
+    """(2 BOX + 1, 2 BOX + 1) characteristic function of both sums without their constants."""
+    k = np.arange(-BOX, BOX + 1)
+    box = np.ones((k.size, k.size), dtype=np.complex128)
+    pairs, which = np.unique(values, axis=1, return_inverse=True)
+    grouped = np.stack([odds[:, which.ravel() == g].sum(axis=1) for g in range(pairs.shape[1])], axis=1)
+    for i, (weight, own) in enumerate(zip(h.tolist(), grouped.tolist(), strict=True)):
+        wave = np.exp(1j * step * weight * k)
+        factor = np.zeros_like(box)
+        for (a, b), chance in zip(pairs.T.tolist(), own, strict=True):
+            if chance > 0.0:
+                one, two = int(a - bases[0][i]), int(b - bases[1][i])
+                factor += chance * np.outer(wave**one, wave**two)
+        box *= factor
+    return box
+
+
+def _beyond(h: Float, values: Int, odds: Float, L: float, last: int, s: float) -> float:
+    """At most what all coefficients outside the box come to."""
+    bounds = _bounds(h, values, odds, L, 3 * last)  # all that the forms can be
+    highest = np.maximum.accumulate(bounds[:, ::-1], axis=1)[:, ::-1]  # of all arguments from n on
+    n = np.arange(BOX + 1, last + 1)
+    faded = np.exp(-0.5 * (s * 2.0 * math.pi / L * n) ** 2) / (math.pi * n)
+    inside = 1.0 + 2.0 * float((1.0 / (math.pi * np.arange(1, BOX + 1))).sum())
+
+    def at(form: int, arguments: Int) -> Float:
+        return np.asarray(highest[form, arguments])
+
+    # One of k and l in the box: what the forms with the other one are at least, whatever the first is.
+    strips = 0.0
+    for first, twice, single in ((0, 3, 4), (1, 4, 3)):
+        decay = bounds[first, n] * at(2, n - BOX) * at(5, n - BOX) * at(twice, 2 * n - BOX)
+        strips += 2.0 * float((faded * decay * at(single, np.maximum(n - 2 * BOX, 0))).sum()) * inside
+    # Neither: at most one of the forms is below half the box, since two of them decide k and l.
+    largest = highest[:, BOX // 2]
+    corners = float(np.prod(largest) / max(float(largest.min()), 1e-300))
+    return strips + corners * (2.0 * float(faded.sum())) ** 2
+
+
+def _bounds(h: Float, values: Int, odds: Float, L: float, last: int) -> Float:
+    r"""(6, last + 1) bounds of φ by each form alone: the exponential of minus :math:`\sum_i w_i (1 - \cos(u_n h_i))`.
+
+    The cosines are those of rounded weights, so that they may be wrong by what rounding does to their arguments.
+    """
+    own, one, two = (values[0] == 1), (values[0] == -1), (values[1] == -1)
+    rest = ~(own | one | two)
+    chance = {name: odds[:, mask].sum(axis=1) for name, mask in zip("orst", (own, one, two, rest), strict=True)}
+    products = [chance[a] * chance[b] for a, b in ("rt", "st", "ot", "or", "os", "rs")]
+    cells = np.rint(h * FINE / L).astype(np.int64) % FINE
+    wrong = math.pi * np.arange(last + 1) / FINE
+    found = np.empty((len(FORMS), last + 1))
+    for form, weights in enumerate(products):
+        total = float(weights.sum())
+        waves = scipy.fft.rfft(np.bincount(cells, weights=weights, minlength=FINE))[: last + 1].real
+        found[form] = np.exp(-np.maximum(total - waves - total * wrong - 1e-9, 0.0))
+    return found

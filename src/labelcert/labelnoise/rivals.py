@@ -1,0 +1,80 @@
+"""From the probabilities that single rivals overtake the predicted class to the probability that any of them does."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.engines.base import Question
+from labelcert.engines.control import Control
+from labelcert.labelnoise.joint import both
+from labelcert.labelnoise.tails import Tail, tail
+
+TOGETHER = 1e-4
+"""Rivals that are less probable are not looked at together."""
+
+MOST_RIVALS = 4
+"""So many are."""
+
+NARROW = 9e-4
+"""Intervals that are no wider are not worth the time that it takes to look at two rivals at once."""
+
+
+def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail:
+    r"""The probability that another class reaches the score of the predicted one, for a node of a linear model.
+
+    With A_r, "the class r reaches it": the union is at most as probable as all A_r together, and at least as the most
+    probable one. Where the score is no larger than the mean of two rivals', one of them has reached it, and where both
+    have, it is no larger than the mean; so the probability M of that improves the lower end twice:
+
+    .. math:: P(A_1 \cup A_2) \ge M, \qquad P(A_1 \cup A_2) \ge P(A_1) + P(A_2) - M.
+
+    Where that leaves a wide interval, the probabilities that two rivals do so together close it.
+    """
+    node, own, K = int(question.nodes[t]), int(question.predicted[t]), question.problem.n_classes
+    scorer = question.predictor.scorer
+    h = scorer.rows[node]
+    error = 2.0 * math.sqrt(h.size) * float(scorer.row_errors[node])
+
+    def leads(*rivals: int) -> Int:
+        values = np.zeros(K, dtype=np.int64)
+        values[own] = len(rivals)
+        values[list(rivals)] = -1
+        return values
+
+    alone = {r: tail(h, leads(r), odds, error) for r in range(K) if r != own}
+    lower = max(found.lower for found in alone.values())
+    upper = min(1.0, sum(found.upper for found in alone.values()))
+    likely = sorted((r for r in alone if alone[r].upper > TOGETHER), key=lambda r: -alone[r].upper)[:MOST_RIVALS]
+    pairs = list(itertools.combinations(likely, 2))
+    if not pairs or upper - lower <= NARROW:
+        return Tail(lower, upper)
+    means = {pair: tail(h, leads(*pair), odds, 2.0 * error) for pair in pairs}
+    met = {pair: Tail(0.0, mean.upper) for pair, mean in means.items()}
+    lower, upper = _union(alone, met, likely, max(lower, *(mean.lower for mean in means.values())), upper)
+    if upper - lower > NARROW:
+        for pair in pairs:
+            if control.over():
+                break
+            found = both(h, np.array([leads(r) for r in pair]), odds, error)
+            met[pair] = Tail(found.lower, min(found.upper, met[pair].upper))
+        lower, upper = _union(alone, met, likely, lower, upper)
+    return Tail(lower, upper)
+
+
+def _union(
+    alone: dict[int, Tail], met: dict[tuple[int, int], Tail], likely: list[int], lower: float, upper: float
+) -> tuple[float, float]:
+    """The interval of a union, from those of all events and of some intersections of two.
+
+    Below, the inequality of Bonferroni for the most probable events. Above, that of Hunter and Worsley: all events,
+    less the intersections along a tree, of which the most probable event is the root.
+    """
+    for k in range(2, len(likely) + 1):
+        pairs = itertools.combinations(likely[:k], 2)
+        lower = max(lower, sum(alone[r].lower for r in likely[:k]) - sum(met[pair].upper for pair in pairs))
+    star = sum(met[likely[0], r].lower for r in likely[1:])
+    return lower, min(upper, sum(found.upper for found in alone.values()) - star)
