@@ -19,8 +19,8 @@ from labelcert.problem import Problem
 FOLDS = 3
 ALPHAS = tuple(10.0**power for power in range(-3, 5))
 
-PRODUCTS, STEPS = 2e9, 5e8
-"""Multiplications in one second, roughly and on a slow machine: of large matrices, and of an iterative solver."""
+PRODUCTS, STEPS = 4e8, 5e8
+"""Multiplications in one second, roughly and on a busy machine: of decompositions, and of an iterative solver."""
 
 ITERATIONS = 200
 """Passes over all features that a solver makes, roughly."""
