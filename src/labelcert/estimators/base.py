@@ -18,8 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenFeatures, GivenKernel, Names, Predicts, Run, Task, solve
+from labelcert.certification.advice import Adviser
 from labelcert.checking import as_labels, in_short
 from labelcert.errors import InvalidInput
+from labelcert.estimators.advising import Ridge
 from labelcert.labelnoise import Noise, noise_of
 from labelcert.losses import get_loss
 from labelcert.losses.weighted import BALANCED, Weights
@@ -235,11 +237,20 @@ class KernelMachine(Certifiable):
         K, loss = self.kernel(features, features), self.loss(np.unique(labels).size)
         model = GivenKernel((K + K.T) / 2, self.kernel(tested, features), self.C, loss=loss, drops_to=self.loss(2))
         names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
-        return certified(model, labels, names, options)
+        return certified(model, labels, names, options, adviser=self._adviser(features, labels))
+
+    def _adviser(self, features: Float, labels: Values) -> Adviser | None:
+        """Who says what would prove more; None: that of all kernel machines."""
+        return None
 
 
 def certified(
-    model: Predicts, labels: Values, names: Names, options: Mapping[str, Any], offsets: Float | None = None
+    model: Predicts,
+    labels: Values,
+    names: Names,
+    options: Mapping[str, Any],
+    offsets: Float | None = None,
+    adviser: Adviser | None = None,
 ) -> Certificate:
     """The certificate of a model, with the options of :func:`labelcert.certify` that are none of the model itself.
 
@@ -254,9 +265,8 @@ def certified(
     for name in options:
         if name not in how | asked:
             raise TypeError(f"certify() takes the options {', '.join(sorted(how | asked))}, got {name!r}")
-    task = Task(
-        model, labels, names=names, offsets=offsets, **{name: value for name, value in options.items() if name in asked}
-    )
+    about = {name: value for name, value in options.items() if name in asked}
+    task = Task(model, labels, names=names, offsets=offsets, adviser=adviser, **about)
     return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
 
 
@@ -305,7 +315,8 @@ class LinearModel(KernelMachine):
             return super()._certified(X_train, y_train, X_test, weight, options)
         if weighted and (other := OF_KERNELS & options.keys()):
             raise InvalidInput(f"leave out {', '.join(sorted(other))}: with weights, models are trained on features")
-        X, T = (with_constant(rows, self.constant) for rows in self.transform(X_train, X_test))
+        features, tested = self.transform(X_train, X_test)
+        X, T = (with_constant(rows, self.constant) for rows in (features, tested))
         names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
         model = GivenFeatures(
             X,
@@ -317,7 +328,12 @@ class LinearModel(KernelMachine):
             weights=self._weights(labels.size, np.unique(labels).tolist(), weight) if weighted else None,
             enumerated=self.class_weight is not None or (weighted and not many),
         )
-        return certified(model, labels, names, options)
+        return certified(model, labels, names, options, adviser=self._adviser(features, labels))
+
+    def _adviser(self, features: Float, labels: Values) -> Adviser:
+        """Ridge regression on the same features; who chose by cross-validation takes too long to compare."""
+        last = self.whole.steps[-1][1] if hasattr(self.whole, "steps") else self.whole
+        return Ridge(None if type(last).__name__.endswith("CV") else last, features, labels)
 
     def _weights(self, m: int, classes: list[Any], weight: Float | None) -> Weights:
         if weight is not None and self.class_weight == BALANCED:

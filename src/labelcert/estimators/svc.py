@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Float
+from labelcert.arrays import Float, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
+from labelcert.estimators.advising import SameKernel
 from labelcert.estimators.base import KernelMachine, Transform, checked_labels, no_class_weights
 from labelcert.estimators.kernels import kernel_between
 
@@ -41,6 +42,12 @@ class SupportVectorMachine(KernelMachine):
                 "which train one class against the rest"
             )
         return super()._certified(X_train, y_train, X_test, weight, options)
+
+    def _adviser(self, features: Float, labels: Values) -> SameKernel:
+        """The square loss on the same kernel."""
+        name, own = self.estimator.kernel, self.kernel(features, features)
+        bias = float(np.diag(own).max()) * STRENGTH / (1.0 + STRENGTH)
+        return SameKernel(f"CertifiedClassifier({name!r}, loss='square', bias={bias:.4g})")
 
     def disagreement(self, X_train: Any, y_train: Any, X_test: Any) -> float:
         """Share of test points for which the certified model does not predict what the estimator does."""

@@ -197,6 +197,11 @@ class FeaturePredictor(Predictor):
             return self._judge_fewer(changes, keep=keep, workers=workers)
         return self._judge_all(changes, keep=keep, workers=workers)
 
+    @property
+    def together(self) -> int:
+        """As many as share large products of matrices, and end within a moment."""
+        return min(256, self.batch_size())
+
     def changed_by(self, changes: Sequence[Relabelling], nodes: Index) -> tuple[Bool, Bool]:
         """All in batches."""
         judged = self.judge(changes)

@@ -69,6 +69,11 @@ class Predictor(ABC):
         self._on_fewer: dict[bytes, Predictor] = {}
         self.scorer = LinearScorer(problem) if linear else RetrainingScorer(problem)
 
+    @property
+    def together(self) -> int:
+        """How many relabellings it is best asked about at once, by :meth:`changed_by`."""
+        return 32
+
     def fewer(self, codes: Int) -> Fewer | None:
         """Who predicts instead, where classes without labels are dropped and ``codes`` have none of some class."""
         if not self.problem.emptied:

@@ -13,7 +13,7 @@ from labelcert.engines.asking import AskingMethod
 from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.influence.growing import Growing
-from labelcert.prediction.by_features import WEIGHTED
+from labelcert.prediction.by_features import WEIGHTED, FeaturePredictor
 
 
 class TrainOnAll(PlainEngine):
@@ -48,8 +48,11 @@ class Grown(PlainEngine):
         attacks = Attacks(question, known)
         growing = Growing(question, attacks, control)
         if question.nodes.size:
+            assert isinstance(question.predictor, FeaturePredictor)
+            question.predictor.until(control.over)
             growing.first()
             growing.improve(known.radius_lower)
+            question.predictor.until(lambda: False)
         return Findings(
             radius_lower=known.radius_lower,
             radius_upper=attacks.radius,
