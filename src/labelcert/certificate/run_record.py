@@ -128,7 +128,7 @@ class RunRecord:
     @property
     def engine(self) -> str:
         """The engines that ran, in one word or joined by plus signs."""
-        return " + ".join(stage.engine for stage in self.stages)
+        return " + ".join(dict.fromkeys(stage.engine for stage in self.stages))
 
     @property
     def margin_text(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,12 @@ SLOT_BYTES = 8 + 8 + 8 + 8 + 8 + 4
 
 POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
+
+
+def product_error(duals: Float32) -> Float:
+    """(s,) what float32 does to products of duals with rows of norms of at most 1: to factors and to the sum."""
+    size = np.sqrt(np.einsum("sm,sm->s", duals, duals, dtype=np.float64))
+    return np.asarray(1.01 * (2.0**-24 * (duals.shape[1] + 8) * size + 1e-30))
 
 
 class Siblings(NamedTuple):
@@ -110,6 +117,7 @@ class Forest:
     - ``starts``: first slot of each level; the last entry is the number of slots.
     - ``complete``, ``full``: whether every admissible set is in it, and whether it ended because more sets would not
       fit.
+    - ``rows`` (n, m): scaled test rows.
     - ``place`` (K, ν): toggle of each flippable label in each class; -1 where it cannot be toggled there.
     """
 
@@ -145,10 +153,11 @@ class Forest:
             self.place[c, np.isin(a.labels, parts[c].labels)] = np.arange(sizes[c])
         self._grow(K, slots, depth)
         scorer = predictor.scorer
+        self.rows = scorer.rows[nodes]
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
             retraining=scorer.retraining,
-            scores=np.eye(codes.size) if duals else np.ascontiguousarray(scorer.rows[nodes].T),
+            scores=np.eye(codes.size) if duals else np.ascontiguousarray(self.rows.T),
             linear=predictor.linear,
             duals=duals,
             shared=not predictor.linear and codes.size > MANY_LABELS,
@@ -158,6 +167,12 @@ class Forest:
         )
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0
+
+    def about(self, nodes: Index) -> Forest:
+        """The same sets for other test nodes, where what is found for each set are duals."""
+        other = copy(self)
+        other.nodes, other.rows = nodes, self._predictor.scorer.rows[nodes]
+        return other
 
     @property
     def levels(self) -> int:
@@ -292,12 +307,16 @@ class Tables(Collector):
         if size == 1:
             for c in range(forest.starts[1]):
                 forest.store(forest.clean_scores(c), self.P[c], self.tau[c : c + 1])
-        if not forest.train(size, self, control):
+        if not self.train(size, control):
             return False
         level = slice(forest.starts[size], forest.starts[size + 1])
         forest.sharpen(level.start, self.P[level], self.tau[level], control)
         self.filled = size
         return True
+
+    def train(self, size: int, control: Control) -> bool:
+        """Find the scores of all sets of a size; returns whether that was finished."""
+        return self.forest.train(size, self, control)
 
     def collect(self, found: Filled, chunk: Siblings) -> None:
         """Write down the scores of one chunk."""
