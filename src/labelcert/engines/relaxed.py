@@ -14,7 +14,7 @@ from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine,
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import relaxed_radii
 from labelcert.engines.linear.spending import knapsack_work
-from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings, product_error
+from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings, with_scores
 from labelcert.engines.tables.sizes import (
     MULTIPLY_SECONDS,
     memory_for_tables,
@@ -125,7 +125,6 @@ class _Extremes(Collector):
             p, error = forest.clean_scores(c)
             self.low[c, 0], self.high[c, 0] = p - 1.01 * error, p + 1.01 * error
         self.open, self.unfinished = np.ones(n, dtype=bool), False
-        self._rows = forest.rows.astype(np.float32)
         self._unknown = np.full(n, question.budget + 1)
         self._level, self._class = 0, -1
 
@@ -192,16 +191,15 @@ class _Extremes(Collector):
                 self._drop()
             for spent in np.unique(cost[(owner == c) & (cost <= self._budget)]):
                 rows = (owner == c) & (cost == spent)
-                self._score(c, spent, found.P[rows], float(found.tau[rows].max()))
+                self._score(c, spent, found.P[rows], found.tau[rows])
 
-    def _score(self, c: int, cost: int, duals: Float32, tau: float) -> None:
+    def _score(self, c: int, cost: int, duals: Float32, tau: Float32) -> None:
         """Enter the scores that some sets' duals mean for the open nodes, a block of nodes at a time."""
         nodes = np.flatnonzero(self.open)
-        error = 1.01 * (tau + float(product_error(duals).max()))
         for block in np.array_split(nodes, math.ceil(nodes.size * len(duals) / BLOCK_SCORES)) if nodes.size else ():
-            p = duals @ self._rows[block].T
-            low, high = p.min(axis=0).astype(np.float64), p.max(axis=0).astype(np.float64)
-            self._enter(c, cost, low, high, error, block)
+            P, error = with_scores(duals, tau, np.ascontiguousarray(self._forest.rows[block].T))
+            low, high = P.min(axis=0).astype(np.float64), P.max(axis=0).astype(np.float64)
+            self._enter(c, cost, low, high, 1.01 * float(error.max()), block)
 
     def _enter(
         self, c: int, cost: int, low: Float, high: Float, error: float, nodes: Int | slice = slice(None)

@@ -27,6 +27,7 @@ from labelcert.engines.tables.toggled_trees import (
     fill_children,
     new_fill_worker,
     storage_error,
+    storage_errors,
 )
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.prediction import OneVsRest
@@ -38,14 +39,32 @@ CHUNK_STOPS = 2048
 SLOT_BYTES = 8 + 8 + 8 + 8 + 8 + 4
 """Memory of one slot beside its scores."""
 
+PRODUCT_CELLS = 1e6
+"""Scores that one matrix product finds."""
+
+MANY_NODES = 32
+"""With more test nodes, and many labels, a matrix product scores them."""
+
 POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
 
-def product_error(duals: Float32) -> Float:
-    """(s,) what float32 does to products of duals with rows of norms of at most 1: to factors and to the sum."""
-    size = np.sqrt(np.einsum("sm,sm->s", duals, duals, dtype=np.float64))
-    return np.asarray(1.01 * (2.0**-24 * (duals.shape[1] + 8) * size + 1e-30))
+def with_scores(duals: Float32, tau: Float32, scores: Float) -> tuple[Float32, Float32]:
+    """Scores and their error bounds, from duals and theirs; ``scores`` (m, n) are transposed rows of norms of at most 1.
+
+    Most duals of support vector machines are 0 in all of a few neighbouring sets, and are left out.
+    """
+    P, bounds = np.empty((len(duals), scores.shape[1]), dtype=np.float32), np.empty(len(duals))
+    step = int(np.clip(PRODUCT_CELLS / max(1, scores.shape[1]), 32, 512))
+    for start in range(0, len(duals), step):
+        rows = slice(start, start + step)
+        used = np.flatnonzero(duals[rows].any(axis=0))
+        z = duals[rows, used].astype(np.float64)
+        p = z @ scores[used]
+        size = np.sqrt(np.einsum("sm,sm->s", z, z))
+        errors = tau[rows] + 2.0**-23 * size  # duals were rounded to float32, and the product is one of float64
+        bounds[rows], P[rows] = storage_errors(errors, np.abs(p).max(axis=1, initial=0.0)), p
+    return P, bounds.astype(np.float32)
 
 
 class Siblings(NamedTuple):
@@ -64,6 +83,7 @@ class FillTask(NamedTuple):
     rules: Rules
     tree: ToggledTree
     levels: int
+    scores: bool  # whether a matrix product turns duals into scores
 
     @property
     def may_leave(self) -> bool:
@@ -83,8 +103,7 @@ class FillTask(NamedTuple):
     def walk(self, chunk: Siblings, worker: FillWorker, flag: Signs) -> tuple[Filled, bool]:
         """Train on one chunk; also returns whether it was finished."""
         start, end, stops, _ = chunk
-        n = self.fill.scores.shape[1]
-        P, tau = np.empty((stops, n), dtype=np.float32), np.empty(stops, dtype=np.float32)
+        P, tau = np.empty((stops, worker.p.size), dtype=np.float32), np.empty(stops, dtype=np.float32)
         parents = np.flatnonzero(self.tree.base[start:end] != LEAF)
         first = 0
         if parents.size:
@@ -92,6 +111,8 @@ class FillTask(NamedTuple):
             first = int(self.tree.base[parent] + self.tree.last[parent] + 1)
         worker.counters[:] = 0
         finished = fill_children(self.fill, self.rules, self.tree, worker, P, tau, first, start, end, flag)
+        if self.scores and finished:
+            P, tau = with_scores(P, tau, self.fill.scores)
         return Filled(worker.counters.copy(), first, P, tau), bool(finished)
 
 
@@ -136,6 +157,7 @@ class Forest:
         a = problem.adversary
         self._predictor = predictor
         self.nodes = nodes
+        self._duals = duals
         parts = [a.toggling(codes, c) for c in range(K)]
         sizes = np.array([part.labels.size for part in parts], dtype=np.int64)
         widest = int(sizes.max(initial=0))
@@ -159,7 +181,7 @@ class Forest:
             retraining=scorer.retraining,
             scores=np.eye(codes.size) if duals else np.ascontiguousarray(self.rows.T),
             linear=predictor.linear,
-            duals=duals,
+            duals=duals or (not predictor.linear and codes.size > MANY_LABELS and nodes.size >= MANY_NODES),
             shared=not predictor.linear and codes.size > MANY_LABELS,
             slack=scorer.slack,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
@@ -201,7 +223,7 @@ class Forest:
     @property
     def task(self) -> FillTask:
         """Training on the sets, as work for a pool."""
-        return FillTask(self.fill, self.rules, self.tree, self.levels)
+        return FillTask(self.fill, self.rules, self.tree, self.levels, self.fill.duals and not self._duals)
 
     def chunks(self, level: int) -> Iterator[Siblings]:
         """The sets of one level, with their siblings, in chunks."""

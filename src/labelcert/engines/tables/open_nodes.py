@@ -14,7 +14,7 @@ import numpy as np
 from labelcert.arrays import Float, Index, Int
 from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings, Tables, product_error
+from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings, Tables, with_scores
 from labelcert.engines.tables.levels import PAIR_SECONDS, Sweep
 from labelcert.engines.tables.sizes import (
     MULTIPLY_SECONDS,
@@ -38,7 +38,8 @@ SHARE_FOR_DUALS = 0.5
 BLOCK_NODES = 500
 """Most nodes of a block: what is proved about it counts, even if time ends before the next one."""
 
-ROWS_AT_ONCE = 50_000
+ROWS_AT_ONCE = 20_000
+"""Sets whose scores are found before the clock is looked at."""
 
 
 class OpenNodes(PlainEngine):
@@ -118,18 +119,16 @@ class BlockTables(Tables):
 
     def __init__(self, duals: Duals, nodes: Index) -> None:
         super().__init__(duals.forest.about(nodes))
-        self._duals, self._rows = duals, self.forest.rows.astype(np.float32)
+        self._duals, self._scores = duals, np.ascontiguousarray(self.forest.rows.T)
 
     def train(self, size: int, control: Control) -> bool:
-        """A matrix product finds the scores of all sets of a size."""
+        """Matrix products find the scores of all sets of a size."""
         end = self.forest.starts[size + 1]
         for start in range(self.forest.starts[size], end, ROWS_AT_ONCE):
             if control.over():
                 return False
             rows = slice(start, min(start + ROWS_AT_ONCE, end))
-            z = self._duals.z[rows]
-            np.matmul(z, self._rows.T, out=self.P[rows])
-            self.tau[rows] = 1.01 * (self._duals.tau[rows] + product_error(z))
+            self.P[rows], self.tau[rows] = with_scores(self._duals.z[rows], self._duals.tau[rows], self._scores)
         return True
 
 
@@ -167,7 +166,7 @@ def _leads(duals: Duals, codes: Int, c: int, nodes: Index) -> Float:
     K, tree = forest.starts[1], forest.tree
     clean = np.array([forest.clean_scores(k)[0] for k in range(K)])
     single = np.arange(K, forest.starts[2])
-    scores = duals.z[single] @ forest.rows.T.astype(np.float32)
+    scores = duals.z[single] @ forest.rows.T
     effect = np.zeros((K, codes.size, nodes.size))  # of toggling one label in one class
     owner = tree.owner[single]
     effect[owner, forest.rules.labels[owner, tree.last[single]]] = scores - clean[owner]

@@ -38,8 +38,8 @@ THERE, NOW = 0, 1
 
 _STORED = 4.0 * 2.0**-24
 _ROUGH = 1e-4
-"""Error bounds of duals, relative to the largest of them, that are good enough: whoever asks for duals compares extremes
-of many sets, which are rarely that close."""
+"""Error bounds of duals, relative to the largest of them, that are good enough: a better one takes ten times as long,
+and few comparisons are that close."""
 
 _FAINT = 1e-35
 """Covers storage in float32: rounding twice, and underflow."""
@@ -132,7 +132,7 @@ class Fill(NamedTuple):
     retraining: Any
     scores: Float  # (m, n) scaled test rows, transposed
     linear: bool
-    duals: bool  # whether ``scores`` is the identity: what is stored is what multiplies the test rows
+    duals: bool  # whether what multiplies the test rows is stored, and not their scores
     shared: bool  # whether a set is solved from its parent's tableau without copying it
     slack: float  # error of ``scores`` times ``‖y‖₂``, where scores are linear
     ys: Float  # (K, m) clean labels of each class against the rest
@@ -157,6 +157,7 @@ class FillWorker(NamedTuple):
 def new_fill_worker(fill: Fill, levels: int) -> FillWorker:
     """Working memory of one worker, for sets of up to ``levels`` labels."""
     m, n = fill.scores.shape
+    n = m if fill.duals else n
     svm_size = 0 if fill.linear else m
     svm, parent = new_scratch(svm_size), new_scratch(svm_size)
     return FillWorker(
@@ -218,6 +219,11 @@ def _start(fill: Any, w: Any, c: int) -> None:
 def storage_error(error: float, largest: float) -> float:
     """Error bound of scores up to ``largest`` with an error of ``error``, once they and it are stored in float32."""
     return 1.0001 * (1.001 * error + _STORED * largest + _FAINT)
+
+
+def storage_errors(errors: Float, largest: Float) -> Float:
+    """The same for many at once."""
+    return 1.0001 * (1.001 * errors + _STORED * largest + _FAINT)
 
 
 @compiled(inner=True)
