@@ -37,7 +37,16 @@ def register(engine: Engine) -> Engine:
     return engine
 
 
-for _engine in (ClosedForm(), OpenNodes(), Enumerate(), Relaxed(), BranchAndBound(), PartEngine(), RowBlockEngine(), Influence()):
+for _engine in (
+    ClosedForm(),
+    OpenNodes(),
+    Enumerate(),
+    Relaxed(),
+    BranchAndBound(),
+    PartEngine(),
+    RowBlockEngine(),
+    Influence(),
+):
     register(_engine)
 
 

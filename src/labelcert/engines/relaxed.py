@@ -28,7 +28,6 @@ from labelcert.engines.walks import Collector, Timed
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import Problem
 
-
 COMPARE_SECONDS = 2e-9
 """Rough time of looking at one score."""
 

@@ -23,6 +23,7 @@ from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
 from labelcert.losses.retraining import Retraining, bound, relabel_all, retraining, settle, solve_descendant
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
+from labelcert.memory import available_bytes, require_memory
 from labelcert.problem import Problem
 from labelcert.svm.exact import ExactRidge
 from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, copy_of, new_scratch, overwrite, sharing
@@ -37,6 +38,9 @@ from it."""
 
 PATIENCE_SECONDS = 5.0
 """When arithmetic beyond float64 has taken so long, a warning says what could be done about it."""
+
+TABLEAUS = 6
+"""Tableaus that are in memory at a time, beside those that are kept: the kernel, and what one thread trains with."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
@@ -174,6 +178,14 @@ class RetrainingScorer(Scorer):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
+        tableau = 8 * problem.m**2
+        require_memory(
+            TABLEAUS * tableau + 2 * problem.test_rows.nbytes,
+            f"retraining on {problem.m:,} labels",
+            "loss='square' retrains nothing; or ask with fewer labels",
+        )
+        free = available_bytes()
+        self._most_kept = problem.n_classes if free is None else int(min(problem.n_classes, free / 4 // tableau))
         self.rows, self.scale = unit_rows(problem.test_rows)
         self.row_errors, self.exact_sums = np.zeros(problem.n_test), np.zeros(problem.n_test, dtype=bool)
         self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
@@ -202,7 +214,7 @@ class RetrainingScorer(Scorer):
         settle(self.retraining, s, y)
         tau, _ = bound(self.retraining, s, y, sharp)
         self._threads.last = y
-        if len(self._trained) < self.problem.n_classes:
+        if len(self._trained) < self._most_kept:
             self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy(), sharp)
 

@@ -45,7 +45,10 @@ PRODUCT_CELLS = 1e6
 MANY_NODES = 32
 """With more test nodes, and many labels, a matrix product scores them."""
 
-POOR = 1e-4
+ROUGH, FINE = 1e-3, 1e-5
+"""Error bounds that are good enough, in units of the largest score: for duals that are kept, and for tables."""
+
+POOR = 2e-3
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
 
@@ -176,15 +179,17 @@ class Forest:
         self._grow(K, slots, depth)
         scorer = predictor.scorer
         self.rows = scorer.rows[nodes]
+        by_product = not predictor.linear and codes.size > MANY_LABELS and nodes.size >= MANY_NODES
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
             retraining=scorer.retraining,
-            scores=np.eye(codes.size) if duals else np.ascontiguousarray(self.rows.T),
+            scores=np.eye(self.rows.shape[1]) if duals else np.ascontiguousarray(self.rows.T),
             linear=predictor.linear,
-            duals=duals or (not predictor.linear and codes.size > MANY_LABELS and nodes.size >= MANY_NODES),
+            duals=duals or by_product,
             shared=not predictor.linear and codes.size > MANY_LABELS,
             slack=scorer.slack,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
+            rough=ROUGH if duals else FINE if by_product else 0.0,
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
         self.counters = np.zeros(2, dtype=np.int64)

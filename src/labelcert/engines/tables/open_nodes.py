@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+
 import numpy as np
 
 from labelcert.arrays import Float, Index, Int

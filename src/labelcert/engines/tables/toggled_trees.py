@@ -37,10 +37,6 @@ THERE, NOW = 0, 1
 """Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
 
 _STORED = 4.0 * 2.0**-24
-_ROUGH = 1e-4
-"""Error bounds of duals, relative to the largest of them, that are good enough: a better one takes ten times as long,
-and few comparisons are that close."""
-
 _FAINT = 1e-35
 """Covers storage in float32: rounding twice, and underflow."""
 
@@ -136,7 +132,8 @@ class Fill(NamedTuple):
     shared: bool  # whether a set is solved from its parent's tableau without copying it
     slack: float  # error of ``scores`` times ``‖y‖₂``, where scores are linear
     ys: Float  # (K, m) clean labels of each class against the rest
-    shrink: float  # power of two that brings scores to the range of float32
+    shrink: float  # power of two that brings scores to the range of float32: the largest clean one to about 1
+    rough: float  # an error bound that is good enough where a better one takes ten times as long, in these units
 
 
 @by_reference
@@ -256,9 +253,9 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
     largest = 0.0
     if error < np.inf:
         _combine(fill, w)
-        for t in range(w.p.shape[0]):
+        for t in range(w.p.shape[0] if not fill.duals else 0):
             largest = max(largest, abs(w.p[t]))
-    if error <= (_ROUGH if fill.duals else 2.0 * _STORED) * largest:
+    if error <= max(2.0 * _STORED * largest, fill.rough / fill.shrink):
         w.counters[TRAININGS] += 1
         return error
     w.y[i] = -w.y[i]
