@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from labelcert import certify, memory
@@ -26,13 +28,8 @@ def test_every_engine_answers_or_refuses(loss: str, free: int, monkeypatch: pyte
     for engine in engine_names():
         if engine in ENGINES and ENGINES[engine].capabilities.searches:
             continue  # solvers bring memory of their own
-        try:
+        with suppress(WorkTooLarge, InvalidInput):  # anything else, and above all MemoryError, fails
             cert = certify(K, labels, rows, 1.0, loss=loss, max_flips=1, engine=engine, workers=1, time_limit=5)
-        except WorkTooLarge as error:
-            assert "GiB" in str(error)
-        except InvalidInput as error:
-            assert "does not apply" in str(error) or "intercept" in str(error)
-        else:
             assert cert.radius_lower.min() >= 0
 
 

@@ -53,9 +53,9 @@ POOR = 2e-3
 
 
 def with_scores(duals: Float32, tau: Float32, scores: Float) -> tuple[Float32, Float32]:
-    """Scores and their error bounds, from duals and theirs; ``scores`` (m, n) are transposed rows of norms of at most 1.
+    """Scores and their error bounds, from duals and theirs.
 
-    Most duals of support vector machines are 0 in all of a few neighbouring sets, and are left out.
+    ``scores`` (m, n) are transposed rows of norms of at most 1. Most duals of support vector machines are 0 in all of a few neighbouring sets, and are left out.
     """
     P, bounds = np.empty((len(duals), scores.shape[1]), dtype=np.float32), np.empty(len(duals))
     step = int(np.clip(PRODUCT_CELLS / max(1, scores.shape[1]), 32, 512))

@@ -30,7 +30,7 @@ from labelcert.engines.walks import Collector, last_fitting
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import Problem
 
-SHARE_FOR_TRAINING = 0.5
+SHARE_FOR_TRAINING = 0.6
 """Part of the time that training may take."""
 
 SHARE_FOR_DUALS = 0.5
