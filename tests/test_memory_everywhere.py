@@ -33,14 +33,6 @@ def test_every_engine_answers_or_refuses(loss: str, free: int, monkeypatch: pyte
             assert cert.radius_lower.min() >= 0
 
 
-def test_a_coupled_model_names_the_one_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    _allow(monkeypatch, 2_000_000)
-    K, labels, rows = DATA
-    with pytest.raises(WorkTooLarge, match="loss='logistic' trains one class against the rest"):
-        certify(K, labels, rows, 1.0, loss="cross_entropy", max_flips=1)
-    assert certify(K, labels, rows, 1.0, loss="logistic", max_flips=1, time_limit=10).n_test == 8
-
-
 def test_large_problems_are_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     _allow(monkeypatch, 100_000)
     K, labels, rows = DATA

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from labelcert.errors import WorkTooLarge as WorkTooLarge
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
-    from labelcert.estimators.classifier import make_certified_scorer as make_certified_scorer
+    from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
+    from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
     from labelcert.finite import finite_margin
     from labelcert.graphs import Graph, graph_from_files, load_dataset, own_split, published_split
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from labelcert.graphs.datasets import datasets
     from labelcert.hardening import Hardened as Hardened
     from labelcert.hardening import harden
+    from labelcert.labelnoise import AccuracyUnderNoise as AccuracyUnderNoise
+    from labelcert.labelnoise import Noise as Noise
+    from labelcert.labelnoise import noise, noise_linear
     from labelcert.models import APPNP as APPNP
     from labelcert.models import GCN as GCN
     from labelcert.models import GIN as GIN
@@ -64,11 +68,13 @@ _HOMES = {
         "WorkTooLarge",
     ),
     "estimators": ("from_sklearn",),
-    "estimators.classifier": ("CertifiedClassifier", "make_certified_scorer"),
+    "estimators.classifier": ("CertifiedClassifier",),
+    "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
     "finite": ("FiniteMargin", "finite_margin"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
     "hardening": ("Hardened", "harden"),
+    "labelnoise": ("AccuracyUnderNoise", "Noise", "noise", "noise_linear"),
     "models": (
         *("APPNP", "GCN", "GIN", "MLP", "PPNP", "RBF", "SGC", "GCNSkipAlpha", "GCNSkipPC", "GraphSAGE", "Linear"),
         *("Partition", "model_from_name", "select"),
@@ -101,6 +107,8 @@ __all__ = [
     "harden",
     "load",
     "load_dataset",
+    "noise",
+    "noise_linear",
     "own_split",
     "published_split",
     "recheck",

@@ -16,7 +16,7 @@ from tests.helpers import cells
 
 from labelcert import Certificate, InvalidInput, Recheck, certify, certify_baseline
 from labelcert.certification import support
-from labelcert.certification.support import GPU, MAP, VOTES, Request, Support
+from labelcert.certification.support import FEATURES, GPU, MAP, VOTES, Request, Support
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.brute_force import brute_force
 from labelcert.selfcheck.cases import label_costs, relabellings
@@ -37,6 +37,9 @@ TRIPLES = [
     Request(margin=True, engine="milp", classes=3),
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
+    Request(predictor=FEATURES, loss="logistic", margin=True),
+    Request(predictor=FEATURES, loss="logistic", place="processes"),
+    Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
 ]
 VISITED = [*support.cells(), *(("three", str(k), request) for k, request in enumerate(TRIPLES))]
 LARGE = Request(labels=301, engine="milp", limited=True)

@@ -31,6 +31,8 @@ FLIPS = 2
 TIGHT = {"tol": 1e-11, "max_iter": 100_000}
 NOISE = 1e-6
 """A lead over the next class that is smaller is not the estimator's word, but rounding."""
+HEAVY = {0: 2.0, 1: 0.4, 2: 3.0}
+"""Weights of three classes."""
 
 ESTIMATORS: dict[str, Any] = {
     "ridge": RidgeClassifier(0.5),
@@ -53,9 +55,16 @@ ESTIMATORS: dict[str, Any] = {
     "liblinear": LogisticRegression(C=2.0, solver="liblinear", **TIGHT),
     "ridge of ±1": Ridge(0.5, fit_intercept=False),
     "kernel ridge": KernelRidge(kernel="rbf"),
+    "balanced ridge": RidgeClassifier(0.5, class_weight="balanced"),
+    "ridge with class weights": RidgeClassifier(0.5, class_weight=HEAVY, fit_intercept=False),
+    "balanced logistic": LogisticRegression(C=2.0, class_weight="balanced", **TIGHT),
+    "logistic with class weights": LogisticRegression(C=2.0, class_weight=HEAVY, fit_intercept=False, **TIGHT),
+    "balanced squared hinge": LinearSVC(C=0.7, class_weight="balanced", **TIGHT),
+    "squared hinge with class weights": LinearSVC(C=0.7, class_weight=HEAVY, **TIGHT),
+    "balanced liblinear": LogisticRegression(C=2.0, solver="liblinear", class_weight="balanced", **TIGHT),
     "Gaussian process": GaussianProcessRegressor(optimizer=None, alpha=0.5, normalize_y=True),
 }
-TWO_CLASSES = ("SVC", "liblinear")
+TWO_CLASSES = ("SVC", "liblinear", "balanced liblinear")
 
 
 class Data(NamedTuple):
@@ -70,7 +79,7 @@ class Data(NamedTuple):
 def data(seed: int, name: str) -> Data:
     """Some 7 labels of three or four classes, the rarest of which has one or two; votes are tied now and then."""
     rng = np.random.default_rng(seed)
-    m, K = int(rng.integers(6, 9)), 3 + int(rng.random() < 0.25)
+    m, K = int(rng.integers(6, 9)), 3 + int(rng.random() < 0.25 and "with class weights" not in name)
     signs = isinstance(ESTIMATORS[name], REGRESSORS)
     if name in TWO_CLASSES or signs:
         K = 2

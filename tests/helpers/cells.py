@@ -14,8 +14,10 @@ import numpy as np
 
 import labelcert
 from labelcert import Threat
-from labelcert.certification import places
+from labelcert.certification import GivenFeatures, Run, Task, places, solve
+from labelcert.certification.support import FEATURES
 from labelcert.engines.pools import ChunkPool, read_only_arrays, walk_batch
+from labelcert.losses.weighted import Weights
 
 MARGIN = 0.0625
 
@@ -89,6 +91,8 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     how |= {"max_flips": flips(request), "collective": request.asks != "radii"}
     if request.predictor == "linear map":
         cert = labelcert.certify_linear(rows, labels, **how)
+    elif request.predictor == FEATURES:
+        cert = by_features(request, labels, rows @ K, how)
     elif ensemble:
         cert = labelcert.certify_partition(*kernel, **how, **ensemble)
     else:
@@ -99,6 +103,16 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
         "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}),
     }
     return then.get(request.asks, lambda: cert)()
+
+
+def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> labelcert.Certificate:
+    """Of a linear model on a few features."""
+    K, _, _ = arrays(request)
+    weights = Weights(np.arange(1.0, labels.size + 1)) if request.weights else None
+    model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
+    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin")}
+    run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
+    return solve(Task(model, labels, **asked), Run(**run))
 
 
 def baseline(request: Any, kernel: Any, how: dict[str, Any]) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 import labelcert
 from labelcert import Certificate, InvalidInput, Threat, certify
 from labelcert.certificate import RelabellingList
+from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
 from labelcert.verification import Verification, verify
@@ -42,6 +43,14 @@ def _points(m: int, n: int, seed: int = 0) -> tuple[Any, Any]:
     return K[:m, :m], K[m:, :m]
 
 
+_POINTS = np.random.default_rng(2).normal(size=(13, 3))
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "features": {"X_train": _POINTS[:8], "X_test": _POINTS[8:13]},
+    "linear map": {"H": _POINTS[8:13] @ _POINTS[:8].T},
+}
+"""What files do not hold, and verify is given."""
+
 KINDS: dict[str, Callable[[], Certificate]] = {
     "two classes": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=3),
     "three classes": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=2),
@@ -62,6 +71,12 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
     "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
     "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
+    "votes": lambda: labelcert.certify_partition(
+        *_with(list("aabbabab")), C=1.0, parts=3, max_flips=3, combine="votes"
+    ),
+    "baseline": lambda: labelcert.certify_baseline(*_with(list("aabbabab")), C=1.0, using="sensitivity", max_flips=3),
+    "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
+    "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
@@ -204,6 +219,8 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "run.time_limit": lambda cert: [7.0, -1.0],
     "run.node_time_limit": lambda cert: [7.0, -1.0],
     "run.engine_asked": lambda cert: ["another", "partition"] if cert.run.engine_asked != "partition" else ["auto"],
+    "run.remarks": lambda cert: [("more than was asked for",)],
+    "run.drops_to": lambda cert: ["hinge", "another"],
     "run.versions": lambda cert: [{"labelcert": "99.0"}],
     "run.stopped": lambda cert: [one for one in type(cert.run.stopped) if one != cert.run.stopped],
     "around.truth": lambda cert: [cert.around.truth[::-1].copy(), np.full(cert.n_test, "no class")],  # type: ignore[union-attr]
@@ -214,13 +231,13 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
 }
 
 
-def outcome(lie: Callable[[], Certificate], path: str) -> tuple[str, Verification | None]:
-    """What comes of a lie, told in a file."""
+def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, Verification | None]:
+    """What comes of a lie about a kind of certificate, told in a file."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "lie.cert"
         try:
-            lie().save(file, problem=True)
-            found = verify(labelcert.load(file))
+            lie().save(file, problem=kind not in GIVEN)
+            found = verify(labelcert.load(file), **GIVEN.get(kind, {}))
         except (InvalidInput, CertificateFileError, ValueError) as refusal:
             # What cannot be written as JSON at all is no lie in a file.
             if isinstance(refusal, (InvalidInput, CertificateFileError)) or "JSON" in str(refusal):
@@ -239,7 +256,7 @@ def table(kind: str) -> dict[str, list[str]]:
     """For each field of a kind of certificate: what comes of its lies."""
     cert = honest(kind)
     return {
-        path: [outcome(lambda path=path, lie=lie: changed(cert, path, lie), path)[0] for lie in lies(cert, path)]
+        path: [outcome(lambda path=path, lie=lie: changed(cert, path, lie), path, kind)[0] for lie in lies(cert, path)]
         for path in paths(cert)
     }
 

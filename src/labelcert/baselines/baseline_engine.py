@@ -111,7 +111,7 @@ def certify_baseline(
         )
     info.check(loss, options)
     seed = whole_number("seed", seed, None)
-    own = {**options, "seed": seed}
+    own = {name: np.asarray(value).item() for name, value in {**options, "seed": seed}.items()}
     run = Run(f"{MARK}{using}", own, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     parts = Parts({**info.options, **options}["parts"], seed, "votes") if info.deals_out else None
     model = GivenKernel(K_train, K_test, C, loss)
@@ -158,7 +158,7 @@ class BaselineEngine(PlainEngine):
             known,
             radius_lower=lower,
             curve_upper=within_reach(lower, question.budget),
-            statistics=self._proved.statistics,
+            statistics={**self._proved.statistics, "options": dict(self.options)},
             sha256=hashlib.sha256(f"{plain} {self.name} {sorted(self.options.items())}".encode()).hexdigest(),
         )
 

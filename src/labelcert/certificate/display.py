@@ -86,14 +86,15 @@ def summary(cert: Certificate) -> str:
     ]
     last = weakest(cert)
     lines += ["", last] if last else []
-    lines += [line for words in cert.run.advice for line in ("", *textwrap.wrap(words, WIDTH))]
+    for words in map(printable, [*cert.run.remarks, *cert.run.advice]):
+        lines += ["", *textwrap.wrap(words, WIDTH)]
     return "\n".join(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines)
 
 
 def as_html(cert: Certificate) -> str:
     """The same as a table."""
     body = "".join(f"<tr><td>{b}</td><td>{one}</td><td>{all_}</td></tr>" for b, one, all_ in rows(cert))
-    after = [words for words in (weakest(cert), *cert.run.advice) if words]
+    after = [words for words in (weakest(cert), *cert.run.remarks, *cert.run.advice) if words]
     return (
         f"<div><strong>Certificate</strong>: {html.escape(headline(cert))}<br>"
         f"{html.escape(cert.state)}, engine {html.escape(cert.engine)}"

@@ -120,6 +120,8 @@ class RunRecord:
     """Where the margins come from, if somebody measured them."""
     drops_to: str = ""
     """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
+    weights: str = ""
+    """What gives labels weights, where they have some: ``sample_weight``, ``class_weight``."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
     """What was certified, as Python writes it; empty where arrays were given."""
@@ -127,8 +129,8 @@ class RunRecord:
 
     @property
     def engine(self) -> str:
-        """The engines that ran, in one word or joined by plus signs."""
-        return " + ".join(dict.fromkeys(stage.engine for stage in self.stages))
+        """The engines that ran, in one word or joined by plus signs; the one that was asked for, if none had time."""
+        return " + ".join(dict.fromkeys(stage.engine for stage in self.stages)) or self.engine_asked
 
     @property
     def margin_text(self) -> str:
@@ -176,7 +178,7 @@ class RunRecord:
         return {
             key: value
             for key, value in plain.items()
-            if value or key not in ("model", "command", "remarks", "advice", "drops_to")
+            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights")
         }
 
     @classmethod

@@ -25,6 +25,7 @@ from labelcert.problem import Problem
 from labelcert.problem.budget import largest_budget
 from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
 from labelcert.problem.rows import OffsetRows
+from labelcert.stopping import Stopped
 
 CROSS_VALIDATED = "cv"
 """Stands where C would: choose it by cross-validation over the labels."""
@@ -247,7 +248,8 @@ def reduced(
 ) -> tuple[Task, Callable[[Certificate], Certificate]]:
     """A task that an engine can answer, and what turns its certificate into that of the given task.
 
-    ``look`` may refuse the task, once its arrays are validated and before anything else is done.
+    ``look`` may refuse the task, once its arrays are validated and before anything else is done. Where the run is over
+    before, the task is as far as it got.
     """
     taken: list[tuple[Reduction, Any]] = []
     looked = False
@@ -256,7 +258,10 @@ def reduced(
             look(task)
             looked = True
         if reduction.accepts(task):
-            task, undo = reduction.apply(task)
+            try:
+                task, undo = reduction.apply(task)
+            except Stopped:
+                break
             taken.append((reduction, undo))
 
     def restored(cert: Certificate) -> Certificate:

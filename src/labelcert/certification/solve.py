@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from labelcert.certificate import Certificate, RunRecord, StageRecord
@@ -17,13 +18,14 @@ from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
-from labelcert.engines.planning import Plan, plan
+from labelcert.engines.planning import Plan, nothing_known, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
-from labelcert.prediction.by_features import FEATURES
+from labelcert.prediction.by_features import FEATURES, WEIGHTED
 from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
+from labelcert.stopping import stopped_by
 
 
 def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
@@ -45,22 +47,24 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         asked = _request(task, run)
         control.remarks = (*support.require(asked), *gpu_remark(asked, run.scheduler, run.device))
 
-    simple, restored = reduced(task, supported)
-    with progress_report("certifying", run.progress) as show, walked_by(run.scheduler, control.workers, run.device):
+    with ExitStack() as inside:
+        inside.enter_context(control.running())
+        control.start_clock()
+        simple, restored = reduced(task, supported)
+        show = inside.enter_context(progress_report("certifying", run.progress))
+        inside.enter_context(walked_by(run.scheduler, control.workers, run.device))
         if run.progress:
             control.report, control.note = show.report, show.note
             for remark in control.remarks:
                 control.note(remark)
-        with control.running():
-            control.start_clock()
-            planned = plan(
-                run.engine, simple.posed, control, simple.predicted, observers=task.observers, options=run.options
-            )
-            # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
-            control.reserve(planned.seconds_to_set_up)
-            question, findings, stages = _staged(planned, control)
-            control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, stages, control)]))
-            checked = check(question, findings)
+        planned = _planned(simple, task, run, control)
+        # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
+        control.reserve(planned.seconds_to_set_up)
+        question, findings, stages = _staged(planned, control)
+        control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, stages, control)]))
+        late = control.while_checking()
+        with stopped_by(late):
+            checked = check(question, findings, late)
         if control.trust_solver:
             checked = replace(checked, findings=checked.findings.trusting())
         record = _record(run.engine, planned, question, findings, control, stages)
@@ -74,7 +78,7 @@ def _request(task: Task, run: Run) -> support.Request:
     """What the table of what goes with what is asked, before work starts."""
     problem, own = task.posed, run.engine.partition(":")[0]
     single = task.parts is None and problem.kind == ONE_MODEL
-    predictor = support.MACHINE if single else support.FEATURES if problem.kind == FEATURES else support.MAP
+    predictor = support.MACHINE if single else support.FEATURES if problem.kind in (FEATURES, WEIGHTED) else support.MAP
     if task.parts is not None:
         predictor = support.VOTES if task.parts.combine == "votes" else support.MEAN
     asks = {"attack": support.ATTACK, "baseline": support.BASELINE}.get(own)
@@ -132,13 +136,25 @@ def _control(task: Task, run: Run) -> Control:
     )
 
 
+def _planned(simple: Task, task: Task, run: Run, control: Control) -> Plan:
+    """The plan for a task that is reduced, unless the run was over before that was done."""
+    problem = simple.posed
+    if problem.by is None and not problem.min_eig >= 0.0:
+        return nothing_known(problem)
+    return plan(run.engine, problem, control, simple.predicted, observers=task.observers, options=run.options)
+
+
 def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[StageRecord]]:
     """What all stages find, and the question as it turned out."""
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
+    trained = question.problem.kind == ONE_MODEL and not question.observers
     for stage in planned.stages:
-        if ran and (control.over() or findings.settled(control.collective)):
+        settled = findings.settled(control.collective)
+        if ran and (control.over() or settled):
             break
+        if trained and settled:  # clean predictions are all that was asked for
+            return question, findings, [StageRecord(stage.name(question.problem), stage.max_flips, {})]
         findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
     return (question if findings.read is None else findings.read.question), findings, ran
@@ -169,6 +185,7 @@ def _record(
         spendable=problem.adversary.spendable,
         remarks=(*control.remarks, *_dropped(problem)),
         drops_to=problem.drops_to,
+        weights=str(weights) if (weights := getattr(problem.by, "weights", None)) else "",
         device=CPU if (pool := pool_in_force()) is None else pool.device,
         versions=versions(),
     )

@@ -20,8 +20,8 @@ from labelcert.problem import Threat
 
 MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
 VOTES, MEAN = "votes of parts", "mean scores of parts"
-QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline")
-RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE = QUESTIONS
+QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
+RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
 TRUSTED, COSTS, GROUPS, DIRECTIONS = THREATS = ("trusted labels", "costs", "groups", "directions")
 
@@ -58,6 +58,8 @@ class Request:
     threat: tuple[str, ...] = ()
     """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
+    weights: bool = False
+    """Whether labels have weights."""
     asks: str = RADII
     """One of ``QUESTIONS``."""
     engine: str = AUTO
@@ -84,6 +86,7 @@ class Request:
             "intercept": self.intercept or loss.intercept,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
+            "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,
             "elsewhere": self.place != THREADS,
@@ -137,7 +140,9 @@ TABLE: dict[tuple[str, ...], str] = {
     # Linear models that are trained on features.
     (FEATURES, "margin", REFUSED): "a model on features has no margin; certify(X @ X.T, ..., margin=...) on its kernel "
     "has",
+    (FEATURES, "weights", VERIFY, REFUSED): "verify does not train models whose labels have weights",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
+    (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
     "intercept; use the loss without intercept",
@@ -145,7 +150,6 @@ TABLE: dict[tuple[str, ...], str] = {
     "train with more than two classes; use loss='logistic'",
     ("ensemble", "engine", REFUSED): "an ensemble on parts of the labels has an engine of its own; leave out "
     "engine={engine!r}",
-    (VOTES, VERIFY, REFUSED): "verify knows ensembles whose mean scores decide, not those that count votes",
     ("ensemble", ATTACK, REFUSED): "{asks} knows single kernel machines alone; the witnesses of certify_partition are "
     "attacks on an ensemble",
     (MEAN, BASELINE, REFUSED): "the baseline of ensembles counts votes, not scores; use certify_partition",
@@ -170,13 +174,17 @@ TABLE: dict[tuple[str, ...], str] = {
     ("engine", RECHECK, REFUSED): "recheck chooses its engines itself; leave out engine={engine!r}",
     ("engine", ATTACK, REFUSED): "attack runs one heuristic, and no engine; leave out engine={engine!r}",
     ("engine", BASELINE, REFUSED): "a baseline is an engine of its own; leave out engine={engine!r}",
+    ("engine", NOISE, REFUSED): "noise chooses how to answer itself; leave out engine={engine!r}",
+    ("elsewhere", NOISE, REFUSED): "noise runs on threads; leave out the {place}",
+    ("threat", NOISE, REFUSED): "noise has no adversary; instead of a threat, give rates for single labels, annotators "
+    "or classes (wrong=)",
+    ("margin", NOISE, REFUSED): "noise has no margin; leave it out",
+    ("ensemble", NOISE, REFUSED): "noise knows single models alone; leave out the parts",
     ("elsewhere", ATTACK, REFUSED): "attack runs on threads; leave out the {place}",
     ("elsewhere", BASELINE, REFUSED): "baselines run on one thread; leave out the {place}",
     ("threat", BASELINE, REFUSED): "baselines let the adversary change any label, at one unit each; leave out threat, "
     "or use labelcert.certify",
     ("no-baseline", BASELINE, REFUSED): "no baseline is about loss={loss!r}; use labelcert.certify",
-    ("intercept", VERIFY, NOTED): "of models with an intercept that is not regularised, verify checks the record and "
-    "the problem alone",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",

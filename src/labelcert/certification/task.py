@@ -20,7 +20,8 @@ from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, get_loss
-from labelcert.prediction.by_features import LOSSES_BY_FEATURES, ByFeatures
+from labelcert.losses.weighted import Weights
+from labelcert.prediction.by_features import FEATURES, LOSSES_BY_FEATURES, WEIGHTED, ByFeatures
 from labelcert.problem import Problem, Threat, validation
 from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.rows import Rows
@@ -79,22 +80,29 @@ class GivenFeatures:
     X_test: Float
     C: float
     loss: str = "logistic"
-    """One of the losses that have a primal form: ``"logistic"``, ``"cross_entropy"``, ``"squared_hinge"``."""
+    """One of the losses that have a primal form: ``"logistic"``, ``"cross_entropy"``, ``"squared_hinge"``,
+    ``"square"``."""
     intercept: bool = False
     """Whether the model has an intercept that is not regularised."""
     drops_to: str = ""
     """As in :class:`~labelcert.problem.Problem`."""
+    weights: Weights | None = None
+    """What labels weigh."""
+    enumerated: bool = False
+    """Whether all relabellings are trained on. Otherwise the weights of labels must not depend on classes."""
 
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and features with a column of ones for an intercept."""
-        loss = get_loss(self.loss, intercept=self.intercept)
+        free = self.intercept and self.loss == "square"  # which needs no labels of both classes for it
+        loss = get_loss(self.loss, intercept=self.intercept and not free)
+        lasting = loss.intercept and not self.enumerated  # its budgets end before a class is empty
         problem = Problem.linear(
             task.labels,
             threat=task.threat,
             max_flips=task.max_flips,
             loss=loss.name,
             C=self.C,
-            drops_to="" if loss.intercept else self.drops_to,  # an intercept ends budgets before a class is empty
+            drops_to="" if lasting else self.drops_to,
         )
         if problem.trained_with.kind not in LOSSES_BY_FEATURES:
             raise InvalidInput(
@@ -103,9 +111,11 @@ class GivenFeatures:
             )
         X = validation.check_features("X_train", self.X_train, rows=problem.m)
         T = validation.check_features("X_test", self.X_test, columns=X.shape[1])
-        if problem.intercept:
+        free = free or problem.intercept
+        if free:
             X, T = (np.hstack([rows, np.ones((rows.shape[0], 1))]) for rows in (X, T))
-        return replace(problem, K_test=np.zeros((T.shape[0], 0)), by=ByFeatures(X, T)), ""
+        by = ByFeatures(X, T, free, self.weights, WEIGHTED if self.enumerated else FEATURES)
+        return replace(problem, K_test=np.zeros((T.shape[0], 0)), by=by), ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
 from labelcert.report import tables
 from labelcert.signing import sign, signature_of, signed
+from labelcert.text import printable
 from labelcert.verification import verify
 from labelcert.verification.statement import LINEAR
 
@@ -110,13 +113,29 @@ def verify_file(
     cert = load(file)
     names = ("H", "labels") if cert.run.loss == LINEAR else ("K_train", "labels", "K_test")
     arrays = {} if problem is None else _arrays(problem, names)
-    with progress_report("verifying", sys.stderr.isatty()) as show_progress:
-        found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=show_progress.note)
+    terminal = sys.stderr.isatty()
+    with progress_report("verifying", terminal) as show_progress:
+        told = show_progress.note if terminal else _less_and_less()
+        found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=told)
     if key is not None:
         say(f"signed by the holder of {key}")
     say(str(found))
     if not found.accepted:
         sys.exit(EXIT_FAILED)
+
+
+def _less_and_less() -> Callable[[str], None]:
+    """Where no bar can be shown: a line on standard error, and the next one after twice the time, and so on."""
+    started, due = time.monotonic(), 0.3
+
+    def tell(text: str) -> None:
+        nonlocal due
+        passed = time.monotonic() - started
+        if passed >= due:
+            due = 2.0 * passed
+            click.echo(f"verifying: {printable(text)}", err=True)
+
+    return tell
 
 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:

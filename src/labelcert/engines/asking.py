@@ -47,13 +47,13 @@ class AskingMethod(Timed):
     def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
         """As long as some single changes take."""
         counts = relabelling_counts(question)
+        spent = 0.0
         some = list(itertools.islice(question.problem.adversary.relabellings(1, question.budget), SAMPLE))
         if some:
             question.changed(some[0])  # compiled first
-        started = time.perf_counter()
-        for change in some:
-            question.changed(change)
-        spent = time.perf_counter() - started
+            started = time.perf_counter()
+            question.changed_by(some)
+            spent = time.perf_counter() - started
         return counts * spent / max(1, len(some)), f"{counts[-1]:,.6g} relabellings, one by one"
 
     def run(self, question: Question, control: Control) -> Findings:
@@ -80,9 +80,7 @@ def _asked(question: Question, moves: MoveNumbers, block: AskedBlock) -> Seen:
     a = question.problem.adversary
     longest = max(1, a.most_flips(question.budget))
     code = np.full((block.stops, longest), -1, dtype=np.int64)
-    effects = []
     for s, change in enumerate(block.changes):
         code[s, : len(change)] = moves.number[change.positions, change.targets]
-        effects.append(question.changed(change))
-    changed, unchanged = (np.array(side) for side in zip(*effects, strict=True))
+    changed, unchanged = question.changed_by(block.changes)
     return Seen(np.array([a.cost(change) for change in block.changes]), code, changed, unchanged)

@@ -71,6 +71,10 @@ class Question:
             self.problem.relabelled(change), self.nodes if nodes is None else self.nodes[nodes]
         )
 
+    def changed_by(self, changes: Sequence[Relabelling]) -> tuple[Bool, Bool]:
+        """(B, n) the same for some changes."""
+        return self.predictor.changed_by(changes, self.nodes)
+
 
 @dataclass(frozen=True, eq=False)
 class ReadOnce:

@@ -16,8 +16,10 @@ from labelcert.arrays import Signs
 from labelcert.certificate import Stop
 from labelcert.errors import InvalidInput
 from labelcert.signals import TERMINATION
+from labelcert.stopping import stopped_by
 
-GRACE_SECONDS = 1.0
+GRACE_SECONDS, GRACE_ON_INTERRUPT = 0.8, 0.3
+"""How long open points may still be decided once the search has stopped, and then as long again attacks be checked."""
 
 SOLVERS = ("highs", "scip", "gurobi")
 """What ``solver=`` takes."""
@@ -82,11 +84,16 @@ class Control:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into an orderly stop; the second one acts as usual.
+        """Give up work inside once the run is over; the first Ctrl-C ends it in order, the second one acts as usual.
 
         That holds for every signal that would raise KeyboardInterrupt. Others are left as they are: whoever ignores
         Ctrl-C, or has a handler of their own, means it.
         """
+        with stopped_by(self.over), self._signals_caught():
+            yield
+
+    @contextmanager
+    def _signals_caught(self) -> Iterator[None]:
         # Elsewhere than in the main thread signals cannot be caught, nor do they arrive.
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -153,5 +160,14 @@ class Control:
         if not self.over():
             return False
         if self.closing_time is None:
-            self.closing_time = time.monotonic() + GRACE_SECONDS
+            self.closing_time = time.monotonic() + self._grace
         return time.monotonic() > self.closing_time
+
+    def while_checking(self) -> Callable[[], bool]:
+        """Whether attacks can no longer be checked: a moment from now on, where the search had to stop."""
+        began = time.monotonic()
+        return lambda: self.over() and time.monotonic() > max(began, self.deadline or 0.0) + self._grace
+
+    @property
+    def _grace(self) -> float:
+        return GRACE_ON_INTERRUPT if self.stop is Stop.INTERRUPTED else GRACE_SECONDS

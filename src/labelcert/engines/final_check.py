@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,12 +22,12 @@ class Checked:
     changed: dict[Relabelling, Bool]  # for each relabelling of the curve, (n,) which nodes it provably changes
 
 
-def check(question: Question, findings: Findings) -> Checked:
+def check(question: Question, findings: Findings, closed: Callable[[], bool] = lambda: False) -> Checked:
     """Retrain on every witness and keep only what it proves.
 
     A witness counts if the threat admits it within its budget, if the model that checks it agrees about the clean
     prediction, and if it provably changes what it should. One that does not is dropped, its interval is opened and a
-    warning raised: it would be a bug.
+    warning raised: it would be a bug. Once the run is ``closed``, witnesses that are left are dropped in silence.
     """
     if findings.read is not None:
         nobody = dict.fromkeys(findings.curve_changes, np.zeros(question.nodes.size, dtype=bool))
@@ -41,7 +42,7 @@ def check(question: Question, findings: Findings) -> Checked:
     most = np.zeros(findings.curve_lower.size, dtype=np.int64)
     # By size, since a training starts from one nearby.
     for change, members in sorted(_by_change(changes).items(), key=lambda item: len(item[0])):
-        if not a.admits(change, a.never):  # each node's budget is compared below
+        if closed() or not a.admits(change, a.never):  # each node's budget is compared below
             continue
         nodes = np.array(members)[upper[members] >= a.cost(change)]
         if nodes.size:
@@ -57,12 +58,12 @@ def check(question: Question, findings: Findings) -> Checked:
     changed: dict[Relabelling, Bool] = {NOTHING: checker.contrary & agreed}
     cheapest = np.where(changed[NOTHING], 0, upper)
     for change in sorted(set(findings.curve_changes) - {NOTHING}, key=len):
-        if a.admits(change, a.never):  # each budget is compared below
+        if not closed() and a.admits(change, a.never):  # each budget is compared below
             changed[change] = checker.changed(change)[0] & agreed
             cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))
     curve_lower, curve_changes, dropped = _kept_curve(question, findings, changed)
     kept = replace(
-        _reconciled(findings, cheapest, np.maximum(most, curve_lower), dropped + len(refuted)),
+        _reconciled(findings, cheapest, np.maximum(most, curve_lower), 0 if closed() else dropped + len(refuted)),
         radius_upper=upper,
         radius_changes=changes,
         curve_lower=curve_lower,

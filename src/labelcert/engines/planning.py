@@ -14,7 +14,11 @@ from labelcert.engines.emptied import classes_dropped
 from labelcert.engines.observing import Observer
 from labelcert.engines.registry import AUTO, engines_for, get_engine
 from labelcert.errors import InvalidInput, WorkTooLarge
+from labelcert.losses.retraining import LARGEST_COLD
+from labelcert.prediction import Unknown
 from labelcert.problem import Problem
+from labelcert.problem.problem import ONE_MODEL
+from labelcert.stopping import Stopped
 
 USUAL_SECONDS = 30.0
 """Where neither a largest budget nor a time limit is given, ``"auto"`` answers the budgets that fit into about this."""
@@ -121,11 +125,18 @@ def plan(
         if refusal is not None:
             continue
         began = time.monotonic()
-        predictor = engine.predictor(problem)
+        try:
+            predictor = engine.predictor(problem)
+        except Stopped:
+            return nothing_known(problem)
         took = time.monotonic() - began
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)
         question = replace(Question.ask(predictor), observers=observers)
+        if control.over() and problem.m > LARGEST_COLD:
+            return Plan((), question, took)
+        if problem.max_flips == 0 and problem.kind == ONE_MODEL:  # clean predictions are all that is asked for
+            return Plan((Stage(engine, 0),), question, took)
         work = engine.estimate(question, control)
         if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
             return _in_usual_time(engine, question, control, took)
@@ -138,6 +149,11 @@ def plan(
     if too_large:
         raise WorkTooLarge("the work is too large: " + "; ".join(too_large))
     raise InvalidInput(f"engine={name!r} does not apply: {refusal or f'no engine answers for {problem.kind}'}")
+
+
+def nothing_known(problem: Problem) -> Plan:
+    """What is left to do where the run is over before there is a model: nothing."""
+    return Plan((), Question.ask(Unknown(problem)), 0.0)
 
 
 def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.enumerate import Enumerate
-from labelcert.engines.influence import Influence
+from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
 from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
@@ -46,6 +46,8 @@ for _engine in (
     PartEngine(),
     RowBlockEngine(),
     Influence(),
+    TrainOnAll(),
+    Grown(),
 ):
     register(_engine)
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import Certifiable, Transform
-from labelcert.estimators.linear_maps import gaussian_process, kernel_ridge, label_propagation, neighbours, ridge
-from labelcert.estimators.linear_models import linear_svc, logistic_regression
-from labelcert.estimators.pipelines import transform_with, unwrapped
+from labelcert.estimators.classifier import kernel_machine
+from labelcert.estimators.linear_maps import (
+    gaussian_process,
+    kernel_ridge,
+    label_propagation,
+    neighbours,
+    ridge,
+    ridge_cv,
+)
+from labelcert.estimators.linear_models import linear_svc, logistic_regression, logistic_regression_cv
+from labelcert.estimators.pipelines import Steps, unwrapped
 from labelcert.estimators.svc import svc
 
 ADAPTERS: dict[str, Callable[[Any, Transform], Certifiable]] = {
+    "CertifiedClassifier": kernel_machine,
     "GaussianProcessRegressor": gaussian_process,
     "KNeighborsClassifier": neighbours,
     "KernelRidge": kernel_ridge,
@@ -20,9 +30,12 @@ ADAPTERS: dict[str, Callable[[Any, Transform], Certifiable]] = {
     "LabelSpreading": label_propagation,
     "LinearSVC": linear_svc,
     "LogisticRegression": logistic_regression,
+    "LogisticRegressionCV": logistic_regression_cv,
     "RadiusNeighborsClassifier": neighbours,
     "Ridge": ridge,
+    "RidgeCV": ridge_cv,
     "RidgeClassifier": ridge,
+    "RidgeClassifierCV": ridge_cv,
     "SVC": svc,
 }
 """How each class of scikit-learn is certified."""
@@ -32,17 +45,16 @@ _TREES = (
     "its splits jump when labels change, so that no proof covers them",
     'CertifiedClassifier(kernel="rbf") or KNeighborsClassifier()',
 )
-_CHOOSES = "it chooses its parameters by the labels, which changed labels would choose otherwise"
 
 NEAREST = {
     "BaseDecisionTree": _TREES,
     "BaseForest": _TREES,
     "BaseGradientBoosting": _TREES,
     "BaseHistGradientBoosting": _TREES,
-    "BaseSearchCV": (_CHOOSES, "its best_estimator_, as it is"),
-    "LogisticRegressionCV": (_CHOOSES, "LogisticRegression(C=...) with the C that it chose"),
-    "RidgeClassifierCV": (_CHOOSES, "RidgeClassifier(alpha=...) with the alpha that it chose"),
-    "RidgeCV": (_CHOOSES, "Ridge(alpha=...) with the alpha that it chose"),
+    "BaseSearchCV": (
+        "it chooses its parameters by the labels, which changed labels would choose otherwise",
+        "its best_estimator_, as it is",
+    ),
     "CalibratedClassifierCV": ("it fits a calibration to the labels, too", "the estimator inside it"),
     "BaseEnsemble": ("it combines models that are trained on samples of the labels", "its estimator alone"),
     "_BaseHeterogeneousEnsemble": ("it combines models of several kinds", "one of its estimators alone"),
@@ -74,7 +86,8 @@ def from_sklearn(estimator: Any) -> Certifiable:
     ----------
     estimator
         Fitted or not: only its parameters count, since a certificate is about all trainings on changed labels. The
-        transformers of a pipeline must not look at labels.
+        transformers of a pipeline must not look at labels. Those that chose a parameter by cross-validation
+        (``RidgeClassifierCV``) are certified with the one that they chose, and so must be fitted.
 
     Returns
     -------
@@ -94,8 +107,13 @@ def from_sklearn(estimator: Any) -> Certifiable:
         raise InvalidInput(
             f"expected an estimator, got the class {estimator.__name__}; give an instance: {estimator.__name__}()"
         )
+    return adapted(estimator)
+
+
+def adapted(estimator: Any, *, fitted: bool = False) -> Certifiable:
+    """The same, with the transformers of a pipeline as they were ``fitted``, or fitted anew without labels."""
     steps, last = unwrapped(estimator)
-    kinds = [kind.__name__ for kind in type(last).__mro__ if kind.__module__.startswith("sklearn.")]
+    kinds = [k.__name__ for k in type(last).__mro__ if k.__module__.partition(".")[0] in ("sklearn", "labelcert")]
     kind = next((name for name in kinds if name in ADAPTERS or name in NEAREST), "")
     if kind not in ADAPTERS:
         reason, nearest = NEAREST.get(kind, ("", "LogisticRegression()"))
@@ -104,7 +122,7 @@ def from_sklearn(estimator: Any) -> Certifiable:
             f"{type(last).__name__} cannot be certified{because}. The nearest model that can be is {nearest}; "
             f"these can: {', '.join(sorted(ADAPTERS))}"
         )
-    return ADAPTERS[kind](last, transform_with(steps))
+    return replace(ADAPTERS[kind](last, Steps(steps, fitted)), whole=estimator)
 
 
 __all__ = ["Certifiable", "from_sklearn"]

@@ -2,51 +2,153 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from numbers import Real
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenFeatures, GivenKernel, Names, Predicts, Run, Task, solve
-from labelcert.checking import as_labels
+from labelcert.checking import as_labels, in_short
 from labelcert.errors import InvalidInput
 from labelcert.losses import get_loss
+from labelcert.losses.weighted import BALANCED, Weights
 from labelcert.prediction.by_features import LOSSES_BY_FEATURES
-
-Transform = Callable[[Any, Any], tuple[Float, Float]]
-"""From training and test data as the user has them to feature matrices."""
+from labelcert.text import per_cent
 
 
+class Transform(Protocol):
+    """From training and test data as the user has them to feature matrices."""
+
+    @property
+    def names(self) -> str:
+        """The transformers, in words; empty where there are none."""
+
+    def __call__(self, X_train: Any, X_test: Any) -> tuple[Float, Float]:
+        """Both, as numbers."""
+
+
+@dataclass(frozen=True)
 class Certifiable(ABC):
     """A model that gives the predictions of a scikit-learn estimator, and can be certified.
 
     Attributes
     ----------
+    transform : callable
+        Prepares the data.
+    whole
+        The estimator that was given, its pipeline included.
     explanation : str
         Which model is certified, and how it differs from the estimator.
     """
 
-    explanation: str
+    transform: Transform
+    whole: Any = field(default=None, kw_only=True, repr=False)
+    explanation: str = field(kw_only=True)
 
-    @abstractmethod
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
+    def certify(
+        self, X_train: Any, y_train: Any, X_test: Any, *, sample_weight: npt.ArrayLike | None = None, **options: Any
+    ) -> Certificate:
         """Certify the predictions for test points against changed labels.
 
         Parameters
         ----------
         X_train, y_train, X_test
             As for the estimator's ``fit`` and ``predict``.
+        sample_weight : (m,) array, optional
+            As for ``fit``; a changed label keeps its weight.
         **options
             Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
+
+        Returns
+        -------
+        Certificate
+            Its remarks say for how many test points the estimator predicts the same.
         """
+        weight = None if sample_weight is None else checked_weights(sample_weight, X_train)
+        cert = self._certified(X_train, y_train, X_test, weight, options)
+        said = [*self._frozen(), *agreement(self.whole, X_train, y_train, X_test, cert.predictions, weight)]
+        return remarked(cert, said)
+
+    @abstractmethod
+    def _certified(
+        self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
+    ) -> Certificate:
+        """The certificate, without what the estimator itself has to say."""
+
+    def _frozen(self) -> list[str]:
+        """What the transformers of a pipeline have to do with the certificate."""
+        names = self.transform.names
+        return [f"{names}: fitted without labels, the same whatever labels are changed"] if names else []
 
     def predict(self, X_train: Any, y_train: Any, X_test: Any) -> Values:
         """What the certified model predicts after training on ``y_train``."""
-        return self.certify(X_train, y_train, X_test, max_flips=0).predictions
+        return self._certified(X_train, y_train, X_test, None, {"max_flips": 0}).predictions
+
+
+def remarked(cert: Certificate, said: list[str]) -> Certificate:
+    """The certificate with remarks before its own."""
+    plain = replace(cert, run=replace(cert.run, remarks=(*said, *cert.run.remarks)))
+    return replace(plain, checksum=plain.computed_checksum())
+
+
+def agreement(
+    estimator: Any, X_train: Any, y_train: Any, X_test: Any, predictions: Values, weight: Float | None = None
+) -> list[str]:
+    """For how many test points an estimator predicts what a certificate does, in words, and where it does not.
+
+    The estimator is taken as it was fitted; one that was not is fitted on the given labels.
+    """
+    if estimator is None:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fitted = is_fitted(estimator)
+            ready = estimator if fitted else fitted_with(clone(estimator), X_train, y_train, weight)
+            predicted = np.asarray(ready.predict(X_test))
+        except (TypeError, ValueError) as error:
+            return [f"the estimator itself could not predict the test points: {str(error).splitlines()[0]}"]
+    if is_regressor(estimator):
+        predicted = np.where(predicted > 0, 1, -1)
+    n, differs = len(predictions), np.flatnonzero(predicted != predictions).tolist()
+    who = f"the estimator, {'as it is' if fitted else 'once'} fitted,"
+    if not differs:
+        return [f"{who} predicts the same for all {n} test points"]
+    rows = ", ".join(map(str, differs[:ROWS_NAMED])) + (", …" if len(differs) > ROWS_NAMED else "")
+    return [
+        f"{who} predicts the same for {n - len(differs)} of {n} test points ({per_cent(1 - len(differs) / n)} %), and "
+        f"something else for rows {rows}: their scores are nearly tied, or it was fitted on other data"
+    ]
+
+
+def fitted_with(estimator: Any, X: Any, y: Any, weight: Any) -> Any:
+    """The estimator after a fit; weights of labels go to the last one of a pipeline."""
+    if weight is None:
+        return estimator.fit(X, y)
+    path, last = "", estimator
+    while hasattr(last, "steps"):
+        name, last = last.steps[-1]
+        path += f"{name}__"
+    return estimator.fit(X, y, **{f"{path}sample_weight": weight})
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator, or the last one of a pipeline, has been fitted."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -55,24 +157,25 @@ class KernelMachine(Certifiable):
 
     Attributes
     ----------
-    transform : callable
-        Prepares the data.
     kernel : callable
         From two feature matrices to the kernel between their rows.
     C : float
     loss : callable
         From the number of classes to the name of a loss.
-    explanation : str
     """
 
-    transform: Transform
     kernel: Callable[[Float, Float], Float]
     C: float
     loss: Callable[[int], str]
-    explanation: str
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(
+        self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
+    ) -> Certificate:
+        if weight is not None:
+            raise InvalidInput(
+                f"sample_weight cannot be certified with the {self.loss(2)} loss; it can with LogisticRegression, "
+                "LinearSVC(loss='squared_hinge'), RidgeClassifier and KernelRidge"
+            )
         labels = checked_labels(X_train, y_train)
         features, tested = self.transform(X_train, X_test)
         K, loss = self.kernel(features, features), self.loss(np.unique(labels).size)
@@ -96,6 +199,9 @@ def certified(
     return solve(task, Run(**{name: value for name, value in options.items() if name in how}))
 
 
+ROWS_NAMED = 10
+"""Test points that are named where an estimator does not predict what its certificate does."""
+
 FEW_LABELS = 300
 """Up to so many labels of two classes (fewer of more classes that are trained together), trainings on a kernel are
 fast enough to be enumerated."""
@@ -112,28 +218,61 @@ class LinearModel(KernelMachine):
     ----------
     constant : float
         A feature that all points share: a regularised intercept. 0 for none.
+    free : bool
+        Whether there is an intercept that is not regularised, beside the square loss. Other losses say so themselves.
+    class_weight : dict, "balanced" or None
+        What labels of each class weigh.
+    one_sided : bool
+        As in :class:`~labelcert.losses.weighted.Weights`.
     """
 
     constant: float = 0.0
+    free: bool = False
+    class_weight: Any = None
+    one_sided: bool = False
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(
+        self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
+    ) -> Certificate:
         labels = checked_labels(X_train, y_train)
         classes = np.unique(labels).size
         loss = self.loss(classes)
-        if OF_KERNELS & options.keys() or not many_labels(labels.size, classes, loss):
-            return super().certify(X_train, y_train, X_test, **options)
+        by_features = get_loss(loss).kind in LOSSES_BY_FEATURES
+        many = by_features and many_labels(labels.size, classes, loss)
+        weighted = self.class_weight is not None or (weight is not None and by_features)
+        if not weighted and (OF_KERNELS & options.keys() or not many):
+            return super()._certified(X_train, y_train, X_test, weight, options)
+        if weighted and (other := OF_KERNELS & options.keys()):
+            raise InvalidInput(f"leave out {', '.join(sorted(other))}: with weights, models are trained on features")
         X, T = (with_constant(rows, self.constant) for rows in self.transform(X_train, X_test))
         names = Names(test=row_names(X_test), labels=row_names(X_train), model=self.explanation)
-        model = GivenFeatures(X, T, self.C, loss, drops_to=self.loss(2))
+        model = GivenFeatures(
+            X,
+            T,
+            self.C,
+            loss,
+            intercept=self.free,
+            drops_to=self.loss(2),
+            weights=self._weights(labels.size, np.unique(labels).tolist(), weight) if weighted else None,
+            enumerated=self.class_weight is not None or (weighted and not many),
+        )
         return certified(model, labels, names, options)
+
+    def _weights(self, m: int, classes: list[Any], weight: Float | None) -> Weights:
+        if weight is not None and self.class_weight == BALANCED:
+            raise InvalidInput(
+                "sample_weight and class_weight='balanced' cannot be certified together: versions of scikit-learn do "
+                "not agree on what that means; give class_weight as a dictionary"
+            )
+        given = self.class_weight if isinstance(self.class_weight, Mapping) else {}
+        if unknown := [name for name in given if name not in classes]:
+            raise InvalidInput(f"class_weight names {in_short(unknown[0])}, but the labels are {classes}")
+        return Weights(np.ones(m) if weight is None else weight, self.class_weight, self.one_sided)
 
 
 def many_labels(m: int, classes: int, loss: str) -> bool:
     """Whether a linear model is better trained by its features than by their kernel."""
-    found = get_loss(loss)
-    models = classes if found.coupled else 2
-    return found.kind in LOSSES_BY_FEATURES and m * models > 2 * FEW_LABELS
+    return m * (classes if get_loss(loss).coupled else 2) > 2 * FEW_LABELS
 
 
 def with_constant(X: Float, constant: float) -> Float:
@@ -141,13 +280,47 @@ def with_constant(X: Float, constant: float) -> Float:
     return np.hstack([X, np.full((X.shape[0], 1), constant)]) if constant else X
 
 
-def no_class_weights(estimator: Any) -> None:
+def as_chosen(name: str, value: float) -> str:
+    """What is said about a parameter that cross-validation chose."""
+    return (
+        f"It has {name}={value:g}, which cross-validation chose on the labels as they are; changed labels might choose "
+        "another one, and the certificate does not look at that."
+    )
+
+
+def no_class_weights(estimator: Any, instead: str) -> None:
     """Refuse weights that depend on labels."""
     if estimator.class_weight is not None:
         raise InvalidInput(
-            f"{type(estimator).__name__}(class_weight=...) weighs labels by their class, so that a changed label "
-            "changes all weights; that cannot be certified. Use class_weight=None"
+            f"{type(estimator).__name__} with class_weight cannot be certified with the hinge loss; use {instead}, or "
+            "class_weight=None"
         )
+
+
+def class_weights(estimator: Any) -> tuple[Any, str]:
+    """What labels of each class weigh, and what is said about it."""
+    given = estimator.class_weight
+    if given is None:
+        return None, ""
+    if given != BALANCED and not (
+        isinstance(given, Mapping) and all(isinstance(w, Real) and 0 < float(w) < np.inf for w in given.values())
+    ):
+        raise InvalidInput(f"class_weight must be 'balanced', None, or positive numbers by class, got {given!r}")
+    said = " A changed label weighs what its new class does" + (
+        ", and all others what their classes do once they are counted anew." if given == BALANCED else "."
+    )
+    return given, said
+
+
+def checked_weights(sample_weight: npt.ArrayLike, X: Any) -> Float:
+    """One positive number per row."""
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if weight.shape != (rows,) or not np.all((weight > 0) & np.isfinite(weight)):
+        raise InvalidInput(
+            f"sample_weight must hold one positive number per row of X_train ({rows}); leave out rows without weight"
+        )
+    return weight
 
 
 def checked_labels(X: Any, y: Any) -> Values:

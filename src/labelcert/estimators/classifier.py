@@ -14,7 +14,7 @@ from labelcert.arrays import Float, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenKernel, Names
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import certified, row_names
+from labelcert.estimators.base import KernelMachine, Transform, agreement, certified, remarked, row_names
 from labelcert.estimators.kernels import kernel_between
 from labelcert.losses import get_loss
 from labelcert.rechecking import Recheck, recheck
@@ -121,9 +121,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
         rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
-        return certified(
-            GivenKernel(self.K_, rows, float(self.C), self.loss_, drops_to=self.loss_), self.y_, names, options
-        )
+        model = GivenKernel(self.K_, rows, float(self.C), self.loss_, drops_to=self.loss_)
+        cert = certified(model, self.y_, names, options)
+        return remarked(cert, agreement(self, None, None, X_test, cert.predictions))
 
     def recheck(self, X_test: Any, **options: Any) -> Recheck:
         """Which of the labels that this was fitted on to confirm, so that more predictions survive wrong ones.
@@ -139,10 +139,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _kernel(self, A: Float) -> Float:
         """The kernel between points and those of the fit."""
+        return self.kernel_between(A, self.X_)
+
+    def kernel_between(self, A: Float, B: Float) -> Float:
+        """The kernel between points and training points, the constant feature included."""
         if self.kernel == "precomputed":
             return A + self.bias
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return kernel_between(A, self.X_, self.kernel, **options) + self.bias  # type: ignore[arg-type]
+        return kernel_between(A, B, self.kernel, **options) + self.bias  # type: ignore[arg-type]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,34 +154,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def make_certified_scorer(*, flips: int, accuracy: bool = True, **options: Any) -> Callable[[Any, Any, Any], float]:
-    """A scorer for ``GridSearchCV`` and its like: what is certified on the held-out points at a number of flips.
-
-    Parameters
-    ----------
-    flips : int
-        Budget.
-    accuracy : bool
-        Count certified points whose prediction is right; otherwise all certified points.
-    **options
-        Passed to ``certify``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> from labelcert import CertifiedClassifier, make_certified_scorer
-    >>> X, y = load_iris(return_X_y=True)
-    >>> search = GridSearchCV(
-    ...     CertifiedClassifier(loss="square"), {"C": [0.01, 1.0]}, scoring=make_certified_scorer(flips=3), cv=3
-    ... )
-    >>> search.fit(X[::4], y[::4]).best_params_
-    {'C': 1.0}
-    """
-
-    def score(estimator: Any, X: Any, y: Any) -> float:
-        cert = estimator.certify(X, max_flips=flips, collective=False, **options)
-        safe = cert.radius_lower > flips
-        return float(np.mean(safe & (cert.predictions == np.asarray(y)) if accuracy else safe))
-
-    return score
+def kernel_machine(estimator: CertifiedClassifier, transform: Transform) -> KernelMachine:
+    """``CertifiedClassifier`` at the end of a pipeline, or on other data."""
+    loss = get_loss(estimator.loss, intercept=estimator.intercept).name
+    return KernelMachine(
+        transform,
+        estimator.kernel_between,
+        float(estimator.C),
+        lambda classes: loss,
+        explanation=f"The certified model is {' '.join(repr(estimator).split())} itself.",
+    )

@@ -10,6 +10,11 @@ from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
 
 
+def linear(A: Float, B: Float) -> Float:
+    """The kernel of linear models."""
+    return A @ B.T
+
+
 def kernel_between(
     A: Float, B: Float, metric: Any, *, gamma: Any = None, degree: float = 3, coef0: float = 1.0, **more: Any
 ) -> Float:

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from sklearn.base import is_regressor
+from sklearn.linear_model import Ridge, RidgeClassifier
 
 from labelcert.arrays import Bool, Float, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenRows, Names
 from labelcert.errors import InvalidInput
-from labelcert.estimators.base import Certifiable, Transform, certified, checked_labels, no_class_weights, row_names
-from labelcert.estimators.kernels import kernel_between
+from labelcert.estimators.base import (
+    Certifiable,
+    LinearModel,
+    Transform,
+    as_chosen,
+    certified,
+    checked_labels,
+    class_weights,
+    row_names,
+)
+from labelcert.estimators.kernels import kernel_between, linear
+from labelcert.estimators.pipelines import unwrapped
 
-Map = Callable[[Float, Float, Bool], Any]
-"""From features of training and test points, and which training points are labelled, to one row per test point with
-what each label adds to the score of its class."""
+Map = Callable[..., Any]
+"""From features of training and test points, which training points are labelled, and what they weigh (if that can be
+said) to one row per test point with what each label adds to the score of its class."""
 
 MOST_FREQUENT = "most_frequent"
 """What scikit-learn calls the most frequent label, for points without neighbours."""
@@ -32,11 +44,8 @@ class LinearMap(Certifiable):
 
     Attributes
     ----------
-    transform : callable
-        Prepares the data.
     rows : callable
         Computes H.
-    explanation : str
     signs : bool
         A regressor on labels -1 and 1, whose sign is the prediction.
     unlabeled : bool
@@ -45,18 +54,20 @@ class LinearMap(Certifiable):
         Ties are exact, and the first class wins them.
     outlier : object
         What is predicted where no label has a say; ``votes`` alone.
+    weighted : bool
+        Whether labels may have weights.
     """
 
-    transform: Transform
     rows: Map
-    explanation: str
     signs: bool = False
     unlabeled: bool = False
     votes: bool = False
     outlier: Any = None
+    weighted: bool = False
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(
+        self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
+    ) -> Certificate:
         labels = checked_labels(X_train, y_train)
         if self.signs and not np.isin(labels, (-1, 1)).all():
             raise InvalidInput(
@@ -64,7 +75,9 @@ class LinearMap(Certifiable):
             )
         known = labels != -1 if self.unlabeled and labels.dtype.kind in "if" else np.ones(labels.size, dtype=bool)
         features, tested = self.transform(X_train, X_test)
-        H, own = self.rows(features, tested, known), row_names(X_train)
+        if weight is not None and not self.weighted:
+            raise InvalidInput(f"{type(unwrapped(self.whole)[1]).__name__} has no sample_weight; leave it out")
+        H, own = self.rows(features, tested, known, *([] if weight is None else [weight])), row_names(X_train)
         # A class without labels has the score 0; where the sum of all scores is positive, another one has more.
         drops = not self.signs and bool((H.sum(axis=1) <= 1e-9 * abs(H).sum(axis=1)).any())
         offsets = _offsets(H, np.unique(labels), self.outlier) if self.votes else None
@@ -73,29 +86,51 @@ class LinearMap(Certifiable):
         return certified(model, labels[known], names, options, offsets)
 
 
-def ridge(estimator: Any, transform: Transform) -> LinearMap:
+def ridge_cv(estimator: Any, transform: Transform) -> Certifiable:
+    """``RidgeCV`` and ``RidgeClassifierCV`` with the alpha that they chose."""
+    if not hasattr(estimator, "alpha_"):
+        raise InvalidInput(
+            f"{type(estimator).__name__} is certified with the alpha that it chose; fit it first, on the same labels"
+        )
+    plain = RidgeClassifier if hasattr(estimator, "class_weight") else Ridge
+    kept = {name: value for name, value in estimator.get_params().items() if name in plain().get_params()}
+    chosen = ridge(plain(**kept).set_params(alpha=estimator.alpha_), transform)
+    return replace(chosen, explanation=f"{chosen.explanation} {as_chosen('alpha', estimator.alpha_)}")
+
+
+def ridge(estimator: Any, transform: Transform) -> Certifiable:
     """``Ridge`` and ``RidgeClassifier``, with or without an intercept."""
-    if hasattr(estimator, "class_weight"):
-        no_class_weights(estimator)
     if estimator.positive:
         raise InvalidInput(f"{type(estimator).__name__}(positive=True) is not linear in the labels; use positive=False")
     alpha, intercept = _number(estimator, "alpha"), bool(estimator.fit_intercept)
+    itself = f"The certified model is {type(estimator).__name__} itself, intercept included."
+    class_weight, said = class_weights(estimator) if hasattr(estimator, "class_weight") else (None, "")
+    if class_weight is not None:
+        if not alpha > 0:
+            raise InvalidInput("RidgeClassifier with class_weight needs a positive alpha to be certified")
+        # Scores are not linear in labels that decide over weights.
+        return LinearModel(
+            transform,
+            linear,
+            1.0 / (2.0 * alpha),
+            lambda classes: "square",
+            explanation=itself + said,
+            free=intercept,
+            class_weight=class_weight,
+        )
 
-    def rows(X: Float, T: Float, known: Bool) -> Float:
-        mean = X.mean(axis=0) if intercept else np.zeros(X.shape[1])
-        A, B = X - mean, T - mean
+    def rows(X: Float, T: Float, known: Bool, weight: Float | None = None) -> Float:
+        s = np.ones(X.shape[0]) if weight is None else weight
+        share, root = s / s.sum(), np.sqrt(s)
+        mean = share @ X if intercept else np.zeros(X.shape[1])
+        A, B = root[:, None] * (X - mean), T - mean
         if X.shape[1] <= X.shape[0]:
-            H = B @ _solve(A.T @ A + alpha * np.eye(A.shape[1]), A.T)
+            H = B @ _solve(A.T @ A + alpha * np.eye(A.shape[1]), A.T) * root
         else:
-            H = B @ A.T @ _solve(A @ A.T + alpha * np.eye(A.shape[0]), np.eye(A.shape[0]))
-        return H - H.mean(axis=1, keepdims=True) + 1.0 / X.shape[0] if intercept else H
+            H = B @ A.T @ _solve(A @ A.T + alpha * np.eye(A.shape[0]), np.eye(A.shape[0])) * root
+        return H - H.sum(axis=1, keepdims=True) * share + share if intercept else H
 
-    return LinearMap(
-        transform,
-        rows,
-        f"The certified model is {type(estimator).__name__} itself, intercept included. {LINEAR}",
-        signs=_is_regressor(estimator),
-    )
+    return LinearMap(transform, rows, explanation=f"{itself} {LINEAR}", signs=is_regressor(estimator), weighted=True)
 
 
 def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
@@ -107,10 +142,13 @@ def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
     def kernel(A: Float, B: Float) -> Float:
         return kernel_between(A, B, estimator.kernel, **options)
 
-    def rows(X: Float, T: Float, known: Bool) -> Float:
-        return np.asarray(_solve(kernel(X, X) + alpha * np.eye(X.shape[0]), kernel(T, X).T).T)
+    def rows(X: Float, T: Float, known: Bool, weight: Float | None = None) -> Float:
+        root = np.ones(X.shape[0]) if weight is None else np.sqrt(weight)
+        K = kernel(X, X) * np.outer(root, root)
+        return np.asarray(_solve(K + alpha * np.eye(X.shape[0]), root[:, None] * kernel(T, X).T).T * root)
 
-    return LinearMap(transform, rows, f"The certified model is KernelRidge itself, by its sign. {LINEAR}", signs=True)
+    said = f"The certified model is KernelRidge itself, by its sign. {LINEAR}"
+    return LinearMap(transform, rows, explanation=said, signs=True, weighted=True)
 
 
 def gaussian_process(estimator: Any, transform: Transform) -> LinearMap:
@@ -132,7 +170,10 @@ def gaussian_process(estimator: Any, transform: Transform) -> LinearMap:
         return H - H.mean(axis=1, keepdims=True) + 1.0 / X.shape[0] if centred else H
 
     return LinearMap(
-        transform, rows, f"The certified model is GaussianProcessRegressor itself, by its sign. {LINEAR}", signs=True
+        transform,
+        rows,
+        explanation=f"The certified model is GaussianProcessRegressor itself, by its sign. {LINEAR}",
+        signs=True,
     )
 
 
@@ -174,8 +215,8 @@ def neighbours(estimator: Any, transform: Transform) -> LinearMap:
     return LinearMap(
         transform,
         rows,
-        f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, the first class wins"
-        ": its score has a fraction of a vote more.",
+        explanation=f"The certified model is {type(estimator).__name__} itself. {LINEAR} Where votes are tied, "
+        "the first class wins: its score has a fraction of a vote more.",
         votes=True,
         outlier=outlier,
     )
@@ -213,7 +254,8 @@ def label_propagation(estimator: Any, transform: Transform) -> LinearMap:
     return LinearMap(
         transform,
         rows,
-        f"The certified model is {type(estimator).__name__} at convergence; the estimator stops just before. {LINEAR}",
+        explanation=f"The certified model is {type(estimator).__name__} at convergence; the estimator stops just "
+        f"before. {LINEAR}",
         unlabeled=True,
     )
 
@@ -261,12 +303,6 @@ def _number(estimator: Any, name: str) -> float:
     if np.ndim(value) != 0:
         raise InvalidInput(f"{type(estimator).__name__}({name}=...) must be one number, got an array")
     return float(value)
-
-
-def _is_regressor(estimator: Any) -> bool:
-    from sklearn.base import is_regressor
-
-    return bool(is_regressor(estimator))
 
 
 def _dense(A: Any) -> Any:

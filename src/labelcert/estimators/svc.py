@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,9 @@ class SupportVectorMachine(KernelMachine):
 
     estimator: Any = None
 
-    def certify(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> Certificate:
-        """Certify the predictions for test points against changed labels."""
+    def _certified(
+        self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
+    ) -> Certificate:
         classes = np.unique(checked_labels(X_train, y_train))
         if classes.size > 2:
             raise InvalidInput(
@@ -38,7 +40,7 @@ class SupportVectorMachine(KernelMachine):
                 "classes each, which cannot be certified; use LinearSVC, LogisticRegression or RidgeClassifier, "
                 "which train one class against the rest"
             )
-        return super().certify(X_train, y_train, X_test, **options)
+        return super()._certified(X_train, y_train, X_test, weight, options)
 
     def disagreement(self, X_train: Any, y_train: Any, X_test: Any) -> float:
         """Share of test points for which the certified model does not predict what the estimator does."""
@@ -51,7 +53,7 @@ class SupportVectorMachine(KernelMachine):
 
 def svc(estimator: Any, transform: Transform) -> SupportVectorMachine:
     """``SVC`` with any kernel."""
-    no_class_weights(estimator)
+    no_class_weights(estimator, "LinearSVC or RidgeClassifier")
 
     def kernel(A: Float, B: Float) -> Float:
         return _kernel(estimator, A, B)
@@ -61,10 +63,10 @@ def svc(estimator: Any, transform: Transform) -> SupportVectorMachine:
         kernel,
         float(estimator.C),
         lambda classes: "hinge",
-        "The certified model is SVC with an intercept that is slightly regularised: its feature is "
+        explanation="The certified model is SVC with an intercept that is slightly regularised: its feature is "
         f"{STRENGTH:g} times as large, squared, as the largest squared norm of a training point. The estimator's own "
         "is not regularised; `disagreement(X_train, y_train, X_test)` measures the difference.",
-        estimator,
+        estimator=estimator,
     )
 
 

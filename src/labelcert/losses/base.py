@@ -99,7 +99,7 @@ class Loss(ABC):
         return np.array([self.train(Q, np.where(codes == c, 1.0, -1.0), C) for c in range(n_classes)])
 
     @abstractmethod
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> Any:
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float | None) -> Any:
         """What compiled walks retrain, see :mod:`~labelcert.losses.retraining`.
 
         Parameters
@@ -108,8 +108,8 @@ class Loss(ABC):
         C : float
         min_eig : float
             Proved lower bound on the smallest eigenvalue of ``Q``.
-        rows : (n, m) array
-            Test rows, scaled to norms of at most 1.
+        rows : (n, m) array or None
+            Test rows, scaled to norms of at most 1; None for any such rows, with larger error bounds.
         """
 
     @abstractmethod

@@ -29,7 +29,7 @@ class CrossEntropy(Logistic):
             return super().train_classes(Q, codes, n_classes, C)
         return np.asarray(SoftmaxMachine.of(Q, C, n_classes, intercept=self.intercept).train(codes[None])[0][0])
 
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float | None) -> LogisticMachine:
         """Two classes: the logistic loss with twice the constant."""
         return super().machine(Q, 2.0 * C, min_eig, rows)
 

@@ -30,7 +30,7 @@ class Hinge(Loss):
         """Block principal pivoting, from nothing."""
         return train(Q, y, C)
 
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> Machine:
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float | None) -> Machine:
         """A tableau, with a small ridge where the kernel is nearly singular."""
         return pivoting_machine(Q, C, min_eig, rows)
 
@@ -72,8 +72,11 @@ class RationalSVM(Exactly):
         return None if found is None else Rational(*found)
 
 
-def pivoting_machine(Q: Float, C: float, min_eig: float, rows: Float) -> Machine:
-    """A support vector machine for compiled walks, with the constants that its error bounds need."""
+def pivoting_machine(Q: Float, C: float, min_eig: float, rows: Float | None) -> Machine:
+    """A support vector machine for compiled walks, with the constants that its error bounds need.
+
+    Without test rows, the constants hold for any of norm at most 1, and are much larger.
+    """
     largest = float(np.abs(Q).max())
     diagonal = float(np.diag(Q).max())
     well = min_eig >= 1e-9 * largest
@@ -86,8 +89,13 @@ def pivoting_machine(Q: Float, C: float, min_eig: float, rows: Float) -> Machine
         entry_max=largest,
         row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
         gap_ridge=gap_ridge,
-        gap_factor=_gap_factor(Q, rows, gap_ridge, min_eig),
+        gap_factor=_any_gap_factor(gap_ridge + min_eig) if rows is None else _gap_factor(Q, rows, gap_ridge, min_eig),
     )
+
+
+def _any_gap_factor(floor: float) -> float:
+    """The same for any row, from a lower bound on the smallest eigenvalue of the matrix."""
+    return 1.01 / floor if floor > 0.0 else 0.0
 
 
 def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:

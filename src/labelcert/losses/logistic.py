@@ -28,7 +28,7 @@ class Logistic(Loss):
         settle(machine, scratch, np.array(y, dtype=np.float64))
         return scratch.z.copy()
 
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> LogisticMachine:
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float | None) -> LogisticMachine:
         """A Newton iteration; an intercept borders the kernel."""
         return new_machine(Q, C, intercept=self.intercept)
 

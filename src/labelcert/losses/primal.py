@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,14 +32,17 @@ from labelcert.errors import InvalidInput
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 MOST_STEPS = 80
-PATIENCE = 4
-"""Steps without progress, beyond which rounding is all that is left."""
+PATIENCE = 12
+"""Steps without progress, beyond which no more is to be had from one preconditioner."""
+
+REFRESHED = 6
+"""How often a labelling on which M is of no use gets a Hessian of its own."""
 
 ROWS = 4096
 """Rows that are added up at a time, so that sums over many labels keep their digits."""
 
 LARGEST_INVERSE = 3000
-"""Beyond so many weights, H is factorised and not inverted."""
+"""Beyond so many weights, only the diagonal blocks of H are formed, one for each class."""
 
 BATCH_BYTES = 6.4e7
 """Memory for the scores of all labels in one batch of trainings."""
@@ -66,6 +69,10 @@ class Slopes(ABC):
     @abstractmethod
     def product(self, F: Float, P: Float, codes: Int, c: Float) -> Float:
         """(N, K, B) second derivatives times P."""
+
+    def bend(self, F: Float, P: Float, codes: Int, c: Float) -> Float:
+        """(B,) second derivatives of the sum of all losses along P."""
+        return _dots(self.product(F, P, codes, c), P)
 
     def least(self, F: Float, c: Float) -> Float:
         """(N, B) smallest second derivatives (of a softmax, among directions that add up to 0)."""
@@ -146,6 +153,14 @@ class SoftmaxSlopes(Slopes):
         p = softmax(F)
         return np.asarray(p * (P - np.einsum("nkb,nkb->nb", p, P)[:, None, :]) * c[:, None, :])
 
+    def bend(self, F: Float, P: Float, codes: Int, c: Float) -> Float:
+        """``Σ c (p · P² − (p · P)²)``, in one pass."""
+        p = softmax(F)
+        p *= P
+        mean = p.sum(axis=1)
+        p *= P
+        return np.asarray(np.einsum("nb,nb->b", p.sum(axis=1) - mean * mean, np.broadcast_to(c, mean.shape)))
+
     def least(self, F: Float, c: Float) -> Float:
         """The smallest share."""
         return np.asarray(softmax(F).min(axis=1) * c)
@@ -181,6 +196,8 @@ class Changes(NamedTuple):
     batch: Int
     code: Int
     size: int
+    c: Float | None = None
+    """(m, B) of all labels, where changes change it: see :mod:`~labelcert.losses.weighted`."""
 
     @classmethod
     def of(cls, sets: Sequence[tuple[Int, Int]]) -> Changes:
@@ -199,7 +216,8 @@ class Changes(NamedTuple):
         place = np.full(self.size, -1)
         place[batch] = np.arange(batch.size)
         kept = place[self.batch] >= 0
-        return Changes(self.label[kept], place[self.batch[kept]], self.code[kept], batch.size)
+        c = None if self.c is None else self.c[:, batch]
+        return Changes(self.label[kept], place[self.batch[kept]], self.code[kept], batch.size, c)
 
 
 NO_CHANGES = Changes.of([(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))])
@@ -227,15 +245,21 @@ class PrimalMachine:
         The clean solution.
     F : (m, K) array
         Its scores.
-    D : (m, K, K) array
-        Slopes there, which H is made of.
+    D : (m,) array
+        Slopes there, which H is made of (of one output).
     H, M : (pK, pK) arrays
         The Hessian there, features first, and nearly its inverse (only where that is not too large).
     norms : (m,) array
         At least ``‖φ_j‖``.
     longest : float
         κ; for a softmax, of differences between classes.
+    firm : float
+        A lower bound on the eigenvalues of the Hessian at the clean solution.
+    over : callable
+        Whether trainings have to end; their error bounds say how far they got.
     """
+
+    over: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(self, X: Float, codes: Int, c: Float, penalty: Float, slopes: Slopes, outputs: int = 1) -> None:
         self.X, self.codes, self.c, self.penalty, self.slopes, self.outputs = X, codes, c, penalty, slopes, outputs
@@ -247,6 +271,7 @@ class PrimalMachine:
         self.sum_error = 1.01 * UNIT_ROUNDOFF * (min(self.m, ROWS) + self.m / ROWS + 8)
         self._fit()
         self.F = X @ self.w
+        self.firm = 1.0 if np.all(penalty > 0) else float(self._least(self.F[:, :, None], NO_CHANGES)[0])
 
     # -- the clean optimum -------------------------------------------------------------------------------------------
 
@@ -260,33 +285,41 @@ class PrimalMachine:
         self.w = np.zeros((self.p, K))
         for attempt in range(8):
             before = self.X @ self.w
-            self.w = self._descend(self.w[:, :, None], NO_CHANGES, 0.0)[:, :, 0]
+            self.w = self._descend(self.w[:, :, None], NO_CHANGES, 0.0)[0][:, :, 0]
             moved = float(np.abs(self.X @ self.w - before).max(initial=0.0))
             if attempt and moved < 1e-5:
                 break
             self._set_hessian()
 
     def _set_hessian(self) -> None:
-        F = self.X @ self.w
-        self.D = self.slopes.hessian(F, self.codes[:, None], self.c[:, None])
-        self.H = self._hessian()
-        size = self.p * self.outputs
-        if size > LARGEST_INVERSE:
-            factor = _factor(self.H)
-            self._apply = lambda G: scipy.linalg.cho_solve(factor, G.reshape(size, -1)).reshape(G.shape)
-        else:
+        """M from the Hessian at the clean solution; beyond a size, from its diagonal blocks."""
+        F, K, size = self.X @ self.w, self.outputs, self.p * self.outputs
+        if size <= LARGEST_INVERSE:
+            self.H = self._hessian(F, self.codes)
             self.M = _inverse(self.H)
+            if K == 1:
+                self.D = self.slopes.hessian(F, self.codes[:, None], self.c[:, None])[:, 0, 0]
             self._apply = lambda G: (self.M @ G.reshape(size, -1)).reshape(G.shape)
+            return
+        blocks = np.zeros((K, self.p, self.p))
+        for rows in self._blocks():
+            X = self.X[rows]
+            D = self.slopes.hessian(F[rows], self.codes[rows, None], self.c[rows, None])
+            for k in range(K):
+                blocks[k] += X.T @ (X * D[:, k, k][:, None])
+        inner = np.stack([_inverse(block + np.diag(np.maximum(self.penalty, 1e-9))) for block in blocks])
+        self._apply = lambda G: np.ascontiguousarray((inner @ G.transpose(1, 0, 2)).transpose(1, 0, 2))
 
-    def _hessian(self) -> Float:
-        """``R + Σ φφᵀ ⊗ D``, features first."""
+    def _hessian(self, F: Float, codes: Int) -> Float:
+        """``R + Σ φφᵀ ⊗ D`` at some scores (m, K), features first."""
         p, K = self.p, self.outputs
         H = np.zeros((p, K, p, K))
         for rows in self._blocks():
             X = self.X[rows]
+            D = self.slopes.hessian(F[rows], codes[rows, None], self.c[rows, None])
             for k in range(K):
                 for other in range(k, K):
-                    H[:, k, :, other] += X.T @ (X * self.D[rows, k, other][:, None])
+                    H[:, k, :, other] += X.T @ (X * D[:, k, other][:, None])
         for k in range(K):
             for other in range(k):
                 H[:, k, :, other] = H[:, other, :, k].T
@@ -308,8 +341,6 @@ class PrimalMachine:
             out[free] = W[free].mean(axis=1, keepdims=True)
         return out
 
-    # -- proofs about the Hessian ------------------------------------------------------------------------------------
-
     # -- training ----------------------------------------------------------------------------------------------------
 
     def batch_size(self) -> int:
@@ -320,7 +351,23 @@ class PrimalMachine:
         """(p, K, B) solutions for changed labels; as accurate as float64 allows, or to an ``accuracy`` of ``‖g‖``."""
         if start is None:
             start = self.w[:, :, None] + self._apply(self.impulses(changes))
-        return self._descend(start, changes, accuracy)
+        W, left = self._descend(start, changes, accuracy)
+        for b in left if self.p * self.outputs <= LARGEST_INVERSE else ():
+            if self.over():
+                break
+            W[:, :, b] = self._refreshed(W[:, :, b], changes.only(np.array([b])), accuracy)
+        return W
+
+    def _refreshed(self, w: Float, change: Changes, accuracy: float) -> Float:
+        """(p, K) one solution, by Hessians of its own."""
+        codes, W = self.codes.copy(), w[:, :, None]
+        codes[change.label] = change.code
+        for _ in range(REFRESHED):
+            factor = _factor(self._hessian(self.X @ W[:, :, 0], codes))
+            W, left = self._descend(W, change, accuracy, _solver(factor))
+            if left.size == 0:
+                break
+        return W[:, :, 0]
 
     def impulses(self, changes: Changes) -> Float:
         """(p, K, B) by how much changes of labels move the gradient at the clean solution."""
@@ -354,8 +401,11 @@ class PrimalMachine:
         return np.asarray(scores + labels + self.sum_error * size * self._total + 8 * u * norm)
 
     def _least(self, F: Float, changes: Changes) -> Float:
+        return self._least_with(F, self.c[:, None])
+
+    def _least_with(self, F: Float, c: Float) -> Float:
         """(B,) lower bounds on the Hessian's eigenvalues where an intercept is not regularised."""
-        d = self.slopes.least(F, self.c[:, None])
+        d = self.slopes.least(F, c)
         total = 0.99 * d.sum(axis=0)
         free = self.penalty == 0
         offset = np.linalg.norm(self.X[:, ~free].T @ d, axis=0) / total
@@ -381,18 +431,32 @@ class PrimalMachine:
         r[label, :, batch] = own[:, :, 0]
         return r
 
-    def _descend(self, W: Float, changes: Changes, accuracy: float) -> Float:
-        """Nonlinear conjugate gradients, with M as preconditioner and Newton's method along each line."""
+    def _descend(
+        self, W: Float, changes: Changes, accuracy: float, apply: Callable[[Float], Float] | None = None
+    ) -> tuple[Float, Int]:
+        """Nonlinear conjugate gradients, preconditioned (with M), and Newton's method along each line.
+
+        Returns
+        -------
+        (p, K, B) array, array
+            Solutions, and those of them that are far from what was asked for.
+        """
+        apply = self._apply if apply is None else apply
         W, active, now, part = W.copy(), np.arange(W.shape[2]), W, changes
+        far = np.zeros(W.shape[2], dtype=bool)
         G, r, F = self._gradient(now, part)
         P, before, size = np.zeros_like(G), G, np.ones(active.size)
         best, stale = np.full(active.size, np.inf), np.zeros(active.size, dtype=int)
         for _ in range(MOST_STEPS):
-            Z = self._apply(G)
+            if self.over():
+                break
+            Z = apply(G)
             n = _dots(G, Z)
             stale = np.where(n < 0.5 * best, 0, stale + 1)
             best = np.minimum(best, n)
-            going = (_norms(G) > np.maximum(accuracy, 0.2 * self._rounding(now, r))) & (stale < PATIENCE)
+            miss = _norms(G) / np.maximum(accuracy, 0.2 * self._rounding(now, r))
+            going = (miss > 1.0) & (stale < PATIENCE)
+            far[active] = ~(miss < 10.0)
             if going.mean() < 0.7:
                 W[:, :, active] = now
                 keep = np.flatnonzero(going)
@@ -400,7 +464,7 @@ class PrimalMachine:
                 now, G, Z, F, P, before = (array[:, :, keep] for array in (now, G, Z, F, P, before))
                 n, best, stale, size = n[keep], best[keep], stale[keep], size[keep]
             if active.size == 0:
-                return W
+                break
             P = np.maximum(_dots(G - before, Z) / np.maximum(size, 1e-300), 0.0) * P - Z
             uphill = _dots(P, G) >= 0.0
             P[:, :, uphill] = -Z[:, :, uphill]
@@ -410,7 +474,7 @@ class PrimalMachine:
             now, F = now + alpha * P, F + alpha * XP
             G = self._ridge(now) + self._back(r)
         W[:, :, active] = now
-        return W
+        return W, np.flatnonzero(far)
 
     def influence(self, W: Float, V: Float) -> tuple[Float, Float]:
         """(m, K, B) by how much scores in directions V (p, K, B) move for a unit of each label's pull, at solutions W.
@@ -448,7 +512,7 @@ class PrimalMachine:
         ridge = _dots(RP, P)
         linear = _dots(RP, W)
         # Changed labels may bend it differently; the search along the line makes up for that.
-        bend = np.maximum(ridge + _dots(self.slopes.product(F, XP, self.codes[:, None], self.c[:, None]), XP), 1e-300)
+        bend = np.maximum(ridge + self.slopes.bend(F, XP, self.codes[:, None], self.c[:, None]), 1e-300)
         alpha = -first / bend
         low, high, at_low = np.zeros_like(alpha), np.full_like(alpha, np.inf), first.copy()
         for _ in range(12):
@@ -478,6 +542,11 @@ def _factor(H: Float) -> tuple[Float, bool]:
             "(scikit-learn: StandardScaler), or use a smaller C"
         ) from None
     return found
+
+
+def _solver(factor: tuple[Float, bool]) -> Callable[[Float], Float]:
+    """Solves with a factorised matrix, for arrays (p, K, B)."""
+    return lambda G: scipy.linalg.cho_solve(factor, G.reshape(factor[0].shape[0], -1)).reshape(G.shape)
 
 
 def _inverse(H: Float) -> Float:

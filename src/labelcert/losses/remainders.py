@@ -72,7 +72,7 @@ class Remainders:
 
     def __init__(self, machine: PrimalMachine, movable: Int, over: Callable[[], bool]) -> None:
         self.machine, self.movable = machine, movable
-        self.slope = machine.D[:, 0, 0]
+        self.slope = machine.D
         self._prove()
         nu = movable.size
         self._A = np.minimum(self.reach, 1e100)[movable] ** 2

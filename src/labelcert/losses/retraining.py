@@ -17,9 +17,12 @@ from numba import types
 from labelcert.arrays import Float, Int
 from labelcert.compiling import by_reference, compiled
 from labelcert.compiling.references import Anything, Compiled, call
-from labelcert.losses import newton
-from labelcert.svm import error_bound, pivoting, walking
+from labelcert.losses import conjugate, newton
+from labelcert.svm import error_bound, many_labels, pivoting, walking
 from labelcert.svm.walking import MANY_LABELS
+
+LARGEST_COLD = 300
+"""Most labels that compiled code trains on from nothing; with more, LAPACK is faster, and can be stopped."""
 
 SHARP: Any = np.bool_(True)
 LOOSE: Any = np.bool_(False)
@@ -27,7 +30,11 @@ LOOSE: Any = np.bool_(False)
 
 
 class Functions(NamedTuple):
-    """The compiled functions of one kind of machine, and whether GPUs have such functions, too."""
+    """The functions of one kind of machine, and whether GPUs have such functions, too.
+
+    All are compiled but the last two, which are for many labels: they train from nothing, and prepare a solution for
+    pivoting, by LAPACK and in steps that can be stopped.
+    """
 
     on_device: bool
     relabel: Callable[..., None]
@@ -36,6 +43,8 @@ class Functions(NamedTuple):
     relabel_all: Callable[..., None]
     solve_child: Callable[..., tuple[float, int]]
     solve_descendant: Callable[..., tuple[float, int]]
+    train_many: Callable[..., None]
+    warm: Callable[..., None]
 
 
 FUNCTIONS: dict[type, Functions] = {
@@ -47,6 +56,8 @@ FUNCTIONS: dict[type, Functions] = {
         relabel_all=pivoting.relabel_all,
         solve_child=walking.solve_child,
         solve_descendant=walking.solve_descendant,
+        train_many=many_labels.train,
+        warm=many_labels.tableau,
     ),
     newton.LogisticMachine: Functions(
         on_device=False,
@@ -56,6 +67,8 @@ FUNCTIONS: dict[type, Functions] = {
         relabel_all=newton.relabel_all,
         solve_child=newton.solve_child,
         solve_descendant=newton.solve_descendant,
+        train_many=conjugate.train_logistic,
+        warm=conjugate.inverse,
     ),
 }
 """A kind of machine is one line here."""
@@ -106,6 +119,31 @@ def retraining(machine: Any) -> Retraining:
         solve_child=at("solve_child", tau_and_proof, s, s, y, i, needed=many),
         solve_descendant=at("solve_descendant", tau_and_proof, s, s, y, flips, needed=many),
     )
+
+
+def train_many(r: Retraining, s: pivoting.Scratch, y: Float, start: Float | None = None) -> None:
+    """Train on many labels, from the solution for similar ones or from nothing; what neighbours start from stays cold.
+
+    Raises
+    ------
+    Stopped
+        The run is over.
+    """
+    machine = r.machine.values
+    FUNCTIONS[type(machine)].train_many(machine, s, y, start)
+
+
+def warm(r: Retraining, s: pivoting.Scratch, y: Float) -> None:
+    """Prepare a solution that :func:`train_many` found as the start of its neighbours'; may be stopped, too."""
+    machine = r.machine.values
+    FUNCTIONS[type(machine)].warm(machine, s, y)
+
+
+def begin(r: Retraining, s: pivoting.Scratch, y: Float) -> None:
+    """What :func:`settle` starts from: with many labels a solution that is ready, else nothing."""
+    if y.size > LARGEST_COLD and s.v[pivoting.FLAGS, 0] != 0.0:
+        train_many(r, s, y)
+        warm(r, s, y)
 
 
 @compiled()

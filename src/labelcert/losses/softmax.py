@@ -23,12 +23,17 @@ from typing import NamedTuple
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
+from labelcert.losses.conjugate import resolved
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 GOOD = 1e-11
 """A residual of this, relative to the solution, is not worth another step."""
 
+LARGEST_SYSTEM = 1500
+"""Most unknowns of all classes together that are solved for at once; with more, conjugate gradients do it."""
+
 MOST_STEPS = 200
+MOST_PRODUCTS = 400
 CHORDS = 40
 """Steps with one and the same inverse before a labelling gets its own."""
 
@@ -110,14 +115,22 @@ class SoftmaxMachine(NamedTuple):
         shape = (codes.shape[0], self.n_classes, self.Q.shape[0])
         out = np.zeros(shape) if Z is None else np.broadcast_to(Z, shape).copy()
         left = np.arange(codes.shape[0])
-        if Z is not None:
-            left = self._chords(codes, out, self.inverse(Z) if inverse is None else inverse)
+        if Z is not None and not self.many:
+            left = self._chords(codes, out, self._inverse(Z) if inverse is None else inverse)
         for k in left:
             out[k] = self._newton(codes[k], out[k])
         return out, self._bounds(codes, out)
 
-    def inverse(self, Z: Float) -> Float:
-        """(KM, KM) inverse of the system of a Newton step at some solution."""
+    @property
+    def many(self) -> bool:
+        """Whether there are so many labels and classes that no system is written down."""
+        return self.n_classes * self.Q.shape[0] > LARGEST_SYSTEM
+
+    def inverse(self, Z: Float) -> Float | None:
+        """(KM, KM) inverse of the system of a Newton step at some solution; None where that would be large."""
+        return None if self.many else self._inverse(Z)
+
+    def _inverse(self, Z: Float) -> Float:
         return _solved(self._system(self._shares(Z[None])[0]), np.eye(self.n_classes * self.Q.shape[0]))
 
     def _shares(self, Z: Float) -> Float:
@@ -182,7 +195,9 @@ class SoftmaxMachine(NamedTuple):
         for _ in range(MOST_STEPS):
             if self._good(residual, Z[None])[0]:
                 break
-            step = _solved(self._system(self._shares(Z[None])[0]), residual.ravel()).reshape(Z.shape)
+            p = self._shares(Z[None])[0]
+            step = self._step(p, residual[0]) if self.many else _solved(self._system(p), residual.ravel())
+            step = step.reshape(Z.shape)
             size, t = float(np.linalg.norm(residual)), 1.0
             while t > 1e-9:
                 after, _ = self._residuals(one, (Z - t * step)[None])
@@ -193,6 +208,30 @@ class SoftmaxMachine(NamedTuple):
                 break
             Z, residual = Z - t * step, after
         return Z
+
+    def _resolved(self, p: Float, right: Float) -> Float:
+        """(k, K, m) ``(I + DQ)⁻¹`` times k right sides, by conjugate gradients: D is ``A Aᵀ`` for each label."""
+        size, root = math.sqrt(self.C), np.sqrt(p)
+
+        def A(X: Float) -> Float:  # noqa: N802
+            return np.asarray(size * (root * X - p * (root * X).sum(axis=1, keepdims=True)))
+
+        def At(X: Float) -> Float:  # noqa: N802
+            return np.asarray(size * root * (X - (p * X).sum(axis=1, keepdims=True)))
+
+        return resolved(self.Q[: self.m, : self.m], A, At, right, MOST_PRODUCTS)[0]
+
+    def _step(self, p: Float, residual: Float) -> Float:
+        """A Newton step without its system; intercepts make up for what the dual variables would add up to."""
+        K, m = self.n_classes, self.m
+        if not self.intercept:
+            return self._resolved(p, residual[None])[0]
+        # D times the intercept of each class alone.
+        DE = self.C * p * (np.eye(K)[:, :, None] - p[:, None, :])
+        found = self._resolved(p, np.concatenate([residual[None, :, :m], DE]))
+        step, effects = found[0], found[1:]
+        beta = _solved(1.0 - effects.sum(axis=2).T, residual[:, m] - step.sum(axis=1))
+        return np.column_stack([step - np.einsum("b,bam->am", beta, effects), beta])
 
     def _bounds(self, codes: Int, Z: Float) -> Float:
         """(B,) proved bounds on the distances from the optima."""
@@ -227,7 +266,7 @@ class SoftmaxMachine(NamedTuple):
         DU = self.C * np.einsum("zabm,bmx->zamx", alone - pairs, U)
         first = np.einsum("cmx,zcmy->zxy", E, DU)
         low = first + first.transpose(0, 2, 1) - np.einsum("cmx,zcmy->zxy", U, DU)
-        low -= np.einsum("zcmx,zcmy->zxy", DU, np.einsum("ij,zcjx->zcix", Q, DU))
+        low -= np.einsum("zcmx,zcmy->zxy", DU, np.matmul(Q, DU))
         sizes = self.C * np.einsum("zabm,bmx->zamx", alone + pairs, np.abs(U))
         # Every entry of a sum over all labels and classes, on and off the diagonal.
         terms = np.einsum("cm,zcm->z", (2 * np.abs(E) + np.abs(U)).sum(axis=2), sizes.sum(axis=3))
@@ -239,11 +278,15 @@ class SoftmaxMachine(NamedTuple):
         """(K, m, K - 1) the best ``U = E − Q(I + DQ)⁻¹DE`` at some solution; good for similar labels, too."""
         K, m = self.n_classes, self.m
         p = self._shares(Z[None])[0]
-        system = self._system(p).reshape(K, self.Q.shape[0], K, self.Q.shape[0])[:, :m, :, :m].reshape(K * m, K * m)
         E = np.repeat(_differences(K)[:, None], m, axis=1)
         DE = self.C * (p[:, :, None] * E - p[:, :, None] * np.einsum("bm,bmx->mx", p, E))
-        V = _solved(system, DE.reshape(K * m, K - 1)).reshape(K, m, K - 1)
-        return np.asarray(E - np.einsum("ij,cjx->cix", self.Q[:m, :m], V))
+        if self.many:
+            V = self._resolved(p, np.ascontiguousarray(DE.transpose(2, 0, 1))).transpose(1, 2, 0)
+        else:
+            M = self.Q.shape[0]
+            system = self._system(p).reshape(K, M, K, M)[:, :m, :, :m].reshape(K * m, K * m)
+            V = _solved(system, DE.reshape(K * m, K - 1)).reshape(K, m, K - 1)
+        return np.asarray(E - np.matmul(self.Q[:m, :m], V))
 
 
 def _solved(A: Float, right: Float) -> Float:

@@ -11,13 +11,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.losses.base import Exactly, Loss, forecast, two_norm_bound
 from labelcert.losses.hinge import RationalSVM, pivoting_machine
 from labelcert.svm import cap, train
 from labelcert.svm.exact import ExactSVM
+from labelcert.svm.factors import factor, solve
 from labelcert.svm.pivoting import FREE, UNIT_ROUNDOFF, Machine
 
 
@@ -36,9 +36,12 @@ class SquaredHinge(Loss):
         m, lam = y.size, 1.0 / (2.0 * C)
         A = Q + lam * np.eye(m)
         try:
-            H = scipy.linalg.cho_solve(scipy.linalg.cho_factor(A, lower=True), Q)
+            L = factor(A.copy())
         except np.linalg.LinAlgError:
             return False
+        if np.any(y * (Q @ solve(L, y)) > 1.001):  # not even with clean labels, which is quick to see
+            return False
+        H = solve(L, Q)
         residual = np.linalg.norm(Q - A @ H, axis=0)
         rounding = 4.0 * UNIT_ROUNDOFF * (m + 4) * float(np.linalg.norm(A)) * (1.0 + np.linalg.norm(H, axis=0))
         slack = 1.01 * math.sqrt(m) * float((residual + rounding).max()) / lam
@@ -48,7 +51,7 @@ class SquaredHinge(Loss):
         """Block principal pivoting on another kernel."""
         return train(with_ridge(Q, C), y, cap_beyond_reach(y.size, C))
 
-    def machine(self, Q: Float, C: float, min_eig: float, rows: Float) -> Machine:
+    def machine(self, Q: Float, C: float, min_eig: float, rows: Float | None) -> Machine:
         """The diagonal's rounding, two units of it, is covered by larger constants."""
         m = Q.shape[0]
         found = pivoting_machine(with_ridge(Q, C), cap_beyond_reach(m, C), min_eig + 0.999999 / (2.0 * C), rows)

@@ -9,6 +9,7 @@ from labelcert.prediction.highest import Highest
 from labelcert.prediction.one_vs_rest import OneVsRest
 from labelcert.prediction.predictor import OPEN, TIED, Predictor
 from labelcert.prediction.sign import Sign
+from labelcert.prediction.unknown import Unknown
 from labelcert.problem import Problem
 
 
@@ -33,6 +34,7 @@ __all__ = [
     "Predictor",
     "Sign",
     "Softmax",
+    "Unknown",
     "kind_for",
     "predictor_for",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -20,6 +21,7 @@ from labelcert.losses.primal import (
     SoftmaxSlopes,
     SquaredHingeSlopes,
 )
+from labelcert.losses.weighted import SquareSlopes, WeightedMachine, Weights
 from labelcert.prediction.fewer import dropping
 from labelcert.prediction.predictor import OPEN, Predictor
 from labelcert.problem import NOTHING, Problem, Relabelling
@@ -28,10 +30,17 @@ from labelcert.svm.pivoting import UNIT_ROUNDOFF
 FEATURES = "linear models by their features"
 """Who predicts: a model that is trained on features, not on their kernel."""
 
+ENOUGH = 1e-5
+"""Accuracy of first trainings, as a share of the lead that the median prediction has."""
+
+WEIGHTED = "linear models with weights of labels"
+"""Who predicts: such a model, if a change of labels may change the weights of labels, or labels are few."""
+
 _SLOPES: dict[str, Slopes] = {
     "logistic": LogisticSlopes(),
     "cross_entropy": LogisticSlopes(),
     "squared_hinge": SquaredHingeSlopes(),
+    "square": SquareSlopes(),
 }
 
 LOSSES_BY_FEATURES = tuple(_SLOPES)
@@ -46,10 +55,15 @@ class ByFeatures:
     ----------
     X : (m, p) array
     T : (n, p) array
+    free : bool
+        Whether the last column is that of an intercept, which is not regularised.
+    weights : Weights or None
     """
 
     X: Float
     T: Float
+    free: bool = False
+    weights: Weights | None = None
     kind: str = FEATURES
 
     def predictor(self, problem: Problem) -> FeaturePredictor:
@@ -63,6 +77,8 @@ class ByFeatures:
         for array in (self.X, self.T):
             h.update(repr(array.shape).encode())
             h.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        if self.weights is not None:
+            h.update(repr((self.free, self.weights.described())).encode())
         return h.hexdigest()
 
 
@@ -113,25 +129,46 @@ class FeaturePredictor(Predictor):
         self.predicted = np.where(low > others.max(axis=0), self.shown, OPEN)
         self.decision = scores[1].copy() if problem.n_classes == 2 else np.ascontiguousarray(scores.T)
         self.gaps = scores, errors
+        leads = np.diff(np.sort(scores, axis=0)[-2:], axis=0)[0]
+        # Most predictions are decided by solutions that are this accurate; where that does not do, more is asked for.
+        self._enough = ENOUGH * float(np.median(leads)) / max(float(np.median(self.norms)), 1e-300)
 
-    def machine(self, codes: Int, outputs: int, slopes: Slopes | None = None) -> PrimalMachine:
-        """One training on clean labels."""
-        problem = self.problem
-        penalty = np.ones(self.features.X.shape[1])
-        if problem.intercept:
+    def machine(self, codes: Int, outputs: int, member: int | None = None) -> PrimalMachine:
+        """One training on clean labels; of one class (a ``member``) against the rest, or of all."""
+        problem, X, weights = self.problem, self.features.X, self.features.weights
+        penalty = np.ones(X.shape[1])
+        if self.features.free:
             penalty[-1] = 0.0
-        kind = problem.trained_with.kind
-        C = problem.C * (2.0 if kind == "cross_entropy" and problem.n_classes == 2 else 1.0)
-        c = np.full(problem.m, C)
-        return PrimalMachine(self.features.X, codes, c, penalty, slopes or _SLOPES[kind], outputs)
+        slopes = SoftmaxSlopes() if outputs > 1 else _SLOPES[problem.trained_with.kind]
+        if weights is None:
+            return PrimalMachine(X, codes, np.full(problem.m, self.C), penalty, slopes, outputs)
+        c = self.C * weights.of(problem.codes[:, None], problem.classes, member)[:, 0]
+        return WeightedMachine(X, codes, c, penalty, slopes, outputs, self.C * weights.most(problem.n_classes))
+
+    @property
+    def C(self) -> float:  # noqa: N802 (as everywhere)
+        """What a label of weight 1 has; a softmax over two classes is a logistic loss of twice the score."""
+        doubled = self.problem.trained_with.kind == "cross_entropy" and self.problem.n_classes == 2
+        return self.problem.C * (2.0 if doubled else 1.0)
+
+    def weighted(self, found: Changes, changes: Sequence[Relabelling], member: int | None = None) -> Changes:
+        """The same with what labels weigh after each relabelling, where they have weights."""
+        weights = self.features.weights
+        if weights is None:
+            return found
+        codes = np.array([self.problem.relabelled(change) for change in changes], dtype=np.int64)
+        return found._replace(c=self.C * weights.of(codes.reshape(-1, self.problem.m).T, self.problem.classes, member))
 
     @abstractmethod
     def _machines(self) -> list[PrimalMachine]:
         """Trained on the clean labels."""
 
     @abstractmethod
-    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
-        """(K, n, B) scores of all classes, and bounds on their errors."""
+    def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
+        """(K, n, B) scores of all classes, and bounds on their errors.
+
+        Solutions may be ``enough`` away from the optimum, or so; at 0, they are as accurate as float64 allows.
+        """
 
     @abstractmethod
     def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
@@ -145,14 +182,52 @@ class FeaturePredictor(Predictor):
         """Labels that a relabelling changes, and their classes."""
         return self.problem.adversary.labels[change.positions], change.targets
 
+    def until(self, over: Callable[[], bool]) -> None:
+        """Trainings end where there is no more time."""
+        for machine in self.machines:
+            machine.over = over
+
     def batch_size(self) -> int:
         """How many relabellings are trained on together."""
         return min(machine.batch_size() for machine in self.machines)
 
-    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False) -> Judged:
-        """What some relabellings do, a batch at a time; kept for the final check if asked for."""
-        size = self.batch_size()
-        parts = [self._judge(changes[start : start + size]) for start in range(0, len(changes), size)]
+    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1) -> Judged:
+        """What some relabellings do, batches side by side; kept for the final check if asked for."""
+        if self.features.weights is not None and self.problem.emptied:
+            return self._judge_fewer(changes, keep=keep, workers=workers)
+        return self._judge_all(changes, keep=keep, workers=workers)
+
+    def changed_by(self, changes: Sequence[Relabelling], nodes: Index) -> tuple[Bool, Bool]:
+        """All in batches."""
+        judged = self.judge(changes)
+        return judged.changed[nodes].T, judged.unchanged[nodes].T
+
+    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int) -> Judged:
+        """The same where relabellings may leave classes without labels, which are dropped then."""
+        n, everyone = self.problem.n_test, np.arange(self.problem.n_test)
+        others = [self.fewer(self.problem.relabelled(change)) for change in changes]
+        whole = [b for b, fewer in enumerate(others) if fewer is None]
+        out = Judged(*(np.zeros((n, len(changes)), dtype) for dtype in (bool, bool, float, np.int64)))
+        if whole:
+            judged = self._judge_all([changes[b] for b in whole], keep=keep, workers=workers)
+            for array, part in zip(out, judged, strict=True):
+                array[:, whole] = part
+        for b, fewer in enumerate(others):
+            if fewer is not None:
+                codes = self.problem.relabelled(changes[b])
+                out.changed[:, b], out.unchanged[:, b] = fewer.changed(codes, everyone)
+                out.margins[:, b] = fewer.margins(codes, everyone)
+        return out
+
+    def _judge_all(self, changes: Sequence[Relabelling], *, keep: bool, workers: int) -> Judged:
+        """By models of all classes."""
+        size = max(1, min(self.batch_size(), -(-len(changes) // workers)))
+        batches = [changes[start : start + size] for start in range(0, len(changes), size)]
+        if len(batches) > 1 and workers > 1:
+            with ThreadPoolExecutor(workers) as pool:
+                parts = list(pool.map(self._judge, batches))
+        else:
+            parts = [self._judge(batch) for batch in batches]
         found = (
             parts[0]
             if len(parts) == 1
@@ -167,7 +242,17 @@ class FeaturePredictor(Predictor):
         self._known.setdefault(change, Judged._make(array[:, b : b + 1].copy() for array in judged))
 
     def _judge(self, changes: Sequence[Relabelling]) -> Judged:
-        scores, errors = self.class_batch(changes)
+        """First in a hurry, and accurately where that leaves a doubt."""
+        found = self._judge_to(changes, self._enough)
+        doubtful = ~(found.changed | found.unchanged)[self.predicted >= 0].all(axis=0)
+        if doubtful.any():
+            better = self._judge_to([changes[b] for b in np.flatnonzero(doubtful)], 0.0)
+            for array, other in zip(found, better, strict=True):
+                array[:, doubtful] = other
+        return found
+
+    def _judge_to(self, changes: Sequence[Relabelling], enough: float) -> Judged:
+        scores, errors = self.class_batch(changes, enough)
         own = np.maximum(self.predicted, 0)
         columns = np.arange(own.size)
         mine, wrong = scores[own, columns].copy(), errors[own, columns].copy()
@@ -213,7 +298,7 @@ class OneForAll(FeaturePredictor):
 
     def _machines(self) -> list[PrimalMachine]:
         K = self.problem.n_classes
-        return [self.machine(self.problem.codes, 1) if K == 2 else self.machine(self.problem.codes, K, SoftmaxSlopes())]
+        return [self.machine(self.problem.codes, 1 if K == 2 else K)]
 
     def _direction(self, own: Int, rival: Int) -> Float:
         """(K, B) multiples of the outputs that make the score of a class minus that of a rival."""
@@ -225,16 +310,16 @@ class OneForAll(FeaturePredictor):
         return out
 
     def _solved(self, changes: Sequence[Relabelling], accuracy: float) -> tuple[Float, Changes]:
-        found = Changes.of([self.relabelled_labels(change) for change in changes])
+        found = self.weighted(Changes.of([self.relabelled_labels(change) for change in changes]), changes)
         return self.machines[0].train(found, accuracy=accuracy), found
 
-    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+    def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
         """Outputs, and of two classes the negative of the only one, too."""
         machine, T = self.machines[0], self.features.T
         if len(changes) == 1 and len(changes[0]) == 0:
             W, found = machine.w[:, :, None], NO_CHANGES
         else:
-            W, found = self._solved(changes, 0.0)
+            W, found = self._solved(changes, enough * machine.firm)
         errors = self._errors(machine.bounded(W, found), W)
         scores = (T @ W.reshape(machine.p, -1)).reshape(T.shape[0], machine.outputs, -1).transpose(1, 0, 2)
         if machine.outputs == 1:
@@ -261,7 +346,7 @@ class OneForEachClass(FeaturePredictor):
 
     def _machines(self) -> list[PrimalMachine]:
         K = self.problem.n_classes
-        return [self.machine((self.problem.codes == c).astype(np.int64), 1) for c in range(K)]
+        return [self.machine((self.problem.codes == c).astype(np.int64), 1, c) for c in range(K)]
 
     def toggled(self, change: Relabelling, c: int) -> tuple[Int, Int]:
         """Labels that enter or leave a class, and whether they are in it then."""
@@ -273,13 +358,15 @@ class OneForEachClass(FeaturePredictor):
     def _solved(self, changes: Sequence[Relabelling], c: int, accuracy: float) -> tuple[Float, Changes, Int]:
         """Solutions of one class for all relabellings that concern it, and which these are."""
         sets = [self.toggled(change, c) for change in changes]
-        concerned = np.array([b for b, (labels, _) in enumerate(sets) if labels.size], dtype=np.int64)
-        found = Changes.of([sets[b] for b in concerned])
+        weights = self.features.weights
+        shared = weights is not None and not weights.one_sided  # what a label weighs is the same in all models
+        concerned = np.array([b for b, (labels, _) in enumerate(sets) if labels.size or shared], dtype=np.int64)
+        found = self.weighted(Changes.of([sets[b] for b in concerned]), [changes[b] for b in concerned], c)
         machine = self.machines[c]
         W = machine.train(found, accuracy=accuracy) if concerned.size else np.zeros((machine.p, 1, 0))
         return W, found, concerned
 
-    def class_batch(self, changes: Sequence[Relabelling]) -> tuple[Float, Float]:
+    def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
         """Only the classes that labels enter or leave are trained anew."""
         T, K, B = self.features.T, self.problem.n_classes, len(changes)
         scores, errors = np.empty((K, T.shape[0], B)), np.empty((K, T.shape[0], B))
@@ -287,7 +374,7 @@ class OneForEachClass(FeaturePredictor):
             clean = machine.w[:, :, None]
             scores[c] = T @ machine.w
             errors[c] = self._errors(machine.bounded(clean, NO_CHANGES), clean)
-            W, found, concerned = self._solved(changes, c, 0.0)
+            W, found, concerned = self._solved(changes, c, enough * machine.firm)
             if concerned.size:
                 scores[c][:, concerned] = T @ W[:, 0]
                 errors[c][:, concerned] = self._errors(machine.bounded(W, found), W)

@@ -11,16 +11,13 @@ from labelcert.arrays import Float, Index, Int
 from labelcert.losses.balls import BallSoftmax, BallSoftmaxIntercept
 from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.losses.solutions import Solution
-from labelcert.memory import require_memory
 from labelcert.prediction.highest import Highest
 from labelcert.prediction.one_vs_rest import OneVsRest
 from labelcert.prediction.predictor import Predictor
 from labelcert.prediction.scoring import EXACT_LIMIT
 from labelcert.problem import Problem
+from labelcert.stopping import Stopped
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
-
-SYSTEMS = 5
-"""Systems of a Newton step that are in memory at a time: one, its factors, what it is solved for, and inverses."""
 
 _KEEP = 2000
 """Trainings that are remembered."""
@@ -34,8 +31,8 @@ class Softmax(Highest):
     machine : SoftmaxMachine
     Z : (K, m) array
         The clean solution.
-    inverse : (Km, Km) array
-        From which trainings on similar labels start.
+    inverse : (Km, Km) array or None
+        From which trainings on similar labels start; None where it would be large.
     """
 
     enumerated = "relabellings"
@@ -45,11 +42,6 @@ class Softmax(Highest):
         self._exact: OrderedDict[bytes, list[Solution]] = OrderedDict()
         self._balls: BallSoftmax | None = None
         intercept = problem.intercept
-        require_memory(
-            SYSTEMS * 8 * (problem.n_classes * (problem.m + intercept)) ** 2,
-            f"training {problem.n_classes} classes at once on {problem.m:,} labels",
-            "loss='logistic' trains one class against the rest, in much less; or ask with fewer labels",
-        )
         self.machine = SoftmaxMachine.of(problem.K_train, problem.C, problem.n_classes, intercept=intercept)
         self.Z = self.machine.train(problem.codes[None])[0][0]
         self.inverse = self.machine.inverse(self.Z)
@@ -64,7 +56,10 @@ class Softmax(Highest):
         key = codes.tobytes()
         found = self._trained.get(key)
         if found is None:
-            Z, error = self.machine.train(codes[None], self.Z, self.inverse)
+            try:
+                Z, error = self.machine.train(codes[None], self.Z, self.inverse)
+            except Stopped:
+                return np.zeros_like(self.Z), np.inf
             found = Z[0], float(score_errors(Z, error)[0])
             self._remember(self._trained, key, found, _KEEP)
         return found

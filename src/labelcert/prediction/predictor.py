@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.solutions import Interval
 from labelcert.prediction.fewer import Fewer
 from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
-from labelcert.problem import Problem
+from labelcert.problem import Problem, Relabelling
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 TIED, OPEN = -1, -2
@@ -91,6 +91,12 @@ class Predictor(ABC):
 
         A node is changed where another class reaches the score of its predicted class.
         """
+
+    def changed_by(self, changes: Sequence[Relabelling], nodes: Index) -> tuple[Bool, Bool]:
+        """(B, n) the same for some relabellings."""
+        found = [self.changed(self.problem.relabelled(change), nodes) for change in changes]
+        changed, unchanged = zip(*found, strict=True)
+        return np.array(changed), np.array(unchanged)
 
     @abstractmethod
     def margins(self, codes: Int, nodes: Index) -> Float:

@@ -5,6 +5,7 @@ Every sign that a certificate rests on is decided through a :class:`Scorer`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -17,33 +18,47 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
-from labelcert.losses.retraining import Retraining, bound, relabel_all, retraining, settle, solve_descendant
+from labelcert.losses.retraining import (
+    LARGEST_COLD,
+    Retraining,
+    bound,
+    relabel_all,
+    retraining,
+    settle,
+    solve_descendant,
+    train_many,
+    warm,
+)
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
 from labelcert.memory import available_bytes, require_memory
 from labelcert.problem import Problem
+from labelcert.stopping import Stopped, go_on
 from labelcert.svm.exact import ExactRidge
-from labelcert.svm.pivoting import FLAGS, UNIT_ROUNDOFF, Scratch, copy_of, new_scratch, overwrite, sharing
+from labelcert.svm.factors import factor, solve
+from labelcert.svm.pivoting import CAP, FLAGS, UNIT_ROUNDOFF, Machine, Scratch, copy_of, new_scratch, overwrite, sharing
 from labelcert.svm.walking import MANY_LABELS
 
 UNDECIDED = np.int8(2)
 """Sign of a score that float64 cannot decide and that is too large for rational arithmetic."""
 
+BY_GAP = 3
+"""How the error bound of a training was proved: by its duality gap, not by an active set."""
+
 FEW_FLIPS = 16
 """A training that differs from a clean one, or from the last, by at most this many labels (or an eighth of them) starts
 from it."""
-
-PATIENCE_SECONDS = 5.0
-"""When arithmetic beyond float64 has taken so long, a warning says what could be done about it."""
 
 TABLEAUS = 6
 """Tableaus that are in memory at a time, beside those that are kept: the kernel, and what one thread trains with."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
+
+PATIENCE_SECONDS = 5.0
+"""When arithmetic beyond float64 has taken so long, a warning says what could be done about it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +122,10 @@ class Scorer(ABC):
     def exact(self) -> bool:
         """Whether rational arithmetic is within reach."""
         return self.problem.m <= EXACT_LIMIT
+
+    def sharpened(self) -> Retraining:
+        """What walks take to retrain: :attr:`retraining` with the sharpest error bounds that there are."""
+        return self.retraining
 
     @abstractmethod
     def train(self, y: Float, *, sharp: bool = True) -> Training:
@@ -174,7 +193,11 @@ class Scorer(ABC):
 
 
 class RetrainingScorer(Scorer):
-    """A model that is trained anew on every labelling."""
+    """A model that is trained anew on every labelling.
+
+    With more than ``LARGEST_COLD`` labels, a training that is no neighbour of a clean one starts from the nearest
+    solution, by LAPACK. Once the run is over, it is given up, and its scores have infinite error bounds.
+    """
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -188,12 +211,29 @@ class RetrainingScorer(Scorer):
         self._most_kept = problem.n_classes if free is None else int(min(problem.n_classes, free / 4 // tableau))
         self.rows, self.scale = unit_rows(problem.test_rows)
         self.row_errors, self.exact_sums = np.zeros(problem.n_test), np.zeros(problem.n_test, dtype=bool)
-        self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, self.rows)
-        self.retraining = retraining(self.machine)
+        self._many = problem.m > LARGEST_COLD
+        self._prepare(None if self._many else self.rows)
+        # What a machine knows of the test rows makes error bounds sharper; with many labels it comes when asked for.
+        self._blunt = self._many and isinstance(self.machine, Machine)
         self._threads = threading.local()
         self._exactly: Exactly | None = None
         self._exact_seconds, self._complained = 0.0, False
         self._trained: list[tuple[Float, Scratch]] = []
+        self._lock = threading.Lock()
+
+    def _prepare(self, rows: Float | None) -> None:
+        problem = self.problem
+        self.machine = problem.trained_with.machine(problem.K_train, problem.C, problem.min_eig, rows)
+        self.retraining = retraining(self.machine)
+
+    def sharpened(self) -> Retraining:
+        """With the sharpest error bounds, as far as time allows."""
+        with self._lock:
+            if self._blunt:
+                with contextlib.suppress(Stopped):
+                    self._prepare(self.rows)
+                    self._blunt = False
+        return self.retraining
 
     @property
     def _scratch(self) -> Scratch:
@@ -205,6 +245,8 @@ class RetrainingScorer(Scorer):
     def train(self, y: Float, *, sharp: bool = True) -> Training:
         """Retrain in float64, from a training nearby."""
         y = y.copy()  # always writable: compiled code knows read-only arrays as another type
+        if self._many:
+            return self._train_many(y, sharp)
         if not sharp and y.size > MANY_LABELS:
             found = self._descendant(y)
             if found is not None:
@@ -217,6 +259,55 @@ class RetrainingScorer(Scorer):
         if len(self._trained) < self._most_kept:
             self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy(), sharp)
+
+    def _train_many(self, y: Float, sharp: bool) -> Training:
+        """From the solution of clean labels, of which a few are flipped; or by LAPACK, from there or from nothing."""
+        try:
+            found = self._neighbour(y) or self._from_afar(y)
+        except Stopped:
+            return Training(y, np.zeros(self.machine.Q.shape[0]), np.inf, np.full(y.size, CAP, dtype=np.int8))
+        s, tau, proof = found
+        if sharp and proof == BY_GAP and self._blunt:
+            tau, proof = bound(self.sharpened(), s, y, False)
+        return Training(y, s.z.copy(), tau, s.state[: y.size].copy(), sharp or proof != BY_GAP or not self._blunt)
+
+    def _neighbour(self, y: Float) -> tuple[Scratch, float, int] | None:
+        """Follow the flips of a few labels; None where there is no clean solution nearby, or that does not work."""
+        with self._lock:
+            near = [(int(np.count_nonzero(y != before)), k) for k, (before, _) in enumerate(self._trained)]
+            flips, k = min(near, default=(y.size, 0))
+            if flips == 0 and near:
+                s = self._trained[k][1]
+                return (s, *bound(self.retraining, s, y, False))
+            if flips > FEW_FLIPS or not near:
+                return None
+            before, solved = self._trained[k]
+            if solved.v[FLAGS, 0] != 0.0:
+                warm(self.retraining, solved, before)
+        here, own = before.copy(), self._own
+        tau, proof = solve_descendant(self.retraining, solved, sharing(own, solved), here, np.flatnonzero(here != y))
+        return (own, tau, proof) if tau < np.inf else None
+
+    def _from_afar(self, y: Float) -> tuple[Scratch, float, int]:
+        """By LAPACK; the first solutions, the clean ones, are kept."""
+        with self._lock:
+            known = list(self._trained)
+        kept = len(known) < self._most_kept
+        s = new_scratch(self.machine.Q.shape[0]) if kept else self._own
+        start = min(known, key=lambda other: np.count_nonzero(other[0] != y), default=None)
+        train_many(self.retraining, s, y, None if start is None else start[1].z)
+        tau, proof = bound(self.retraining, s, y, False)
+        if kept:
+            with self._lock:
+                self._trained.append((y, s))
+        return s, tau, proof
+
+    @property
+    def _own(self) -> Scratch:
+        """Memory for solutions without anything that neighbours could start from, one for each thread."""
+        if not hasattr(self._threads, "own"):
+            self._threads.own = new_scratch(self.machine.Q.shape[0])
+        return self._threads.own
 
     def _nearest(self, y: Float) -> tuple[Float, Scratch] | None:
         """The last training that left a tableau, or one of the first, the clean ones, if few labels differ."""
@@ -233,9 +324,7 @@ class RetrainingScorer(Scorer):
         near = self._nearest(y)
         if near is None:
             return None
-        if not hasattr(self._threads, "own"):
-            self._threads.own = new_scratch(self.machine.Q.shape[0])
-        own, here = self._threads.own, near[0].copy()
+        own, here = self._own, near[0].copy()
         tau, _ = solve_descendant(self.retraining, near[1], sharing(own, near[1]), here, np.flatnonzero(here != y))
         if not tau < np.inf:
             return None
@@ -260,6 +349,7 @@ class RetrainingScorer(Scorer):
 
     def one_flip_bound(self, nodes: Index, movable: Int) -> Float:
         """What the loss says of its machine."""
+        self.sharpened()
         return self.problem.trained_with.one_flip(self.machine, self.rows[nodes], movable)
 
     def exact_solution(self, training: Training) -> Solution | None:
@@ -447,8 +537,10 @@ def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
     lam = 1.0 / (2.0 * problem.C)
     A = problem.K_train + lam * np.eye(m)
     try:
-        factor = scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-        H = scipy.linalg.cho_solve(factor, rows.T, check_finite=False)
+        L, H = factor(A.copy()), np.empty((m, rows.shape[0]))
+        for start in range(0, rows.shape[0], 512):
+            go_on()
+            H[:, start : start + 512] = solve(L, rows[start : start + 512].T)
     except np.linalg.LinAlgError:  # λ is lost in rounding; any H will do, the residual tells how good it is
         H = np.linalg.lstsq(A, rows.T, rcond=None)[0].astype(np.float64)
     residual = rows.T - A @ H

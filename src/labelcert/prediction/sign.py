@@ -23,7 +23,7 @@ class Sign(Predictor):
 
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         super().__init__(problem, linear=linear)
-        training = self.scorer.train(problem.y)
+        training = self.scorer.train(problem.y, sharp=self.scorer.exact)
         clean = self.scorer.signs(training)
         decided = np.abs(clean) <= 1
         scores = self.scorer.scores(training)

@@ -13,11 +13,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
+import scipy.sparse.linalg
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.checking import as_labels, in_short, real_number, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.svm import exact
+from labelcert.svm.factors import factor, solve
 
 SYMMETRY_TOLERANCE = 1e-10
 """Largest asymmetry, relative to the largest entry, that counts as rounding."""
@@ -30,6 +32,14 @@ RANGE_TOLERANCE = 1e-4
 
 EXACT_PSD_LIMIT = 128
 """Largest m for which a nearly singular kernel is examined in exact arithmetic."""
+
+LARGE = 300
+"""With more labels, a kernel is settled by factorisations that can be stopped, and no eigenvalues."""
+
+FLOORS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9)
+"""Smallest eigenvalues to try, as shares of the largest entry."""
+
+INVERSE_STEPS = 8
 
 LARGEST_FLOAT_CLASSES = 50
 """More distinct labels than this, as real numbers, are no classes."""
@@ -184,10 +194,10 @@ def provably_positive_definite(A: Float, margin: float = 0.0) -> bool:
     m = A.shape[0]
     trace = float(np.abs(np.diag(A)).sum())
     cover = 4.0 * (m + 3) * 2.0**-53 * (trace + m * abs(margin)) + 1e-290
-    shifted = A.T.copy(order="F")
+    shifted = A.copy()
     shifted[np.diag_indices(m)] -= margin + cover
     try:
-        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        factor(shifted)
     except np.linalg.LinAlgError:
         return False
     return True
@@ -213,19 +223,16 @@ def settle_kernel(K: Float, K_test: Float, anywhere: Callable[[], bool]) -> tupl
         )
     if scale == 0.0:
         return K, 0.0, 0.0
-    # A quick proof for well-conditioned kernels of any size; the eigenvalues are needed only where it fails. A sharper
-    # one makes the error bounds of all trainings sharper.
-    for share in _floors(m):
+    if m > LARGE:
+        return _settle_large(K, K_test, scale, anywhere)
+    # A quick proof for well-conditioned kernels; the eigenvalues are needed only where it fails. A sharper one makes
+    # the error bounds of all trainings sharper.
+    for share in FLOORS if m > EXACT_PSD_LIMIT else ():
         if provably_positive_definite(K, share * scale):
             return K, 0.0, share * scale
     eigenvalues, vectors = scipy.linalg.eigh(K)
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
-    if low < -PSD_TOLERANCE * max(high, scale):
-        raise InvalidInput(
-            f"K_train must be positive semidefinite, but its smallest eigenvalue is {low:.6g} "
-            f"(the largest is {high:.6g}); this is no kernel matrix. If it should be one up to noise, "
-            f"add {2 * abs(low):.2g} to its diagonal"
-        )
+    _refuse_indefinite(low, high, scale)
     for share in (0.9, 0.5, 0.1):
         if low > 0 and provably_positive_definite(K, share * low):
             return K, 0.0, share * low
@@ -234,19 +241,73 @@ def settle_kernel(K: Float, K_test: Float, anywhere: Callable[[], bool]) -> tupl
         return K, 0.0, 0.0
     if not anywhere():
         _check_range(K_test, eigenvalues, vectors)
-    shift = 2.0 ** math.ceil(math.log2(max(abs(low), 16 * (m + 3) * 2.0**-53 * float(np.abs(diagonal).sum()))))
+    return _shifted(K, max(abs(low), _rounding(K)))
+
+
+def _refuse_indefinite(low: float, high: float, scale: float) -> None:
+    """Refuse a kernel whose smallest eigenvalue is negative by more than rounding."""
+    if low < -PSD_TOLERANCE * max(high, scale):
+        raise InvalidInput(
+            f"K_train must be positive semidefinite, but its smallest eigenvalue is {low:.6g} "
+            f"(the largest is {high:.6g}); this is no kernel matrix. If it should be one up to noise, "
+            f"add {2 * abs(low):.2g} to its diagonal"
+        )
+
+
+def _rounding(K: Float) -> float:
+    """What has to be added to the diagonal of a singular kernel for a proof that it is definite then."""
+    return float(16 * (K.shape[0] + 3) * 2.0**-53 * np.abs(np.diag(K)).sum())
+
+
+def _shifted(K: Float, least: float) -> tuple[Float, float, float]:
+    """The kernel with a power of two of at least this on its diagonal that makes it definite."""
+    shift = 2.0 ** math.ceil(math.log2(least))
     while True:
-        shifted = K + shift * np.eye(m)
+        shifted = K + shift * np.eye(K.shape[0])
         if provably_positive_definite(shifted, shift / 4):
             return shifted, shift, shift / 4
         shift *= 2
 
 
-def _floors(m: int) -> tuple[float, ...]:
-    """Smallest eigenvalues to try, as shares of the largest entry: one where a factorisation takes a second."""
-    if m <= EXACT_PSD_LIMIT:
-        return ()
-    return (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9) if m <= 2000 else (1e-9,)
+def _settle_large(K: Float, K_test: Float, scale: float, anywhere: Callable[[], bool]) -> tuple[Float, float, float]:
+    """The same for large kernels by factorisations alone: eigenvalues would take much longer than all the rest."""
+    m = K.shape[0]
+    cover = 4.0 * (m + 3) * 2.0**-53 * float(np.abs(np.diag(K)).sum()) + 1e-290
+    L = K.copy()
+    L[np.diag_indices(m)] -= cover
+    try:
+        factor(L)
+    except np.linalg.LinAlgError:
+        return _settle_singular(K, K_test, scale, anywhere)
+    # Inverse iteration comes close to the smallest eigenvalue from above.
+    v, low = np.asarray(np.random.default_rng(0).standard_normal(m)), scale
+    for _ in range(INVERSE_STEPS):
+        v = solve(L, v / float(np.linalg.norm(v)))
+        low = cover + 1.0 / float(np.linalg.norm(v))
+    for share in (0.5, 0.05, 1e-3):
+        if share * low > cover and provably_positive_definite(K, share * low):
+            return K, 0.0, share * low
+    return K, 0.0, 0.0
+
+
+def _settle_singular(K: Float, K_test: Float, scale: float, anywhere: Callable[[], bool]) -> tuple[Float, float, float]:
+    """A large kernel that is singular, or nearly so, or no kernel."""
+    high = float(np.abs(K).sum(axis=1).max())
+    shift = 2.0 ** math.ceil(math.log2(_rounding(K)))
+    L = K + shift * np.eye(K.shape[0])
+    try:
+        factor(L)
+    except np.linalg.LinAlgError:
+        low = float(scipy.sparse.linalg.eigsh(K, 1, which="SA", tol=1e-3, return_eigenvectors=False)[0])
+        _refuse_indefinite(low, high, scale)
+        return _shifted(K, max(abs(low), 2 * shift))
+    if not anywhere():
+        # What the kernel cannot explain of a row is nearly all that is left; of a row that fits, it leaves little.
+        outside = np.concatenate(
+            [shift * np.linalg.norm(solve(L, K_test[t : t + 256].T), axis=0) for t in range(0, len(K_test), 256)]
+        )
+        _refuse_outside(outside, high, K_test)
+    return _shifted(K, shift)
 
 
 def _check_range(K_test: Float, eigenvalues: Float, vectors: Float) -> None:
@@ -258,7 +319,11 @@ def _check_range(K_test: Float, eigenvalues: Float, vectors: Float) -> None:
     null = vectors[:, eigenvalues <= 1e-12 * high]
     if null.shape[1] == 0:
         return
-    outside = np.abs(K_test @ null).max(axis=1)
+    _refuse_outside(np.abs(K_test @ null).max(axis=1), high, K_test)
+
+
+def _refuse_outside(outside: Float, high: float, K_test: Float) -> None:
+    """Refuse rows of which too much is outside of the range of the kernel."""
     excess = outside - RANGE_TOLERANCE * (high + np.linalg.norm(K_test, axis=1))
     if excess.max() > 0:
         t = int(excess.argmax())

@@ -14,6 +14,7 @@ from labelcert.finite.transfer import Counts
 from labelcert.jobs.store import Store
 from labelcert.models.networks.network import RECIPES
 from labelcert.studies.expansion import StudyPlan
+from labelcert.text import per_cent
 
 if TYPE_CHECKING:
     from labelcert.report.pictures import CurvePanel
@@ -28,6 +29,9 @@ SHARES = {
     "attacks that work %": ("changed", "attacked"),
 }
 """What is counted for each column, and of what that is a share."""
+
+LOST = ("broken %", "by a flip, of all %", "broken with margin %", "attacks that work %")
+"""Shares of what is lost, which are rounded up."""
 
 TRANSFER_COLUMNS = ("correlation", "deviation", *SHARES)
 
@@ -69,8 +73,8 @@ def transfer_rows(counts: dict[NetworkKind, Counts]) -> dict[tuple[str, str], tu
     rows: dict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for spot, c in counts.items():
         means = f"{c.correlation / c.networks:.4f}", f"{c.deviation / c.networks:.3f}"
-        shares = (_share(c, column) for column in SHARES)
-        texts = ("–" if math.isnan(share) else f"{share:.1f}" for share in shares)
+        shares = {column: _share(c, column) / 100 for column in SHARES}
+        texts = ("–" if math.isnan(share) else per_cent(share, up=name in LOST) for name, share in shares.items())
         rows[spot.dataset, spot.recipe].append((spot.model, f"{spot.width:,}", *means, *texts))
     return {key: tuple(value) for key, value in rows.items()}
 

@@ -29,6 +29,8 @@ def always_at_cap(Q: Float, y: Float, C: float, movable: Bool, b: int, *, strict
     strict : bool
         Whether equality does not count.
     """
+    if np.any(C * y * (Q @ y) > 1.0 + 1e-6):  # not even with clean labels, which is quick to see
+        return False
     signed = Q * np.outer(y, y)
     m = y.size
     for i in range(m):

@@ -9,7 +9,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate
-from labelcert.verification.linear_radii import always_at_cap, proved_radii
+from labelcert.verification.linear_radii import proved_radii
 from labelcert.verification.machines import LinearTrainer, Trained, Trainer
 from labelcert.verification.pacing import Pace
 from labelcert.verification.relabellings import (
@@ -23,8 +23,8 @@ from labelcert.verification.relabellings import (
     count_relabellings,
     random_relabellings,
 )
-from labelcert.verification.statement import LINEAR, Statement
-from labelcert.verification.trainers import machine_of
+from labelcert.verification.statement import LINEAR, VOTES, Statement
+from labelcert.verification.trainers import is_linear, machine_of
 from labelcert.verification.trees import Trees
 from labelcert.verification.verdict import CheckStatus, Verification
 
@@ -59,7 +59,7 @@ class Checker:
         statement = statement.in_blocks()
         self._given = self._statement = statement
         self._predicted = np.searchsorted(statement.classes, cert.predictions)
-        if cert.run.margin:
+        if cert.run.margin and statement.combine != VOTES:
             margins = np.broadcast_to(np.asarray(cert.run.margin, dtype=np.float64), statement.n)
             self._statement = statement.lowered(self._predicted, len(statement.blocks) * margins)  # of sums, not means
         self._claimed = np.flatnonzero(cert.radius_upper < statement.never)
@@ -78,29 +78,36 @@ class Checker:
     def kernel(self) -> None:
         """Whether there is a model at all; prepares its training."""
         self._pace.begin("kernel")
-        if self._given.drops_a_class:
-            why = "a class can lose its last label, and the verifier does not train models on fewer classes"
+        if why := self._given.out_of_reach:
             self._out.add("kernel", CheckStatus.NOT_CHECKED, why)
             self.stuck = True
             return
         if not np.array_equal(self._statement.K_train, self._statement.K_train.T):
             self._wrong("kernel", "K_train is not symmetric")
             return
-        linear = self._statement.loss in ("square", LINEAR) or (
-            self._statement.loss == "hinge" and always_at_cap(self._statement, self._pace)
-        )
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Everything that training needs."""
+        linear = is_linear(self._statement, self._pace)
         machine = self._machine = machine_of(self._statement, linear, self._pace)
-        self._out.require("kernel", not machine.problems, machine.about, "; ".join(machine.problems))
-        for what in machine.unchecked:
-            self._out.add("kernel", CheckStatus.NOT_CHECKED, what)
-            self.stuck = True
-        if self.stuck or machine.problems:
+        if not self._sound([machine]):
             return
         plain = machine if self._given is self._statement else machine_of(self._given, linear, self._pace)
         self._walk, self._plain = Walk(self._statement, machine), Walk(self._given, plain)
         self._shown: Trainer = plain
         codes = self._given.codes[None, :]
         self._models = self._plain.trained(codes)
+
+    def _sound(self, machines: list[Trainer]) -> bool:
+        """Whether kernels are kernels, as far as machines could check it; says so."""
+        problems = [what for machine in machines for what in machine.problems]
+        about = dict.fromkeys(machine.about for machine in machines)
+        self._out.require("kernel", not problems, "; ".join(about), "; ".join(problems))
+        for what in dict.fromkeys(what for machine in machines for what in machine.unchecked):
+            self._out.add("kernel", CheckStatus.NOT_CHECKED, what)
+            self.stuck = True
+        return not self.stuck and not problems
 
     def predictions(self) -> None:
         """Clean predictions: no class has a higher score, and leads are what radii of 0 and more say."""
@@ -188,7 +195,7 @@ class Checker:
                 if not yes[k] and decided[k]:
                     self._wrong("witnesses", f"the witness of node {t} does not change it")
                     continue
-                named = cert.new_classes[t] < 0 or self._takes_over(models, k, t)
+                named = cert.new_classes[t] < 0 or self._takes_over(walk, codes[k], models, k, t)
                 if named is False:
                     self._wrong("witnesses", f"the witness of node {t} does not turn it into the class that is named")
                 unnamed[k] = named is None
@@ -326,7 +333,7 @@ class Checker:
     def _curve_text(self, tree_text: str) -> str:
         return f"upper ends, from the radii{tree_text}"
 
-    def _takes_over(self, models: list[Trained], k: int, t: int) -> bool | None:
+    def _takes_over(self, walk: Walk, codes: Int, models: list[Trained], k: int, t: int) -> bool | None:
         """Whether no class but the predicted one has a clearly higher score than the one that is named."""
         own, new = int(self._predicted[t]), int(self._cert.new_classes[t])
         if new == own:
@@ -336,6 +343,8 @@ class Checker:
             one, other = models[new], models[c]
             apart = [one.value[k, k] - other.value[k, k], one.error[k, k] + other.error[k, k]]
             ahead, doubt = self._shown.shown(np.array(apart, dtype=object))
+            if doubt > self._close(t) and (lead := walk.lead(codes, k, new, c)) is not None:
+                ahead, doubt = self._shown.shown_exactly(lead), 0.0
             if ahead < -doubt - self._close(t):
                 return False
             sure &= doubt <= self._close(t)

@@ -52,6 +52,9 @@ GUESSES = 20
 STRIDES = (1.0, 0.5, 0.2, 0.05)
 """How far to go to what a guess leads to: the best of these."""
 
+FEW_SWEEPS = 10
+"""Sweeps after which it is nearly always right to guess which labels are free."""
+
 COARSE_BITS = 26
 """Bounds over many attacks at once are products of factors with this many bits, rounded up: their sums fit 64 bits."""
 
@@ -127,6 +130,8 @@ class Trainer(ABC):
     """Entries of the matrices that are trained on side by side."""
     intercept = False
     """Whether scores contain a number that no row of the kernel explains."""
+    rounded = False
+    """Whether the rows of test nodes are known up to rounding alone."""
     unit: int
     problems: list[str]
     unchecked: list[str]
@@ -394,9 +399,10 @@ def approximate_shares(
     start = None if known is None else known.near(Y)
     best = np.zeros(Y.shape)
     if start is not None:
-        best = _guessed(K, Y, np.where(Y * start < 0, 1.0, Y * start), good, pace)  # labels that changed are at the cap
+        changed = np.where(Y * start < 0, 1.0, Y * start)  # labels that changed are at the cap
+        best = _guessed(K, Y, _swept(K, Y, changed, FEW_SWEEPS, pace), good, pace)
     left = np.flatnonzero(~(_gaps(K, Y, best) <= good))
-    for sweeps in (10, 30, 100, 300):
+    for sweeps in (FEW_SWEEPS, 30, 100, 300):
         if not left.size:
             break
         a = _guessed(K, Y[left], _swept(K, Y[left], best[left], sweeps, pace), good, pace)

@@ -10,7 +10,7 @@ import numpy as np
 from labelcert.certificate import Certificate
 from labelcert.certificate.certificate import TRUSTED_SOLVER
 from labelcert.certificate.surroundings import Surroundings
-from labelcert.verification.statement import Statement
+from labelcert.verification.statement import LINEAR, LOSSES, Statement
 
 CLAIMING = "milp-paper"
 """The only engine whose solver claims more than is proved."""
@@ -38,6 +38,8 @@ STATED: dict[str, tuple[str, ...]] = {
     "limits": ("run.time_limit", "run.node_time_limit"),
     "workers": ("run.workers",),
     "device": ("run.device",),
+    "remarks": ("run.remarks",),
+    "what becomes of classes without labels": ("run.drops_to",),
     "versions": ("run.versions",),
 }
 """What nobody can check: a word for each kind of thing, and the fields that hold it."""
@@ -61,9 +63,15 @@ def contradictions(cert: Certificate, statement: Statement) -> list[str]:
     unproved = (cert.radius_proved_by == "") & (cert.radius_lower > 1)
     known = None if cert.class_list is None else set(cert.class_list.tolist())
     found = {
+        f"classes without labels are said to be dropped for {run.drops_to!r}, which is no loss": run.drops_to
+        not in ("", *LOSSES),
         f"the adversary can spend {statement.spendable}, not {run.spendable}": run.spendable != statement.spendable,
         f"{min(unknown, default='')!r} is said to have proved something, but did not run": bool(unknown),
         "nothing is said to have proved some radii": bool(unproved.any()),
+        "margins and additions to the diagonal are those of kernels, and there is none": bool(
+            np.any(run.margin) or run.kernel_shift
+        )
+        and (statement.loss == LINEAR or statement.features is not None),
         "a solver claims something, but none ran that could": _claims_more(cert) and CLAIMING not in ran,
         "a witness is there, but attacks were not looked for": not run.finds_attacks
         and bool(np.any((cert.radius_upper > 0) & (cert.radius_upper < cert.never))),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -185,13 +186,18 @@ class Walk:
 
     def compare(self, codes: Int, t: int, own: int, rival: int) -> int | None:
         """Sign of one class's score minus that of another, solved exactly; None where that is out of reach."""
-        if not self._machine.intercept and not self._statement.K_test[t].any():
-            return 0
+        lead = self.lead(codes, t, own, rival)
+        return None if lead is None else (lead > 0) - (lead < 0)
+
+    def lead(self, codes: Int, t: int, own: int, rival: int) -> Fraction | None:
+        """One class's score minus that of another, in units of the machine; None where that is out of reach."""
+        exact = not self._machine.intercept and not self._machine.rounded
+        if exact and not self._statement.K_test[t].any():
+            return Fraction(0)
         mine, other = self._solved(codes, own), self._solved(codes, rival)
         if mine is None or other is None:
             return None
-        difference = int(mine[0][t]) * other[1] - int(other[0][t]) * mine[1]
-        return (difference > 0) - (difference < 0)
+        return Fraction(int(mine[0][t]), mine[1]) - Fraction(int(other[0][t]), other[1])
 
     def _solved(self, codes: Int, c: int) -> tuple[Whole, int] | None:
         y = np.where(codes == c, 1.0, -1.0)

@@ -15,7 +15,8 @@ Intercepts that are not regularised: ``f = Q z + b``, and the dual variables of 
 the above bounds how far z is from its solution z(b). What is left, ``g(b) = Σ z_i(b)``, is the gradient of a concave
 function of b, and ``−g' = S = Eᵀ (D⁻¹ + Q)⁻¹ E``, where E repeats a number for all labels. While no f moves by more
 than 1/4, D keeps half of itself, and so does S. If s is the least eigenvalue of S (beside that of intercepts that are
-all alike), the best b is at most ``2 |g(b)| / s`` away. For every t, ``S ≥ (2t − t²) EᵀDE − t² EᵀDQDE``.
+all alike), the best b is at most ``2 |g(b)| / s`` away. For every U,
+``S ≥ EᵀDU + UᵀDE − UᵀDU − UᵀDQDU``, which is S itself where ``U = (I + QD)⁻¹ E``.
 """
 
 from __future__ import annotations
@@ -29,16 +30,8 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.verification.arithmetic import Whole, optimal_dual, whole
-from labelcert.verification.machines import (
-    COARSE_BITS,
-    LARGEST_EXACT,
-    SAFE,
-    UNIT,
-    Known,
-    Trained,
-    Trainer,
-    check_kernel,
-)
+from labelcert.verification.grams import Gram, Kernel, OfFeatures
+from labelcert.verification.machines import COARSE_BITS, LARGEST_EXACT, SAFE, UNIT, Known, Trained, Trainer
 from labelcert.verification.statement import Statement
 
 EXP_ERROR = 2.0**-46
@@ -80,19 +73,21 @@ class SmoothTrainer(Trainer):
         self.problems, self.unchecked, self._pace = [], [], pace
         self.about = "positive semidefinite, by exact elimination"
         self.intercept = statement.loss.endswith(INTERCEPT)
-        self._Q, self._R, self._C = statement.K_train, statement.K_test, self._cap(statement)
+        self._Q: Gram = Kernel(statement.K_train) if statement.features is None else OfFeatures(statement.features[0])
+        self._R, self._R_off, self.rounded = statement.K_test, statement.rows_off, statement.features is not None
+        self._C = self._cap(statement)
         self.largest_dual = 2.0 * self._C
         self._scale = Fraction(1)
-        check_kernel(self, self._Q, pace)
-        self._prepare()
+        self._Q.check(self, pace)
+        self._prepare(statement)
         self._known = Known()
-        self._widest = float(np.sqrt(max(0.0, float(np.diag(self._Q).max())))) * SAFE
-        self._norm = float(np.sqrt((self._Q**2).sum())) * SAFE
+        self._widest = float(np.sqrt(max(0.0, float(self._Q.diagonal.max())))) * SAFE
+        self._norm = self._Q.norm
         self._factor = SAFE * (1.0 + 0.5 * float(np.sqrt(self.steepest * self._norm)))
-        self._lengths = np.sqrt((self._R**2).sum(axis=1)) * SAFE + 1e-300
+        self._lengths = np.sqrt(((np.abs(self._R) + self._R_off) ** 2).sum(axis=1)) * SAFE + 1e-300
         # What a label takes off a score when it leaves its class, and when it enters it, for each unit of its weight.
-        slack = 0.5 * float(np.sqrt(self.steepest)) * np.sqrt(np.maximum(np.diag(self._Q), 0.0))[None, :]
-        brackets = np.stack([-self._R, self._R]) + slack * self._lengths[:, None] * SAFE
+        slack = 0.5 * float(np.sqrt(self.steepest)) * np.sqrt(np.maximum(self._Q.diagonal, 0.0))[None, :]
+        brackets = np.stack([-self._R, self._R]) + self._R_off + slack * self._lengths[:, None] * SAFE
         brackets = np.maximum(brackets, 0.0)
         self._fine = 2.0 ** (COARSE_BITS - np.ceil(np.log2(max(float(brackets.max(initial=0.0)), 1e-280))))
         self._reach = np.ceil(brackets * self._fine * SAFE).astype(np.int64)
@@ -101,7 +96,7 @@ class SmoothTrainer(Trainer):
         return statement.C
 
     @abstractmethod
-    def _prepare(self) -> None:
+    def _prepare(self, statement: Statement) -> None:
         """Set ``steepest`` and ``most``."""
 
     @abstractmethod
@@ -132,6 +127,7 @@ class SmoothTrainer(Trainer):
         """Rows and reach of these nodes."""
         part = copy(self)
         part._R, part._lengths, part._reach = self._R[nodes], self._lengths[nodes], self._reach[:, nodes]
+        part._R_off = self._R_off[nodes]
         return part
 
     def coarse(self, numbers: Whole | Float) -> Int:
@@ -152,8 +148,9 @@ class SmoothTrainer(Trainer):
     def _together(self, Y: Float) -> tuple[Float, Float, Int]:
         """Scores (N, k, n), bounds on their errors (N, n), and weights (N, k, m) of labels."""
         Z, b = self._solved(Y)
-        F, g, m = Z @ self._Q, UNIT * 1.01 * (self._Q.shape[0] + 3), self._Q.shape[0]
-        off = g * (np.abs(Z) @ np.abs(self._Q) + np.abs(b)) * SAFE + 1e-300
+        m = Z.shape[-1]
+        (F, off), g = self._Q.bounded(Z), UNIT * 1.01 * (m + 3)
+        off = (off + 2 * UNIT * (np.abs(b) + np.abs(F))) * SAFE + 1e-300
         h, rounding = self._dual(F + b, Y)
         # What is off in one class moves the shares of all: the norm of the derivative bounds that.
         residual = np.abs(Z - h) * SAFE + UNIT * np.abs(Z) + rounding
@@ -168,9 +165,10 @@ class SmoothTrainer(Trainer):
             moved = moved + shift * self._factor * self.steepest * np.sqrt(m) * SAFE
         value = Z @ self._R.T
         error = SAFE * (self._lengths * moved[:, None] + shift[:, None])
-        error = error + SAFE * (2 * g * (np.abs(Z) @ np.abs(self._R.T)) + 8 * UNIT * np.abs(value)).max(axis=1)
+        rows_off = 2 * g * np.abs(self._R) + 1.01 * self._R_off
+        error = error + SAFE * (np.abs(Z) @ rows_off.T + 8 * UNIT * np.abs(value)).max(axis=1)
         # |f − f*| of a label is at most ‖φ‖·‖Σ e φ‖, and ‖Σ e φ‖² = eᵀQe ≤ λ |e|².
-        spread = np.sqrt(np.maximum(np.diag(self._Q), 0.0)) * np.sqrt(self._norm)
+        spread = np.sqrt(np.maximum(self._Q.diagonal, 0.0)) * np.sqrt(self._norm)
         error_f = off + (spread * moved[:, None])[:, None, :] * SAFE
         weight = np.minimum(self._weights(F, error_f, Y) / self.most * SAFE, 1.0) * 2.0**COARSE_BITS
         return value + b, error + 8 * UNIT * np.abs(b).max(axis=1) + 1e-300, np.ceil(weight).astype(np.int64)
@@ -185,7 +183,7 @@ class SmoothTrainer(Trainer):
         for _ in range(STEPS):
             self._pace()
             missed = X[left]
-            image = missed[..., :-1] @ self._Q
+            image = self._Q @ missed[..., :-1]
             F = image + missed[..., -1:]
             value = 0.5 * (image * missed[..., :-1]).sum(axis=(1, 2)) + self._loss(F, Y[left])
             missed[..., :-1] -= self._dual(F, Y[left])[0]
@@ -203,8 +201,8 @@ class SmoothTrainer(Trainer):
                 break
             X[left] = best[left] - stride[left, None, None] * step[left]
         Z, b = best[..., :-1], best[..., -1:]
-        again = self._dual(Z @ self._Q + b, Y)[0]
-        closer = _norm(again - self._dual(again @ self._Q + b, Y)[0]) < _norm(Z - again)
+        again = self._dual((self._Q @ Z) + b, Y)[0]
+        closer = _norm(again - self._dual((self._Q @ again) + b, Y)[0]) < _norm(Z - again)
         Z = np.where(closer[:, None, None] & (not self.intercept), again, Z)
         self._known.remember(Y, best)
         return Z, b
@@ -227,9 +225,9 @@ class SmoothTrainer(Trainer):
         """(N, k, m) e with ``e + S Sᵀ Q e = r``: ``e = r − S v``, where ``(I + Sᵀ Q S) v = Sᵀ Q r``."""
 
         def product(v: Float) -> Float:
-            return v + self._back(s, self._root(s, v) @ self._Q)
+            return v + self._back(s, self._Q @ self._root(s, v))
 
-        start = self._back(s, right @ self._Q)
+        start = self._back(s, self._Q @ right)
         N, size = len(s), s[0].size
         if size <= DENSE:
             unit = np.broadcast_to(np.eye(size).reshape(size, 1, *s.shape[1:]), (size, *s.shape))
@@ -255,15 +253,16 @@ class SmoothTrainer(Trainer):
     def _least_fall(self, s: Float) -> Float:
         """(N,) lower bounds on s, the least eigenvalue of S."""
         k = s.shape[1]
-        units = [np.eye(k)[c][None, :, None] + 0.0 * s for c in range(k)]
-        DE = np.stack([self._root(s, self._back(s, one)) for one in units])
-        A = np.einsum("cnkm->nck", DE)
-        B = np.einsum("cnkm,dnkm->ncd", DE, DE @ self._Q)
-        sizes = [np.trace(one, axis1=1, axis2=2)[:, None, None] for one in (A, B)]
-        t = sizes[0] / (sizes[0] + sizes[1] + 1e-290)
-        S = (2 * t - t * t) * A - t * t * B + (sum(sizes) if k > 1 else 0.0)
-        # Rounding is far below the last term, and slopes are known to a relative error far below a tenth.
-        found = 0.9 * np.linalg.eigvalsh(S)[:, 0] - 1e-9 * (sizes[0] + sizes[1])[:, 0, 0]
+        E = np.stack([np.eye(k)[c][None, :, None] + 0.0 * s for c in range(k)])
+        U = np.stack([one - self._Q @ self._inverse(s, self._root(s, self._back(s, one))) for one in E])
+        DU = np.stack([self._root(s, self._back(s, one)) for one in U])
+        A = np.einsum("dnkm->nkd", DU)
+        rest = np.einsum("cnkm,dnkm->ncd", DU, U + self._Q @ DU)
+        S = A + A.transpose(0, 2, 1) - (rest + rest.transpose(0, 2, 1)) / 2
+        size = np.abs(S).sum(axis=(1, 2)) + np.abs(rest).sum(axis=(1, 2))
+        rounding = 1e-9 * size + 1e-14 * s.shape[2] * self._norm * (DU * DU).sum(axis=(0, 2, 3))
+        # Intercepts that are all alike mean nothing. Slopes are known to a relative error far below a tenth.
+        found = 0.9 * np.linalg.eigvalsh(S + (size[:, None, None] if k > 1 else 0.0))[:, 0] - rounding
         return np.asarray(np.maximum(found, 1e-290))
 
     def exact(self, y: Float) -> tuple[Whole, int] | None:
@@ -274,9 +273,9 @@ class SmoothTrainer(Trainer):
 class SquaredHingeTrainer(SmoothTrainer):
     """``max(0, 1 − y f)²``: the dual of a support vector machine without a cap on the kernel ``Q + I / (2C)``."""
 
-    def _prepare(self) -> None:
+    def _prepare(self, statement: Statement) -> None:
         self.steepest = 2.0 * self._C
-        length = float(np.sqrt(2.0 * self._C * self._Q.shape[0] * max(0.0, float(np.diag(self._Q).max()))))
+        length = float(np.sqrt(2.0 * self._C * statement.m * max(0.0, float(self._Q.diagonal.max()))))
         self.most = 2.0 * self._C * (2.0 + length) * SAFE
 
     def _dual(self, f: Float, y: Float) -> tuple[Float, Float]:
@@ -295,9 +294,9 @@ class SquaredHingeTrainer(SmoothTrainer):
     def exact(self, y: Float) -> tuple[Whole, int] | None:
         """With a cap that no optimal dual variable reaches."""
         m = y.size
-        if m > LARGEST_EXACT:
+        if m > LARGEST_EXACT or not isinstance(self._Q, Kernel):
             return None
-        Q, e_Q = whole(self._Q)
+        Q, e_Q = whole(self._Q.matrix)
         C, e_C = whole(self._C)
         # 2C·(Q + I / (2C)) = 2C·Q + I: the dual variables are those of this kernel over 2C.
         kernel = 2 * int(C) * Q
@@ -317,7 +316,7 @@ class LogisticTrainer(SmoothTrainer):
     def _cap(self, statement: Statement) -> float:
         return statement.C * (2.0 if statement.loss.startswith("cross_entropy") else 1.0)
 
-    def _prepare(self) -> None:
+    def _prepare(self, statement: Statement) -> None:
         self.steepest, self.most = 0.25 * self._C, self._C * SAFE
 
     def _dual(self, f: Float, y: Float) -> tuple[Float, Float]:
@@ -336,7 +335,7 @@ class LogisticTrainer(SmoothTrainer):
 class SoftmaxTrainer(SmoothTrainer):
     """``−log softmax(f)_y`` of more than two classes: all models come from one training."""
 
-    def _prepare(self) -> None:
+    def _prepare(self, statement: Statement) -> None:
         # A change of a label moves C from one class to another: in each class by C.
         self.steepest, self.most = 0.5 * self._C, self._C * SAFE
 

@@ -15,10 +15,26 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
+from labelcert.memory import require_memory
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
 """In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
+
+LOSSES = (
+    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
+    *("logistic_intercept", "cross_entropy_intercept"),
+)
+"""Losses whose models the verifier trains."""
+
+MEAN, VOTES = "mean", "votes"
+"""How an ensemble combines its parts."""
+
+BASELINE = "baseline:"
+"""Before the name of a baseline, where that of an engine would stand."""
+
+BYTES_OF_WHOLE = 250
+"""Memory for all that is computed from one entry of a linear map."""
 
 MOST_SHIFTS = 2000
 """Ways to add something to the diagonals of parts that are tried."""
@@ -53,7 +69,12 @@ class Statement:
     from_file : bool
         Whether the kernels are those that the certificate was saved with.
     part_of : (m,) array or None
-        Which part each label is in, of an ensemble whose mean scores decide.
+        Which part each label is in, of an ensemble.
+    features : pair of arrays or None
+        (m, d) and (n, d) features of labelled points and test nodes, whose products are the kernels, and of which
+        ``K_test`` is known up to rounding.
+    combine : str
+        How an ensemble combines its parts.
     drops_to : str
         Where a class without labels is dropped, what a model with two classes left is trained with; else empty.
     """
@@ -72,7 +93,11 @@ class Statement:
     shift: float = 0.0
     from_file: bool = True
     part_of: Int | None = None
+    features: tuple[Float, Float] | None = None
+    combine: str = MEAN
     drops_to: str = ""
+    baseline: str = ""
+    """Of a baseline: its name and options, as its hash has them."""
 
     @classmethod
     def of(
@@ -81,18 +106,21 @@ class Statement:
         K_train: npt.ArrayLike | None,
         labels: npt.ArrayLike | None,
         K_test: npt.ArrayLike | None,
-        H: npt.ArrayLike | None = None,
+        H: object = None,
+        features: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, labels, H)
+        if features is not None:
+            return cls._of_features(cert, labels, features)
         given = (K_train, labels, K_test)
         if all(array is None for array in given):
             if cert.K_train is None or cert.K_test is None:
                 raise InvalidInput(
-                    "the certificate does not hold its kernels: pass K_train, labels and K_test, "
-                    "or save it with cert.save(path, problem=True)"
+                    "the certificate does not hold its kernels: pass K_train, labels and K_test, or save it with "
+                    "cert.save(path, problem=True); of a model by its features, pass X_train, labels and X_test"
                 )
             kernel, rows, values = cert.K_train, cert.K_test, cert.labels
         elif any(array is None for array in given):
@@ -126,8 +154,9 @@ class Statement:
             caps=caps,
             shift=cert.run.kernel_shift,
             from_file=from_file,
-            part_of=_parts(cert, m),
+            **_parts(cert, m),
             drops_to=cert.run.drops_to,
+            baseline=_baseline(cert),
         )
         return statement if from_file else statement.shifted_as(cert)
 
@@ -138,8 +167,13 @@ class Statement:
             raise InvalidInput(
                 "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
             )
-        rows = np.asarray(H.toarray() if hasattr(H, "toarray") else H, dtype=np.float64)
         values = cert.labels if labels is None else np.asarray(labels)
+        require_memory(
+            cert.n_test * values.size * BYTES_OF_WHOLE,
+            f"verifying {cert.n_test:,} rows of {values.size:,} labels in whole numbers",
+            "certify and verify fewer rows at a time",
+        )
+        rows = _rows(H)
         if rows.ndim != 2 or rows.shape[1] != values.size or not np.isfinite(rows).all():
             raise InvalidInput(
                 f"{values.size} labels need a finite H with {values.size} columns, got shape {rows.shape}"
@@ -159,6 +193,39 @@ class Statement:
             groups=groups,
             caps=caps,
             drops_to=cert.run.drops_to,
+        )
+
+    @classmethod
+    def _of_features(
+        cls, cert: Certificate, labels: npt.ArrayLike | None, features: tuple[npt.ArrayLike, npt.ArrayLike]
+    ) -> Statement:
+        """Of a linear model, trained on features."""
+        X, T = (np.ascontiguousarray(rows, dtype=np.float64) for rows in features)
+        values = cert.labels if labels is None else np.asarray(labels)
+        m, n = values.size, cert.n_test
+        fit = X.ndim == T.ndim == 2 and X.shape[1] == T.shape[1] and (len(X), len(T)) == (m, n)
+        if not fit or not (np.isfinite(X).all() and np.isfinite(T).all()):
+            raise InvalidInput(
+                f"{m} labels and {n} test nodes need finite X_train with {m} rows and X_test with {n} rows, of as "
+                f"many columns, got shapes {X.shape} and {T.shape}"
+            )
+        require_memory(8 * 8 * m * (n + X.shape[1]), f"verifying {n:,} test nodes against {m:,} labels")
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=T @ X.T,
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=cert.run.loss,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+            features=(X, T),
+            drops_to="" if cert.run.loss.endswith("_intercept") else cert.run.drops_to,
         )
 
     def shifted_as(self, cert: Certificate) -> Statement:
@@ -181,7 +248,8 @@ class Statement:
 
     def only(self, nodes: Int) -> Statement:
         """The problem of some test nodes alone."""
-        return replace(self, K_test=self.K_test[nodes])
+        features = None if self.features is None else (self.features[0], self.features[1][nodes])
+        return replace(self, K_test=self.K_test[nodes], features=features)
 
     def lowered(self, predicted: Int, margin: Float) -> Statement:
         """The problem in which a prediction changes where its lead falls to its margin here.
@@ -210,6 +278,14 @@ class Statement:
             costs=np.concatenate([self.costs, np.zeros(K, dtype=np.int64)]),
             groups=np.concatenate([self.groups, np.full(K, -1, dtype=np.int64)]),
         )
+
+    @property
+    def rows_off(self) -> Float:
+        """(n, m) how far the test rows can be from those that are meant."""
+        if self.features is None:
+            return np.zeros(self.K_test.shape)
+        X, T = self.features
+        return np.asarray(2.0**-53 * 1.02 * (X.shape[1] + 3) * (np.abs(T) @ np.abs(X).T) + 1e-300)
 
     @property
     def m(self) -> int:
@@ -241,7 +317,7 @@ class Statement:
 
         Losses and norms are sums over labels and parts, so that each part is trained as if it were alone.
         """
-        if self.part_of is None:
+        if self.part_of is None or self.combine == VOTES:
             return self
         together = self.part_of[:, None] == self.part_of[None, :]
         return replace(self, K_train=np.where(together, self.K_train, 0.0))
@@ -255,16 +331,27 @@ class Statement:
 
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
+        one = self._digest_of_one()
+        if self.features is not None:
+            h = hashlib.sha256(one.encode())
+            for array in self.features:
+                ones = np.ones((len(array), int(self.loss.endswith("_intercept"))))
+                whole = np.hstack([array, ones])
+                h.update(repr(whole.shape).encode() + np.ascontiguousarray(whole, dtype="<f8").tobytes())
+            return h.hexdigest()
+        if self.baseline:
+            return hashlib.sha256(f"{one} {self.baseline}".encode()).hexdigest()
         if self.part_of is None:
-            return self._digest_of_one()
-        h = hashlib.sha256(self._digest_of_one().encode())
-        h.update(self.part_of.astype("<i8").tobytes() + b"mean")
+            return one
+        h = hashlib.sha256(one.encode())
+        h.update(self.part_of.astype("<i8").tobytes() + self.combine.encode())
         return h.hexdigest()
 
     def _digest_of_one(self) -> str:
         """The same without parts."""
         h = hashlib.sha256(b"linear" if self.loss == LINEAR else b"")
-        for array in (self.K_train, self.K_test) if self.loss != LINEAR else ():
+        rows = self.K_test if self.features is None else np.zeros((self.n, 0))
+        for array in (self.K_train, rows) if self.loss != LINEAR else ():
             h.update(repr(array.shape).encode())
             h.update(array.astype("<f8").tobytes())
         for row in self.K_test if self.loss == LINEAR else ():
@@ -279,9 +366,18 @@ class Statement:
         return h.hexdigest()
 
     @property
+    def out_of_reach(self) -> str:
+        """Why the verifier cannot train the models that the certificate is about, in words; empty where it can."""
+        if self.drops_a_class:
+            return "a class can lose its last label, and the verifier does not train models on fewer classes"
+        if "smoothing" in self.baseline:
+            return "the classifier of this baseline predicts under random labels, and the verifier does not train it"
+        return ""
+
+    @property
     def drops_a_class(self) -> bool:
         """Whether some class can lose its last label within the budget, and is then dropped."""
-        free = self.allowed.any(axis=1)
+        free: Bool = np.asarray(self.allowed.any(axis=1))
         for c in range(self.n_classes if self.drops_to else 0):
             own = np.flatnonzero(self.codes == c)
             costs, groups = self.costs[own], self.groups[own]
@@ -321,14 +417,39 @@ class Statement:
         return codes
 
 
-def _parts(cert: Certificate, m: int) -> Int | None:
-    """(m,) part of each label, of an ensemble."""
-    if cert.run.engine_asked != "partition":
-        return None
+def _rows(H: Any) -> Float:
+    """A map, given as an array, a sparse matrix, or an iterable of blocks of rows."""
+    whole = hasattr(H, "toarray") or hasattr(H, "__array__")
+    try:
+        blocks = [
+            block.toarray() if hasattr(block, "toarray") else np.asarray(block) for block in ([H] if whole else H)
+        ]
+        return np.vstack(blocks).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"H must be a matrix, or an iterable of blocks of rows as wide as each other: {error}"
+        ) from None
+
+
+def _parts(cert: Certificate, m: int) -> dict[str, Any]:
+    """Of an ensemble: the part of each label, and how parts are combined."""
+    asked = cert.run.engine_asked
+    if asked not in ("partition", f"{BASELINE}partition-votes"):
+        return {}
     about = cert.run.stages[0].statistics if cert.run.stages else {}
-    if about.get("combine") != "mean" or len(about.get("part_of", [])) != m:
-        raise InvalidInput("verify knows ensembles whose mean scores decide, not those that count votes")
-    return np.array(about["part_of"], dtype=np.int64)
+    combine = about.get("combine", VOTES if asked.startswith(BASELINE) else None)
+    if combine not in (MEAN, VOTES) or len(about.get("part_of", [])) != m:
+        raise InvalidInput("the certificate of an ensemble does not say which part each label is in")
+    return {"part_of": np.array(about["part_of"], dtype=np.int64), "combine": combine}
+
+
+def _baseline(cert: Certificate) -> str:
+    """Of a baseline: its name and options."""
+    if not cert.run.engine_asked.startswith(BASELINE):
+        return ""
+    about = cert.run.stages[0].statistics if cert.run.stages else {}
+    options = about.get("options", {})
+    return f"{cert.run.engine_asked} {sorted(options.items()) if isinstance(options, dict) else options}"
 
 
 def lead_of_one(loss: str, own: float, C: float, K: int) -> float:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from labelcert.verification.large import hinge_of
+from labelcert.verification.linear_radii import always_at_cap
 from labelcert.verification.machines import LinearTrainer, Trainer
 from labelcert.verification.smooth import LogisticTrainer, SoftmaxTrainer, SquaredHingeTrainer
 from labelcert.verification.statement import LINEAR, Statement
 
-LOSSES = (
-    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
-    *("logistic_intercept", "cross_entropy_intercept"),
-)
-"""Losses whose models are trained here."""
+
+def is_linear(statement: Statement, pace: Callable[[], None]) -> bool:
+    """Whether all scores are linear in the labels, whatever the adversary does."""
+    if statement.loss == "hinge":
+        return always_at_cap(statement, pace)
+    return statement.loss in ("square", LINEAR)
 
 
 def machine_of(statement: Statement, linear: bool, pace: Callable[[], None]) -> Trainer:

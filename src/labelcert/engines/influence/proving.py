@@ -41,6 +41,7 @@ class Proving:
         self._position, self._target = np.argwhere(a.targets & a.affordable(question.budget)[:, None]).T
         self._cost = a.costs[self._position]
         self._forecasts: list[Remainders] = []
+        self._nearest, self._tried = np.zeros(0, dtype=np.int64), np.zeros(self._position.size, dtype=bool)
 
     def run(self, control: Control) -> None:
         """One change, then two and more."""
@@ -63,22 +64,29 @@ class Proving:
         doubtful = np.ones((n, moves), dtype=bool) if not self._foretell() else self._doubtful()
         if doubtful is None:
             return False
-        # Those moves first that most nodes wait for.
-        waiting = doubtful.sum(axis=0)
-        todo = np.flatnonzero(waiting)
-        todo = todo[np.argsort(-waiting[todo], kind="stable")]
-        step = min(self._predictor.batch_size(), 512)
-        for start in range(0, todo.size, step):
-            if control.over():
-                break
-            control.report(start, todo.size)
-            chosen = todo[start : start + step]
-            self._train(chosen, doubtful)
+        step = self._predictor.batch_size() * control.workers
+        todo = self._nearest if self._nearest.size else self._needed(doubtful)
+        while todo.size and not control.over():
+            control.report(self.trainings, self.trainings + todo.size)
+            self._train(todo[:step], doubtful)
+            todo = self._needed(doubtful)
         self._close_curve(doubtful, pair)
         left = np.where(doubtful, self._cost[None, :], question.budget + 1).min(axis=1)
         lower = np.minimum(np.minimum(left, pair), question.budget + 1)
         self.lower = np.maximum(self.lower, np.minimum(lower, self._attacks.radius))
         return not (doubtful & (self._cost[None, :] < self._attacks.radius[:, None])).any()
+
+    def _needed(self, doubtful: Bool) -> Int:
+        """Moves that a node without an attack waits for, or the curve; those first that most nodes wait for."""
+        counts = doubtful.sum(axis=0)
+        needed = np.zeros(counts.size, dtype=bool)
+        for cost in np.unique(self._cost).tolist():
+            own = self._cost == cost
+            needed |= own & doubtful[self._attacks.radius > cost].any(axis=0)
+            if self._control.collective:
+                needed |= own & (counts > self._attacks.curve[cost])
+        todo = np.flatnonzero(needed & ~self._tried)
+        return todo[np.argsort(-counts[todo], kind="stable")]
 
     def _close_curve(self, doubtful: Bool, pair: int) -> None:
         """No budget below the cost of two changes changes more nodes than one of them may."""
@@ -91,9 +99,10 @@ class Proving:
     def _train(self, chosen: Int, doubtful: Bool) -> None:
         """Retrain on some moves, each alone."""
         changes = [Relabelling(self._position[[k]], self._target[[k]]) for k in chosen]
-        judged = self._predictor.judge(changes)
+        judged = self._predictor.judge(changes, workers=self._control.workers)
         nodes = self._question.nodes
         self.trainings += len(changes)
+        self._tried[chosen] = True
         for b, change in enumerate(changes):
             changed = judged.changed[nodes, b]
             if np.any(changed & (self._cost[chosen[b]] < self._attacks.radius)) or changed.sum() > self._best(
@@ -143,10 +152,12 @@ class Proving:
         """(n, moves) which single changes may change which node; None where the time is over."""
         question, T = self._question, self._predictor.features.T
         out = np.zeros((question.nodes.size, self._position.size), dtype=bool)
+        nearest = []
         for c, nodes in self._blocks():
             if self._control.over():
                 return None
             rows = T[question.nodes[nodes]]
+            closest = np.full((nodes.size, self._position.size), np.inf)
             for r in range(question.problem.n_classes):
                 if r == c:
                     continue
@@ -156,6 +167,10 @@ class Proving:
                     change = multiple * moved - abs(multiple) * error
                     left += np.where(toggles, change[:, self._position], 0.0)
                 out[nodes] |= ~(left > 0.0)
+                np.fmin(closest, left, out=closest)
+            nearest.append(closest.argmin(axis=1)[out[nodes].any(axis=1)])
+        # The most promising move for each node in doubt is tried first.
+        self._nearest = np.unique(np.concatenate([self._nearest, *nearest]))
         return out
 
     def _effects(self, q: int, rows: Float) -> tuple[Float, Float]:

@@ -28,6 +28,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.compiling import compiled
 from labelcert.engines.base import Attacks, Question
 from labelcert.engines.control import Control
+from labelcert.engines.linear.pairs import LABELS, Pairs
 from labelcert.engines.linear.radii import Radii, margin_errors
 from labelcert.engines.linear.spending import uniform
 from labelcert.problem import Relabelling
@@ -39,8 +40,8 @@ CELLS = 3e7
 TABLE_CELLS = 4e6
 """Most cells of a table over nodes and budgets; beyond it, attacks are looked at all together."""
 
-EFFORT = 4e10
-"""Cells of S multiplied for the whole curve: about half a minute."""
+EFFORT = 5e9
+"""Cells of S multiplied for the whole curve: some seconds."""
 
 BUDGETS = 24
 """Budgets for which a bound is looked for; in between, the curve is monotone."""
@@ -56,6 +57,9 @@ TRIES = 4
 
 SHARES = (0.3, 0.5, 0.65, 0.8, 0.9, 0.95)
 """Values of ``θ b`` to choose from, beside 0."""
+
+PAIRED = 9
+"""Budgets of these for which pairs of labels are looked at first; each bounds all smaller ones."""
 
 PARTS = 64
 """Most ranges of amounts that one budget is split into."""
@@ -178,6 +182,8 @@ class Bounding:
         settled, tried, stop = 0, 0, self.updates + effort
         while heap and -heap[0].minus_bound > max(int(attacks.curve[budget]), settled):
             if tried >= PARTS or (tried and self.updates > stop) or control.over():
+                break
+            if tried == 1 and -heap[0].minus_bound == most:  # no better than what is known
                 break
             now = heapq.heappop(heap)
             whole = now.low == now.high or not self._split
@@ -311,6 +317,28 @@ class Bounding:
         if a.admits(change, self._question.budget):
             attacks.enter(change)
 
+    def by_pairs(self, budgets: list[int], curve_upper: Int, attacks: Attacks, control: Control) -> None:
+        """Lower the upper end of the curve by pairs of labels; labels that are met on the way are attacks."""
+        a, size = self._question.problem.adversary, self._first.size
+        if size > LABELS or self._S.size == 0:
+            return
+        sure = ~self._always
+        pairs = Pairs(
+            np.maximum.reduceat(self._S[sure], self._first, axis=1),
+            1.0 - _GUARD * (1.0 + self._top[sure] * self._question.budget),
+            self._radius[sure],
+            np.array([a.most_flips(b) for b in range(self._question.budget + 1)], dtype=np.int64),
+        )
+        radius = self._radius[self._always]
+        always = np.array([(radius <= b).sum() for b in range(self._question.budget + 1)])
+        upper = curve_upper - always
+        for labels in pairs.improve(upper, budgets, control):
+            worth = np.full(self._S.shape[1], -1.0)
+            worth[np.isin(self._move_label, labels)] = 1.0
+            worth += self._S.mean(axis=0)
+            self._enter(self._as_moves(np.where(np.isin(np.arange(size), labels), a.costs, 0), worth), attacks)
+        curve_upper[:] = upper + always
+
     def attack(self, budget: int, effort: float, attacks: Attacks, control: Control) -> None:
         """Improve an attack by a soft threshold that gets sharper: nodes just short of a change weigh the most."""
         predicted = self._question.predicted[self._nodes]
@@ -421,6 +449,7 @@ def bound_curve(question: Question, radii: Radii, attacks: Attacks, curve_upper:
     order = _by_halves(chosen)
     for done, b in enumerate(order):
         bounding.attack(b, EFFORT / 4 * (done + 1) / len(order), attacks, control)
+    bounding.by_pairs(order[:PAIRED], curve_upper, attacks, control)
     for done, b in enumerate(order):
         if control.over():
             break

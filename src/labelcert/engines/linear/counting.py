@@ -8,7 +8,7 @@ With labels sorted by class, the cuts come early: a budget spent on one class do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ TABLE_CELLS = 6e7
 PAIRS = 2e5
 """Most pairs of a label and a node."""
 
-EFFORT = 2e10
+EFFORT = 1e10
 """Score updates for the whole curve where no time limit is given: some seconds."""
 
 SWAPS = 40
@@ -36,8 +36,8 @@ SWAP_UPDATES = 4e8
 _CHUNK = 2e8
 _MAX_DOUBTS = 10_000
 
-DEPTH, BEST, SIZE, DOUBTS, VISITED = range(5)
-"""Entries of the state of a search."""
+DEPTH, BAR, SIZE, DOUBTS, VISITED, BEST = range(6)
+"""Entries of the state of a search; subtrees in which no attack changes more nodes than the bar are cut."""
 
 NEXT_LABEL, TAKEN, LEFT, BEST_SET = range(4)
 """Rows of its stack: the next label to try, the label taken, the rest of the budget, and the best set so far."""
@@ -141,11 +141,30 @@ class Counting:
     def _worth(self, scores: Float) -> tuple[int, float]:
         return int((scores < -self._errors).sum()), -float(np.clip(scores, 0.0, None).sum())
 
-    def search(self, budget: int, best: int, flips: Int, most: int, control: Control, effort: float) -> Counted:
-        """The most nodes that a budget changes, given an attack that changes ``best`` and a proof of ``most``."""
+    def narrow(self, budget: int, best: int, flips: Int, most: int, control: Control, effort: float) -> Counted:
+        """The most nodes that a budget changes, given an attack that changes ``best`` and a proof of ``most``.
+
+        By halves: that no attack changes more than the middle is proved far sooner than that none is better at all.
+        Where even that takes too long, it is the middle of what is above.
+        """
+        found, floor, spent = Counted(best, most, flips, 0.0), best, 0.0
+        while floor < found.upper and spent < effort and not control.over():
+            aim = (floor + found.upper) // 2
+            tried = self._search(budget, found, aim, control, (effort - spent) / 2)
+            spent += tried.updates
+            if tried.lower == found.lower and tried.upper == found.upper:
+                if aim == found.upper - 1:
+                    break
+                floor = aim
+            found, floor = tried, max(floor, tried.lower)
+        return replace(found, updates=spent)
+
+    def _search(self, budget: int, known: Counted, aim: int, control: Control, effort: float) -> Counted:
+        """Look for an attack that changes more than ``aim``; that there is none is a proof."""
+        best, flips, most = known.lower, known.flips, known.upper
         nu, n = self._drop.shape
-        state = np.zeros(5, dtype=np.int64)
-        state[BEST] = best
+        state = np.zeros(6, dtype=np.int64)
+        state[BAR], state[BEST] = aim, best
         depth = int(self._question.problem.adversary.most_flips(budget))
         scores = np.empty((depth + 1, n))
         scores[0] = self._margin
@@ -164,7 +183,7 @@ class Counting:
         if state[SIZE]:
             flips = np.sort(self._order[stack[BEST_SET, : state[SIZE]]])
         lower = int(state[BEST])
-        upper = lower if finished else most
+        upper = int(state[BAR]) if finished else most
         for row in doubts[: min(_MAX_DOUBTS, int(state[DOUBTS]))]:
             candidate = np.sort(self._order[row[row >= 0]])
             changed, unchanged = self._question.changed(self._question.problem.adversary.flipped(candidate))
@@ -190,22 +209,23 @@ def count_curve(question: Question, attacks: Attacks, curve_upper: Int, control:
     counting.prepare()
     left = EFFORT if control.time_limit is None else np.inf
     spent = 0.0
-    for done, b in enumerate(open_.tolist()):
+    for b in open_.tolist():
         if control.over():
             break
         better, count = counting.swapped(b, attacks.curve_changes[b].positions)
         attacks.count(a.flipped(better), count)
-        if spent > left:
-            continue
-        # A hard budget gets at most half of what is left, so that easier ones behind it get their turn.
-        effort = max(0.5 * (left - spent), EFFORT / 100)
-        found = counting.search(
-            b, int(attacks.curve[b]), attacks.curve_changes[b].positions, int(curve_upper[b]), control, effort
+    # Each budget gets its turn before hard ones take what is left.
+    for turn, b in enumerate([*open_.tolist(), *open_.tolist()]):
+        if control.over() or spent >= left:
+            break
+        share = max(left / (4 * open_.size), 0.5 * (left - spent)) if turn >= open_.size else EFFORT / (4 * open_.size)
+        found = counting.narrow(
+            b, int(attacks.curve[b]), attacks.curve_changes[b].positions, int(curve_upper[b]), control, share
         )
         spent += found.updates
         attacks.count(a.flipped(found.flips), found.lower)
         curve_upper[b] = found.upper
-        control.report(done + 1, open_.size)
+        control.report(turn + 1, 2 * open_.size)
     # No attack becomes possible at a budget that no set of labels costs.
     curve_upper[:] = np.minimum(
         curve_upper, curve_upper[np.maximum.accumulate(np.where(payable, np.arange(payable.size), 0))]
@@ -219,12 +239,12 @@ def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doub
     """Go on with the search for a number of visits; True when it is finished."""
     nu, n = drop.shape
     depth = state[DEPTH]
-    best = state[BEST]
+    bar = state[BAR]
     stop = state[VISITED] + visits
-    while depth >= 0 and best < most:
+    while depth >= 0 and bar < most:
         if state[VISITED] >= stop:
             state[DEPTH] = depth
-            state[BEST] = best
+            state[BAR] = bar
             return False
         i = stack[NEXT_LABEL, depth]
         r = stack[LEFT, depth]
@@ -234,7 +254,7 @@ def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doub
             for t in range(n):
                 if scores[depth, t] - table[i, r, t] <= errors[t]:
                     reachable += 1
-        if reachable <= best:
+        if reachable <= bar:
             depth -= 1
             if depth >= 0:
                 taken = stack[TAKEN, depth]
@@ -255,12 +275,13 @@ def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doub
             if value < -errors[t]:
                 sure += 1
         stack[TAKEN, depth] = i
-        if sure > best:
-            best = sure
+        if sure > state[BEST]:
+            state[BEST] = sure
+            bar = max(bar, sure)
             state[SIZE] = depth + 1
             for k in range(depth + 1):
                 stack[BEST_SET, k] = stack[TAKEN, k]
-        if possible > best:
+        if possible > bar:
             if state[DOUBTS] < doubts.shape[0]:
                 for k in range(depth + 1):
                     doubts[state[DOUBTS], k] = stack[TAKEN, k]
@@ -271,5 +292,5 @@ def _search(drop, table, errors, costs, groups, rest, scores, stack, state, doub
         stack[NEXT_LABEL, depth] = i + 1
         stack[LEFT, depth] = r - costs[i]
     state[DEPTH] = depth
-    state[BEST] = best
+    state[BAR] = bar
     return True

@@ -55,7 +55,8 @@ POOR = 2e-3
 def with_scores(duals: Float32, tau: Float32, scores: Float) -> tuple[Float32, Float32]:
     """Scores and their error bounds, from duals and theirs.
 
-    ``scores`` (m, n) are transposed rows of norms of at most 1. Most duals of support vector machines are 0 in all of a few neighbouring sets, and are left out.
+    ``scores`` (m, n) are transposed rows of norms of at most 1. Most duals of support vector machines are 0 in all of
+    a few neighbouring sets, and are left out.
     """
     P, bounds = np.empty((len(duals), scores.shape[1]), dtype=np.float32), np.empty(len(duals))
     step = int(np.clip(PRODUCT_CELLS / max(1, scores.shape[1]), 32, 512))
@@ -182,7 +183,7 @@ class Forest:
         by_product = not predictor.linear and codes.size > MANY_LABELS and nodes.size >= MANY_NODES
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
-            retraining=scorer.retraining,
+            retraining=scorer.sharpened(),
             scores=np.eye(self.rows.shape[1]) if duals else np.ascontiguousarray(self.rows.T),
             linear=predictor.linear,
             duals=duals or by_product,

@@ -1,0 +1,29 @@
+"""Whether the work at hand has to stop, for code far below an engine: it takes long, and nobody hands it a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_OVER: ContextVar[Callable[[], bool]] = ContextVar("over", default=lambda: False)
+
+
+class Stopped(Exception):
+    """Work was given up, since the run that it belongs to is over."""
+
+
+@contextmanager
+def stopped_by(over: Callable[[], bool]) -> Iterator[None]:
+    """Work inside is given up once ``over()`` holds."""
+    token = _OVER.set(over)
+    try:
+        yield
+    finally:
+        _OVER.reset(token)
+
+
+def go_on() -> None:
+    """Raise :class:`Stopped` where the run is over; asked between steps of a fraction of a second."""
+    if _OVER.get()():
+        raise Stopped

@@ -1,0 +1,151 @@
+"""The SVM on many labels, from nothing: sweeps over single labels, and Newton steps on those that are free.
+
+The dual is ``min ½ z·Qz − y·z`` over a box. A sweep moves one label after the other to its optimum, which tells which
+labels end at 0 or at their cap. Of the others, one linear system gives the optimum if they stay free. Where that leaves
+the box, labels stop at its border, and the next sweep goes on from there. On singular kernels that can take forever:
+then an interior-point method finds the states. Nothing here has to be believed: see
+:mod:`~labelcert.svm.error_bound`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labelcert.arrays import Float, Int, Signs
+from labelcert.compiling import compiled
+from labelcert.stopping import go_on
+from labelcert.svm.factors import factor, solve
+from labelcert.svm.interior import box_minimum
+from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, FREE, HIGH, LOW, SLACK, ZERO, G, Machine, Scratch, X, Z
+
+ROUNDS = 10
+"""Most rounds of sweeps and one Newton step. Where labels depend on each other, more lead nowhere."""
+
+FIRST_SWEEPS, SWEEPS = 6, 2
+
+
+@compiled()
+def _sweep(Q: Float, ridge: float, y: Float, C: float, z: Float, f: Float) -> None:
+    """Move each dual variable to its optimum, one after the other; ``f = Q z`` follows."""
+    m = y.shape[0]
+    for i in range(m):
+        diagonal = Q[i, i] + ridge
+        if not diagonal > 0.0:
+            continue
+        a = min(max(y[i] * (z[i] + (y[i] - f[i]) / diagonal), 0.0), C)
+        change = y[i] * a - z[i]
+        if change != 0.0:
+            z[i] = y[i] * a
+            for j in range(m):
+                f[j] += change * Q[i, j]
+
+
+def train(machine: Machine, s: Scratch, y: Float, start: Float | None = None) -> None:
+    """Train on labels ``y``: states and solution into the scratch, whose tableau is left alone and counts as cold.
+
+    Parameters
+    ----------
+    machine : Machine
+    s : Scratch
+    y : (m,) array
+    start : (m,) array, optional
+        The solution for similar labels.
+    """
+    Q, C = machine.Q, machine.C
+    s.v[FLAGS, 0] = COLD_TABLEAU
+    z = np.zeros(y.size) if start is None else y * np.clip(y * start, 0.0, C)
+    for k in range(ROUNDS):
+        f = Q @ z
+        for _ in range(FIRST_SWEEPS if k == 0 else SWEEPS):
+            go_on()
+            _sweep(Q, machine.ridge, y, C, z, f)
+        if _finished(machine, s, y, z, _states(y * z, 0.0, C)):
+            return
+        z = _lower(machine, y, z, s.z)
+    a, at_zero, at_cap = box_minimum(Q * np.outer(y, y), C)
+    z, state = y * a, np.where(at_zero, ZERO, np.where(at_cap, CAP, FREE)).astype(np.int8)
+    if not _finished(machine, s, y, z, state):
+        s.v[Z] = z
+
+
+def _states(a: Float, low: float, high: float) -> Signs:
+    return np.where(a <= low, ZERO, np.where(a >= high, CAP, FREE)).astype(np.int8)
+
+
+def _finished(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) -> bool:
+    """Put the solution that belongs to some states into the scratch; whether no label should be in another one.
+
+    The linear system is solved from ``z``, and improved once.
+    """
+    Q, C = machine.Q, machine.C
+    aim = np.where(state == ZERO, 0.0, np.where(state == CAP, C * y, z))
+    index = np.flatnonzero(state == FREE)
+    if index.size:
+        L = _factor_of(machine, index)
+        for _ in range(2):
+            aim[index] += solve(L, (y - Q @ aim)[index])
+    s.v[Z], s.state[:] = aim, state
+    norm1, margin = float(np.abs(aim).sum()), y * (Q @ aim)
+    slack, room = SLACK * (1.0 + machine.entry_max * norm1), SLACK * (norm1 + C)
+    outside = (y * aim < -room) | (y * aim > C + room)
+    below, above = margin < 1.0 - slack, margin > 1.0 + slack
+    return not np.where(state == FREE, outside, np.where(state == ZERO, below, above)).any()
+
+
+def _factor_of(machine: Machine, index: Int) -> Float:
+    """The factor of a block of the kernel; of one that is singular, with as little on its diagonal as it takes."""
+    block, ridge = machine.Q[np.ix_(index, index)], machine.ridge
+    diagonal = np.diag(block).copy()
+    while True:
+        block[np.diag_indices(index.size)] = diagonal + ridge
+        try:
+            return factor(block.copy())
+        except np.linalg.LinAlgError:
+            ridge = max(16.0 * ridge, 2.0**-44 * machine.entry_max)
+
+
+def _lower(machine: Machine, y: Float, z: Float, aim: Float) -> Float:
+    """As far towards an aim as the objective falls, within the box."""
+
+    def objective(x: Float) -> float:
+        return float(0.5 * x @ (machine.Q @ x) - y @ x)
+
+    now, t = objective(z), 1.0
+    while t > 1e-3:
+        step = y * np.clip(y * (z + t * (aim - z)), 0.0, machine.C)
+        if objective(step) < now:
+            return np.asarray(step)
+        t *= 0.5
+    return z
+
+
+def tableau(machine: Machine, s: Scratch, y: Float) -> None:
+    """The tableau of the states at hand, for labels ``y``: what pivoting starts from."""
+    Q = machine.Q
+    free, rest = np.flatnonzero(s.state == FREE), np.flatnonzero(s.state != FREE)
+    T = s.T
+    if free.size:
+        block = Q[np.ix_(free, free)]
+        block[np.diag_indices(free.size)] += machine.ridge
+        L = factor(block)
+        for start in range(0, free.size, 512):
+            go_on()
+            part = slice(start, start + 512)
+            T[np.ix_(free, free[part])] = solve(L, np.eye(free.size)[:, part])
+    for start in range(0, rest.size, 512):
+        go_on()
+        some = rest[start : start + 512]
+        columns = Q[:, some]
+        T[np.ix_(rest, some)] = columns[rest]
+        if free.size:
+            weights = solve(L, columns[free])
+            T[np.ix_(rest, some)] -= Q[np.ix_(rest, free)] @ weights
+            T[np.ix_(free, some)], T[np.ix_(some, free)] = -weights, weights.T
+        T[some, some] += machine.ridge
+    f = Q @ s.v[Z] + machine.ridge * s.v[Z]
+    is_free, at_zero = s.state == FREE, s.state == ZERO
+    s.v[X], s.v[G] = np.where(is_free, y, s.v[Z]), np.where(is_free, s.v[Z], f)
+    s.v[LOW] = np.where(is_free, 0.0, np.where(at_zero, 1.0, -np.inf))
+    s.v[HIGH] = np.where(is_free, machine.C, np.where(at_zero, np.inf, 1.0))
+    s.v[FLAGS, 0] = 0.0
+    s.marks[-2:] = 0
