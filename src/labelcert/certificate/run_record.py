@@ -130,7 +130,7 @@ class RunRecord:
     @property
     def engine(self) -> str:
         """The engines that ran, in one word or joined by plus signs; the one that was asked for, if none had time."""
-        return " + ".join(stage.engine for stage in self.stages) or self.engine_asked
+        return " + ".join(dict.fromkeys(stage.engine for stage in self.stages)) or self.engine_asked
 
     @property
     def margin_text(self) -> str:

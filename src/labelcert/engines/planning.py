@@ -29,7 +29,7 @@ SHARE_OF_FIRST = 0.4
 FIRST_AT_MOST = 0.6
 """Part of the time that is left when it has to stop, should the estimate be wrong: the rest is for what it leaves."""
 
-SHARE_OF_NEXT = 0.6
+SHARE_OF_NEXT = 0.8
 """Part of what is left then for each engine that goes on, but for the last, which gets all."""
 
 

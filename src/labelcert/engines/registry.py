@@ -13,6 +13,7 @@ from labelcert.engines.partition.engine import PartEngine
 from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
+from labelcert.engines.tables.open_nodes import OpenNodes
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.problem import ONE_MODEL
@@ -38,6 +39,7 @@ def register(engine: Engine) -> Engine:
 
 for _engine in (
     ClosedForm(),
+    OpenNodes(),
     Enumerate(),
     Relaxed(),
     BranchAndBound(),
@@ -63,8 +65,8 @@ def engine_names() -> list[str]:
 
 
 def engines_for(kind: str) -> Iterator[Engine]:
-    """All engines that answer for such predictors."""
-    return (e for e in (*ENGINES.values(), *OTHERS.values()) if kind in e.capabilities.predictors)
+    """All engines that answer for such predictors; those without a name for users go on first."""
+    return (e for e in (*OTHERS.values(), *ENGINES.values()) if kind in e.capabilities.predictors)
 
 
 def get_engine(name: str, kind: str = ONE_MODEL, **options: Any) -> Engine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine,
 from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import relaxed_radii
 from labelcert.engines.linear.spending import knapsack_work
-from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings
+from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings, with_scores
 from labelcert.engines.tables.sizes import (
+    MULTIPLY_SECONDS,
     memory_for_tables,
     new_forest,
     seconds_per_training,
@@ -27,9 +28,8 @@ from labelcert.engines.walks import Collector, Timed
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import Problem
 
-
-MULTIPLY_SECONDS, COMPARE_SECONDS = 3e-11, 2e-9
-"""Rough times of one product in a matrix product, and of looking at one score."""
+COMPARE_SECONDS = 2e-9
+"""Rough time of looking at one score."""
 
 BLOCK_SCORES = 4e6
 """Scores that are looked at together."""
@@ -42,7 +42,7 @@ class Relaxed(Timed, PlainEngine):
     """
 
     name = "relaxed"
-    capabilities = Capabilities(continues=3, finds_attacks=False, coupled=False)
+    capabilities = Capabilities(finds_attacks=False, coupled=False)
     advice = "max_flips={fits} would fit, or time_limit=SECONDS gives what it can prove"
 
     def predictor(self, problem: Problem) -> Predictor:
@@ -124,7 +124,6 @@ class _Extremes(Collector):
             p, error = forest.clean_scores(c)
             self.low[c, 0], self.high[c, 0] = p - 1.01 * error, p + 1.01 * error
         self.open, self.unfinished = np.ones(n, dtype=bool), False
-        self._rows = cast(OneVsRest, question.predictor).scorer.rows[forest.nodes].astype(np.float32)
         self._unknown = np.full(n, question.budget + 1)
         self._level, self._class = 0, -1
 
@@ -191,19 +190,15 @@ class _Extremes(Collector):
                 self._drop()
             for spent in np.unique(cost[(owner == c) & (cost <= self._budget)]):
                 rows = (owner == c) & (cost == spent)
-                self._score(c, spent, found.P[rows], float(found.tau[rows].max()))
+                self._score(c, spent, found.P[rows], found.tau[rows])
 
-    def _score(self, c: int, cost: int, duals: Float32, tau: float) -> None:
+    def _score(self, c: int, cost: int, duals: Float32, tau: Float32) -> None:
         """Enter the scores that some sets' duals mean for the open nodes, a block of nodes at a time."""
         nodes = np.flatnonzero(self.open)
-        m = duals.shape[1]
-        # Rows have norms of at most 1: what float32 does to a sum of m products, its factors included.
-        size = float(np.sqrt((duals.astype(np.float64) ** 2).sum(axis=1).max()))
-        error = 1.01 * (tau + 2.0**-24 * (m + 8) * size + 1e-30)
         for block in np.array_split(nodes, math.ceil(nodes.size * len(duals) / BLOCK_SCORES)) if nodes.size else ():
-            p = duals @ self._rows[block].T
-            low, high = p.min(axis=0).astype(np.float64), p.max(axis=0).astype(np.float64)
-            self._enter(c, cost, low, high, error, block)
+            P, error = with_scores(duals, tau, np.ascontiguousarray(self._forest.rows[block].T))
+            low, high = P.min(axis=0).astype(np.float64), P.max(axis=0).astype(np.float64)
+            self._enter(c, cost, low, high, 1.01 * float(error.max()), block)
 
     def _enter(
         self, c: int, cost: int, low: Float, high: Float, error: float, nodes: Int | slice = slice(None)

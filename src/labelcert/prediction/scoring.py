@@ -33,6 +33,7 @@ from labelcert.losses.retraining import (
     warm,
 )
 from labelcert.losses.solutions import ExactRow, Rational, Solution, sign
+from labelcert.memory import available_bytes, require_memory
 from labelcert.problem import Problem
 from labelcert.stopping import Stopped, go_on
 from labelcert.svm.exact import ExactRidge
@@ -49,6 +50,9 @@ BY_GAP = 3
 FEW_FLIPS = 16
 """A training that differs from a clean one, or from the last, by at most this many labels (or an eighth of them) starts
 from it."""
+
+TABLEAUS = 6
+"""Tableaus that are in memory at a time, beside those that are kept: the kernel, and what one thread trains with."""
 
 EXACT_LIMIT = 300
 """Largest m for which a linear system is solved in rational arithmetic."""
@@ -197,6 +201,14 @@ class RetrainingScorer(Scorer):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
+        tableau = 8 * problem.m**2
+        require_memory(
+            TABLEAUS * tableau + 2 * problem.test_rows.nbytes,
+            f"retraining on {problem.m:,} labels",
+            "loss='square' retrains nothing; or ask with fewer labels",
+        )
+        free = available_bytes()
+        self._most_kept = problem.n_classes if free is None else int(min(problem.n_classes, free / 4 // tableau))
         self.rows, self.scale = unit_rows(problem.test_rows)
         self.row_errors, self.exact_sums = np.zeros(problem.n_test), np.zeros(problem.n_test, dtype=bool)
         self._many = problem.m > LARGEST_COLD
@@ -244,7 +256,7 @@ class RetrainingScorer(Scorer):
         settle(self.retraining, s, y)
         tau, _ = bound(self.retraining, s, y, sharp)
         self._threads.last = y
-        if len(self._trained) < self.problem.n_classes:
+        if len(self._trained) < self._most_kept:
             self._trained.append((y.copy(), copy_of(s)))
         return Training(y, s.z.copy(), tau, s.state.copy(), sharp)
 
@@ -280,7 +292,7 @@ class RetrainingScorer(Scorer):
         """By LAPACK; the first solutions, the clean ones, are kept."""
         with self._lock:
             known = list(self._trained)
-        kept = len(known) < self.problem.n_classes
+        kept = len(known) < self._most_kept
         s = new_scratch(self.machine.Q.shape[0]) if kept else self._own
         start = min(known, key=lambda other: np.count_nonzero(other[0] != y), default=None)
         train_many(self.retraining, s, y, None if start is None else start[1].z)

@@ -40,7 +40,7 @@ class Grown(PlainEngine):
     """Upper ends beyond what is enumerated."""
 
     name = "influence"
-    capabilities = Capabilities(continues=True, searches=True, advertised=False, predictors=frozenset({WEIGHTED}))
+    capabilities = Capabilities(continues=2, searches=True, advertised=False, predictors=frozenset({WEIGHTED}))
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Attacks on every node that is not settled."""

@@ -25,6 +25,9 @@ LARGEST_PROGRAM = 300
 """With more labels and a time limit, there is no search for proofs: one linear program takes seconds, and its bounds
 prove little."""
 
+SECONDS_FOR_A_NODE = 0.02
+"""With a time limit and less than this for each open node, there is no search for proofs either."""
+
 SHARE_FOR_CHECKS, SECONDS_FOR_CHECKS = 0.4, 5.0
 """Part of the time that is kept for checking attacks then, and no more than this."""
 
@@ -65,8 +68,10 @@ class Searching:
     @property
     def proves(self) -> bool:
         """Whether proofs are searched for, or attacks alone."""
-        problem = self.question.problem
-        return problem.loss == "hinge" and (self.control.deadline is None or problem.m <= LARGEST_PROGRAM)
+        problem, deadline = self.question.problem, self.control.deadline
+        open_ = int((self.known.radius_lower < self.known.radius_upper).sum())
+        hurried = deadline is not None and deadline - self._began < SECONDS_FOR_A_NODE * open_
+        return problem.loss == "hinge" and (deadline is None or (problem.m <= LARGEST_PROGRAM and not hurried))
 
     # -- single nodes ------------------------------------------------------------------------------------------------
 

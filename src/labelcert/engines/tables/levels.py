@@ -64,14 +64,15 @@ class Met(NamedTuple):
 class Sweep:
     """Everything proved so far about a question, from tables.
 
-    ``per_stop``: seconds of one training, for estimates.
+    - ``per_stop``: seconds of one training, for estimates.
+    - ``tables``: what to fill, if it is not filled by training.
     """
 
-    def __init__(self, question: Question, forest: Forest, per_stop: float) -> None:
+    def __init__(self, question: Question, forest: Forest, per_stop: float, tables: Tables | None = None) -> None:
         self.ledger, self.budget = Ledger(question), question.budget
         self._question, self._forest, self._per_stop = question, forest, per_stop
         self._a = question.problem.adversary
-        self._tables = Tables(forest)
+        self._tables = Tables(forest) if tables is None else tables
         self._cheapest = np.concatenate([[0], np.cumsum(np.sort(self._a.costs))])
         self._curve_budget = self.budget
         self._settled = 0

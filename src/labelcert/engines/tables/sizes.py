@@ -27,6 +27,9 @@ MEMORY_SHARE = 0.6
 
 UNKNOWN_MEMORY = 4 * 2**30
 
+MULTIPLY_SECONDS = 3e-11
+"""Rough time of one product in a matrix product."""
+
 SAMPLE_SETS = 1e6
 """Sets that are trained on to time a device."""
 

@@ -37,10 +37,6 @@ THERE, NOW = 0, 1
 """Rows of a walker's path: the toggles of the set where it is, and of the set where it goes."""
 
 _STORED = 4.0 * 2.0**-24
-_ROUGH = 1e-4
-"""Error bounds of duals, relative to the largest of them, that are good enough: whoever asks for duals compares extremes
-of many sets, which are rarely that close."""
-
 _FAINT = 1e-35
 """Covers storage in float32: rounding twice, and underflow."""
 
@@ -132,11 +128,12 @@ class Fill(NamedTuple):
     retraining: Any
     scores: Float  # (m, n) scaled test rows, transposed
     linear: bool
-    duals: bool  # whether ``scores`` is the identity: what is stored is what multiplies the test rows
+    duals: bool  # whether what multiplies the test rows is stored, and not their scores
     shared: bool  # whether a set is solved from its parent's tableau without copying it
     slack: float  # error of ``scores`` times ``‖y‖₂``, where scores are linear
     ys: Float  # (K, m) clean labels of each class against the rest
-    shrink: float  # power of two that brings scores to the range of float32
+    shrink: float  # power of two that brings scores to the range of float32: the largest clean one to about 1
+    rough: float  # an error bound that is good enough where a better one takes ten times as long, in these units
 
 
 @by_reference
@@ -157,6 +154,7 @@ class FillWorker(NamedTuple):
 def new_fill_worker(fill: Fill, levels: int) -> FillWorker:
     """Working memory of one worker, for sets of up to ``levels`` labels."""
     m, n = fill.scores.shape
+    n = m if fill.duals else n
     svm_size = 0 if fill.linear else m
     svm, parent = new_scratch(svm_size), new_scratch(svm_size)
     return FillWorker(
@@ -220,6 +218,11 @@ def storage_error(error: float, largest: float) -> float:
     return 1.0001 * (1.001 * error + _STORED * largest + _FAINT)
 
 
+def storage_errors(errors: Float, largest: Float) -> Float:
+    """The same for many at once."""
+    return 1.0001 * (1.001 * errors + _STORED * largest + _FAINT)
+
+
 @compiled(inner=True)
 def _combine(fill: Any, w: Any) -> None:
     """What is stored, from the solution."""
@@ -250,9 +253,9 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
     largest = 0.0
     if error < np.inf:
         _combine(fill, w)
-        for t in range(w.p.shape[0]):
+        for t in range(w.p.shape[0] if not fill.duals else 0):
             largest = max(largest, abs(w.p[t]))
-    if error <= (_ROUGH if fill.duals else 2.0 * _STORED) * largest:
+    if error <= max(2.0 * _STORED * largest, fill.rough / fill.shrink):
         w.counters[TRAININGS] += 1
         return error
     w.y[i] = -w.y[i]
