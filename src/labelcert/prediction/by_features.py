@@ -36,6 +36,12 @@ ENOUGH = 1e-5
 WEIGHTED = "linear models with weights of labels"
 """Who predicts: such a model, if a change of labels may change the weights of labels, or labels are few."""
 
+HURRY = 50.0
+"""How much less accurate solutions may be where only most attacks have to be judged."""
+
+KEPT_BYTES = 2e8
+"""Memory for solutions that trainings may go on from."""
+
 _SLOPES: dict[str, Slopes] = {
     "logistic": LogisticSlopes(),
     "cross_entropy": LogisticSlopes(),
@@ -120,6 +126,7 @@ class FeaturePredictor(Predictor):
         self.norms = np.linalg.norm(features.T, axis=1) * (1.0 + 8 * UNIT_ROUNDOFF * features.T.shape[1])
         self.machines = self._machines()
         self._known: dict[Relabelling, Judged] = {}
+        self._solutions: dict[tuple[int, Relabelling], Float] = {}
         scores, errors = (array[:, :, 0] for array in self.class_batch([NOTHING]))
         columns = np.arange(problem.n_test)
         self.shown = scores.argmax(axis=0).astype(np.int64)
@@ -159,6 +166,20 @@ class FeaturePredictor(Predictor):
         codes = np.array([self.problem.relabelled(change) for change in changes], dtype=np.int64)
         return found._replace(c=self.C * weights.of(codes.reshape(-1, self.problem.m).T, self.problem.classes, member))
 
+    def trained(self, c: int, changes: Sequence[Relabelling], sets: Changes, enough: float) -> Float:
+        """(p, K, B) solutions of one machine, so far from the optimum at most; from what is known of them."""
+        machine = self.machines[c]
+        start = machine.start(sets)
+        for b, change in enumerate(changes):
+            if (c, change) in self._solutions:
+                start[:, :, b] = self._solutions[c, change]
+        W = machine.train(sets, start, enough * machine.firm)
+        if enough > self._enough:
+            if len(self._solutions) * 8.0 * machine.p * machine.outputs > KEPT_BYTES:
+                self._solutions.clear()
+            self._solutions.update({(c, change): W[:, :, b].copy() for b, change in enumerate(changes)})
+        return W
+
     @abstractmethod
     def _machines(self) -> list[PrimalMachine]:
         """Trained on the clean labels."""
@@ -191,25 +212,31 @@ class FeaturePredictor(Predictor):
         """How many relabellings are trained on together."""
         return min(machine.batch_size() for machine in self.machines)
 
-    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1) -> Judged:
-        """What some relabellings do, batches side by side; kept for the final check if asked for."""
+    def judge(
+        self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1, hurry: bool = False
+    ) -> Judged:
+        """What some relabellings do, batches side by side.
+
+        Judgements are kept for the final check if asked for; in a hurry, more of them may be open, and solutions are
+        kept for trainings that go on from there.
+        """
         if self.features.weights is not None and self.problem.emptied:
-            return self._judge_fewer(changes, keep=keep, workers=workers)
-        return self._judge_all(changes, keep=keep, workers=workers)
+            return self._judge_fewer(changes, keep=keep, workers=workers, hurry=hurry)
+        return self._judge_all(changes, keep=keep, workers=workers, hurry=hurry)
 
     def changed_by(self, changes: Sequence[Relabelling], nodes: Index) -> tuple[Bool, Bool]:
         """All in batches."""
         judged = self.judge(changes)
         return judged.changed[nodes].T, judged.unchanged[nodes].T
 
-    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int) -> Judged:
+    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
         """The same where relabellings may leave classes without labels, which are dropped then."""
         n, everyone = self.problem.n_test, np.arange(self.problem.n_test)
         others = [self.fewer(self.problem.relabelled(change)) for change in changes]
         whole = [b for b, fewer in enumerate(others) if fewer is None]
         out = Judged(*(np.zeros((n, len(changes)), dtype) for dtype in (bool, bool, float, np.int64)))
         if whole:
-            judged = self._judge_all([changes[b] for b in whole], keep=keep, workers=workers)
+            judged = self._judge_all([changes[b] for b in whole], keep=keep, workers=workers, hurry=hurry)
             for array, part in zip(out, judged, strict=True):
                 array[:, whole] = part
         for b, fewer in enumerate(others):
@@ -219,15 +246,16 @@ class FeaturePredictor(Predictor):
                 out.margins[:, b] = fewer.margins(codes, everyone)
         return out
 
-    def _judge_all(self, changes: Sequence[Relabelling], *, keep: bool, workers: int) -> Judged:
+    def _judge_all(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
         """By models of all classes."""
+        judge = self._judge_in_a_hurry if hurry else self._judge
         size = max(1, min(self.batch_size(), -(-len(changes) // workers)))
         batches = [changes[start : start + size] for start in range(0, len(changes), size)]
         if len(batches) > 1 and workers > 1:
             with ThreadPoolExecutor(workers) as pool:
-                parts = list(pool.map(self._judge, batches))
+                parts = list(pool.map(judge, batches))
         else:
-            parts = [self._judge(batch) for batch in batches]
+            parts = [judge(batch) for batch in batches]
         found = (
             parts[0]
             if len(parts) == 1
@@ -238,8 +266,12 @@ class FeaturePredictor(Predictor):
         return found
 
     def keep(self, change: Relabelling, judged: Judged, b: int) -> None:
-        """Remember what one relabelling does."""
-        self._known.setdefault(change, Judged._make(array[:, b : b + 1].copy() for array in judged))
+        """Remember what one relabelling does, beside what was decided about it before."""
+        found = Judged._make(array[:, b : b + 1].copy() for array in judged)
+        if change in self._known:
+            before = self._known[change]
+            found = found._replace(changed=found.changed | before.changed, unchanged=found.unchanged | before.unchanged)
+        self._known[change] = found
 
     def _judge(self, changes: Sequence[Relabelling]) -> Judged:
         """First in a hurry, and accurately where that leaves a doubt."""
@@ -250,6 +282,9 @@ class FeaturePredictor(Predictor):
             for array, other in zip(found, better, strict=True):
                 array[:, doubtful] = other
         return found
+
+    def _judge_in_a_hurry(self, changes: Sequence[Relabelling]) -> Judged:
+        return self._judge_to(changes, HURRY * self._enough)
 
     def _judge_to(self, changes: Sequence[Relabelling], enough: float) -> Judged:
         scores, errors = self.class_batch(changes, enough)
@@ -309,9 +344,9 @@ class OneForAll(FeaturePredictor):
         out[rival, np.arange(own.size)] -= 1.0
         return out
 
-    def _solved(self, changes: Sequence[Relabelling], accuracy: float) -> tuple[Float, Changes]:
+    def _solved(self, changes: Sequence[Relabelling], enough: float) -> tuple[Float, Changes]:
         found = self.weighted(Changes.of([self.relabelled_labels(change) for change in changes]), changes)
-        return self.machines[0].train(found, accuracy=accuracy), found
+        return self.trained(0, changes, found, enough), found
 
     def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
         """Outputs, and of two classes the negative of the only one, too."""
@@ -319,7 +354,7 @@ class OneForAll(FeaturePredictor):
         if len(changes) == 1 and len(changes[0]) == 0:
             W, found = machine.w[:, :, None], NO_CHANGES
         else:
-            W, found = self._solved(changes, enough * machine.firm)
+            W, found = self._solved(changes, enough)
         errors = self._errors(machine.bounded(W, found), W)
         scores = (T @ W.reshape(machine.p, -1)).reshape(T.shape[0], machine.outputs, -1).transpose(1, 0, 2)
         if machine.outputs == 1:
@@ -329,7 +364,7 @@ class OneForAll(FeaturePredictor):
     def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
         """By the influence of labels on the difference of two scores."""
         machine, a = self.machines[0], self.problem.adversary
-        W, _ = self._solved(changes, 1e-3)
+        W, _ = self._solved(changes, HURRY * self._enough)
         direction = self._direction(self.predicted[node], rival)
         V = self.features.T[node].T[:, None, :] * direction[None, :, :]
         reach, F = machine.influence(W, V)
@@ -355,15 +390,15 @@ class OneForEachClass(FeaturePredictor):
         kept = inside != (self.problem.codes[labels] == c)
         return labels[kept], inside[kept]
 
-    def _solved(self, changes: Sequence[Relabelling], c: int, accuracy: float) -> tuple[Float, Changes, Int]:
+    def _solved(self, changes: Sequence[Relabelling], c: int, enough: float) -> tuple[Float, Changes, Int]:
         """Solutions of one class for all relabellings that concern it, and which these are."""
         sets = [self.toggled(change, c) for change in changes]
         weights = self.features.weights
         shared = weights is not None and not weights.one_sided  # what a label weighs is the same in all models
         concerned = np.array([b for b, (labels, _) in enumerate(sets) if labels.size or shared], dtype=np.int64)
-        found = self.weighted(Changes.of([sets[b] for b in concerned]), [changes[b] for b in concerned], c)
-        machine = self.machines[c]
-        W = machine.train(found, accuracy=accuracy) if concerned.size else np.zeros((machine.p, 1, 0))
+        own = [changes[b] for b in concerned.tolist()]
+        found = self.weighted(Changes.of([sets[b] for b in concerned]), own, c)
+        W = self.trained(c, own, found, enough) if own else np.zeros((self.machines[c].p, 1, 0))
         return W, found, concerned
 
     def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
@@ -374,7 +409,7 @@ class OneForEachClass(FeaturePredictor):
             clean = machine.w[:, :, None]
             scores[c] = T @ machine.w
             errors[c] = self._errors(machine.bounded(clean, NO_CHANGES), clean)
-            W, found, concerned = self._solved(changes, c, enough * machine.firm)
+            W, found, concerned = self._solved(changes, c, enough)
             if concerned.size:
                 scores[c][:, concerned] = T @ W[:, 0]
                 errors[c][:, concerned] = self._errors(machine.bounded(W, found), W)
@@ -391,7 +426,7 @@ class OneForEachClass(FeaturePredictor):
                     continue
                 own = [changes[b] for b in at.tolist()]
                 W = np.repeat(machine.w[:, :, None], at.size, axis=2)
-                solved, _, concerned = self._solved(own, c, 1e-3)
+                solved, _, concerned = self._solved(own, c, HURRY * self._enough)
                 W[:, :, concerned] = solved
                 reach, F = machine.influence(W, self.features.T[node[at]].T[:, None, :])
                 inside = (source == c).astype(np.int64)

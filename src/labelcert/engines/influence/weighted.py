@@ -46,10 +46,10 @@ class Grown(PlainEngine):
         """Attacks on every node that is not settled."""
         started = time.perf_counter()
         attacks = Attacks(question, known)
-        growing = Growing(question, attacks, control)
+        growing = Growing(question, attacks)
         if question.nodes.size:
-            growing.first()
-            growing.improve(known.radius_lower)
+            growing.first(control)
+            growing.improve(known.radius_lower, control)
         return Findings(
             radius_lower=known.radius_lower,
             radius_upper=attacks.radius,
