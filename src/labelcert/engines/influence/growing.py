@@ -1,7 +1,7 @@
 """Upper ends of radii: attacks on all nodes at once, grown by influences that retraining refreshes.
 
-First attacks serve a whole class at once. At a model that was trained on an attack, the influence of every label on a node's margin says what each change is
-worth, those that are made already included. The next attack takes the most valuable ones, as many as should be enough.
+First attacks serve a whole class at once. At a model that was trained on an attack, the influence of every label on a
+node's margin says what each change is worth, those that are made already included. The next attack takes the most valuable ones, as many as should be enough.
 All nodes are attacked side by side, and every attack that is trained on is tried on all nodes.
 """
 

@@ -66,10 +66,18 @@ class Proving:
             return False
         step = self._predictor.batch_size() * control.workers
         todo = self._nearest if self._nearest.size else self._needed(doubtful)
+        rough = any(forecast.rough for forecast in self._forecasts)
         while todo.size and not control.over():
             control.report(self.trainings, self.trainings + todo.size)
             self._train(todo[:step], doubtful)
             todo = self._needed(doubtful)
+            if rough and todo.size > step:
+                rough = False
+                for forecast in self._forecasts:
+                    forecast.sharpen(np.unique(self._position[todo]), control.over)
+                better = self._doubtful()
+                doubtful &= True if better is None else better
+                todo = self._needed(doubtful)
         self._close_curve(doubtful, pair)
         left = np.where(doubtful, self._cost[None, :], question.budget + 1).min(axis=1)
         lower = np.minimum(np.minimum(left, pair), question.budget + 1)
