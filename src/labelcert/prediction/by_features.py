@@ -13,6 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.primal import (
+    BATCH_BYTES,
     NO_CHANGES,
     Changes,
     LogisticSlopes,
@@ -127,6 +128,7 @@ class FeaturePredictor(Predictor):
         self.machines = self._machines()
         self._known: dict[Relabelling, Judged] = {}
         self._solutions: dict[tuple[int, Relabelling], Float] = {}
+        self._enough = 0.0
         scores, errors = (array[:, :, 0] for array in self.class_batch([NOTHING]))
         columns = np.arange(problem.n_test)
         self.shown = scores.argmax(axis=0).astype(np.int64)
@@ -209,8 +211,9 @@ class FeaturePredictor(Predictor):
             machine.over = over
 
     def batch_size(self) -> int:
-        """How many relabellings are trained on together."""
-        return min(machine.batch_size() for machine in self.machines)
+        """How many relabellings are trained on together: scores of all labels and all nodes take memory."""
+        of_nodes = BATCH_BYTES / (8 * max(1, self.problem.n_test) * self.problem.n_classes)
+        return max(1, min(int(of_nodes), *(machine.batch_size() for machine in self.machines)))
 
     def judge(
         self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1, hurry: bool = False
@@ -249,7 +252,8 @@ class FeaturePredictor(Predictor):
     def _judge_all(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
         """By models of all classes."""
         judge = self._judge_in_a_hurry if hurry else self._judge
-        size = max(1, min(self.batch_size(), -(-len(changes) // workers)))
+        # All that is trained on at a time, by however many threads, is no more than two batches.
+        size = max(1, min(self.batch_size() * min(2, workers) // workers, -(-len(changes) // workers)))
         batches = [changes[start : start + size] for start in range(0, len(changes), size)]
         if len(batches) > 1 and workers > 1:
             with ThreadPoolExecutor(workers) as pool:

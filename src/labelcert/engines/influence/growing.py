@@ -1,8 +1,9 @@
 """Upper ends of radii: attacks on all nodes at once, grown by influences that retraining refreshes.
 
 First attacks serve a whole class at once. At a model that was trained on an attack, the influence of every label on a
-node's margin says what each change is worth, those that are made already included. The next attack takes the most valuable ones, as many as should be enough.
-All nodes are attacked side by side, and every attack that is trained on is tried on all nodes.
+node's margin says what each change is worth, those that are made already included. The next attack takes the most
+valuable ones, as many as should be enough. All nodes are attacked side by side, and every attack that is trained on is
+tried on all nodes.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Growing:
 
     def _round(self, todo: Int) -> None:
         """One more attack on each of some nodes."""
-        size = max(1, min(self._predictor.batch_size(), 256))
+        # What every label is worth takes an array of all labels and classes for each node.
+        size = max(1, min(self._predictor.batch_size() // self._question.problem.n_classes, 256))
         for start in range(0, todo.size, size):
             if self._control.over():
                 return
