@@ -349,8 +349,7 @@ class PrimalMachine:
 
     def train(self, changes: Changes, start: Float | None = None, accuracy: float = 0.0) -> Float:
         """(p, K, B) solutions for changed labels; as accurate as float64 allows, or to an ``accuracy`` of ``‖g‖``."""
-        if start is None:
-            start = self.w[:, :, None] + self._apply(self.impulses(changes))
+        start = self.start(changes) if start is None else start
         W, left = self._descend(start, changes, accuracy)
         for b in left if self.p * self.outputs <= LARGEST_INVERSE else ():
             if self.over():
@@ -368,6 +367,10 @@ class PrimalMachine:
             if left.size == 0:
                 break
         return W[:, :, 0]
+
+    def start(self, changes: Changes) -> Float:
+        """(p, K, B) what one step from the clean solution foretells."""
+        return np.asarray(self.w[:, :, None] + self._apply(self.impulses(changes)))
 
     def impulses(self, changes: Changes) -> Float:
         """(p, K, B) by how much changes of labels move the gradient at the clean solution."""

@@ -27,7 +27,7 @@ M is proved good by ``η = ‖1 − HM‖``, a bound on the distance of the eige
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from labelcert.losses.primal import NO_CHANGES, PrimalMachine
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 ALL_PAIRS = 12_000
-"""Up to so many labels, all pairs are looked at; beyond, ``|A_ij| ≤ √(A_ii A_jj)`` has to do."""
+"""Up to so many labels, all pairs are looked at; beyond, ``|A_ij| ≤ √(A_ii A_jj)`` has to do until asked for more."""
 
 MOST_FLIPS = 5
 """Sets of more flips are not bounded."""
@@ -68,6 +68,8 @@ class Remainders:
         ``s_i``.
     alone : (ν,) array
         e for each flip alone.
+    rough : bool
+        Whether these bounds can be sharpened.
     """
 
     def __init__(self, machine: PrimalMachine, movable: Int, over: Callable[[], bool]) -> None:
@@ -79,8 +81,12 @@ class Remainders:
         self.impulse, self._own_error = self._impulses()
         self._size = np.abs(self.impulse)
         self.alone = np.full(nu, np.inf)
+        self.rough = machine.m > ALL_PAIRS
         if math.isfinite(self.eta):
-            self._look(over)
+            if self.rough:
+                self._crude()
+            else:
+                self.sharpen(np.arange(nu), over)
 
     def _prove(self) -> None:
         """η, and the lengths that it allows to trust."""
@@ -143,51 +149,47 @@ class Remainders:
         rounding = 32 * UNIT_ROUNDOFF * (c + np.abs(s) * (1.0 + D * A))
         return s, np.abs(miss(s)) + rounding + (0.25 * c + D) * np.abs(s) * (self._A - A)
 
-    def _look(self, over: Callable[[], bool]) -> None:
-        """Each flip alone, and the largest entries of every row."""
-        machine, at, size, A = self.machine, self.movable, self._size, self._A
-        D, s = self.slope, self._size
-        reach = self.reach
-        rest, square = np.empty(at.size), np.empty(at.size)
-        if machine.m > ALL_PAIRS:
-            # Score j moves by at most reach_j · reach_i · s_i; the longest rows take the energy that there is.
-            order = np.argsort(-reach)
-            leverage = np.cumsum((D * reach**2)[order])
-            ends = np.searchsorted(leverage, np.linspace(0.0, 1.0, 65)[1:]) + 1
-            groups = [order[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True) if a < min(b, order.size)]
-            share = np.array([float((D[own] * reach[own] ** 2).sum()) for own in groups])
-            tallest = np.array([float(reach[own[0]]) for own in groups])
-            energy = s * s * A
-            rest = s * np.sqrt(A) * self._longest
-            left = np.ones(at.size)
-            square[:] = 0.0
-            for part, tall in zip(share, tallest, strict=True):
-                taken = np.minimum(left, part)
-                square += _times(energy * taken, _excess(s * np.sqrt(A) * tall) ** 2)
-                left -= taken
-        else:
-            for own, block in self._blocks():
-                if over():
-                    return
-                rest[own] = block[self.tame].max(axis=0, initial=0.0)
-                square[own] = D @ (block * _excess(block)) ** 2
-        own_loss = D[at] * A * -np.expm1(-np.maximum(0.0, size * A - rest))
-        root = np.sqrt(A)
-        n = self.residue + (self.eta * size + self._own_error) * root + np.sqrt(square)
-        self.alone = self.distance(n, rest, 1.0 - 1.01 * own_loss)
+    def _crude(self) -> None:
+        """Each flip alone: score j moves by at most ``reach_j · reach_i · s_i``."""
+        D, reach, s, A = self.slope, self.reach, self._size, self._A
+        # The longest rows take the energy that there is.
+        order = np.argsort(-reach)
+        leverage = np.cumsum((D * reach**2)[order])
+        ends = np.searchsorted(leverage, np.linspace(0.0, 1.0, 65)[1:]) + 1
+        groups = [order[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True) if a < min(b, order.size)]
+        share = np.array([float((D[own] * reach[own] ** 2).sum()) for own in groups])
+        tallest = np.array([float(reach[own[0]]) for own in groups])
+        left, square = np.ones(s.size), np.zeros(s.size)
+        for part, tall in zip(share, tallest, strict=True):
+            taken = np.minimum(left, part)
+            square += _times(s * s * A * taken, _excess(s * np.sqrt(A) * tall) ** 2)
+            left -= taken
+        self._bound(np.arange(s.size), s * np.sqrt(A) * self._longest, square)
 
-    def _blocks(self) -> Iterator[tuple[slice, Float]]:
-        """(m, k) bounds on how far k flips move all scores of other labels, each flip alone."""
-        X, at = self.machine.X, self.movable
-        noise, step = self.noise(X), max(1, _BLOCK_CELLS // self.machine.m)
-        for start in range(0, at.size, step):
-            own = slice(start, start + step)
-            block = X @ (self.machine.M @ X[at[own]].T)
+    def sharpen(self, flips: Int, over: Callable[[], bool]) -> None:
+        """Better bounds for some flips (positions), from what they do to each score."""
+        machine, at = self.machine, self.movable
+        noise, step = self.noise(machine.X), max(1, _BLOCK_CELLS // machine.m)
+        for start in range(0, flips.size, step):
+            if over():
+                return
+            own = flips[start : start + step]
+            block = machine.X @ (machine.M @ machine.X[at[own]].T)
             np.abs(block, out=block)
             block += self.share * noise[:, None] * noise[at[own]][None, :]
             block *= 1.01 * self._size[own]
-            block[at[own], np.arange(block.shape[1])] = 0.0
-            yield own, block
+            block[at[own], np.arange(own.size)] = 0.0
+            rest = np.max(block, axis=0, initial=0.0, where=self.tame[:, None])
+            block *= _excess(block)
+            block *= block
+            self._bound(own, rest, self.slope @ block)
+
+    def _bound(self, own: Int, rest: Float, square: Float) -> None:
+        """From bounds on changes of scores, and on remainders, to one on the error."""
+        A, size = self._A[own], self._size[own]
+        own_loss = self.slope[self.movable[own]] * A * -np.expm1(-np.maximum(0.0, size * A - rest))
+        n = self.residue + (self.eta * size + self._own_error[own]) * np.sqrt(A) + np.sqrt(square)
+        self.alone[own] = np.fmin(self.alone[own], self.distance(n, rest, 1.0 - 1.01 * own_loss))
 
     def distance(self, n: Float, rest: Float, share: Float) -> Float:
         """E from a bound on ``‖g‖_{H⁻¹}``."""

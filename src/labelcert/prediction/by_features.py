@@ -13,6 +13,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.primal import (
+    BATCH_BYTES,
     NO_CHANGES,
     Changes,
     LogisticSlopes,
@@ -35,6 +36,12 @@ ENOUGH = 1e-5
 
 WEIGHTED = "linear models with weights of labels"
 """Who predicts: such a model, if a change of labels may change the weights of labels, or labels are few."""
+
+HURRY = 50.0
+"""How much less accurate solutions may be where only most attacks have to be judged."""
+
+KEPT_BYTES = 2e8
+"""Memory for solutions that trainings may go on from."""
 
 _SLOPES: dict[str, Slopes] = {
     "logistic": LogisticSlopes(),
@@ -120,6 +127,8 @@ class FeaturePredictor(Predictor):
         self.norms = np.linalg.norm(features.T, axis=1) * (1.0 + 8 * UNIT_ROUNDOFF * features.T.shape[1])
         self.machines = self._machines()
         self._known: dict[Relabelling, Judged] = {}
+        self._solutions: dict[tuple[int, Relabelling], Float] = {}
+        self._enough = 0.0
         scores, errors = (array[:, :, 0] for array in self.class_batch([NOTHING]))
         columns = np.arange(problem.n_test)
         self.shown = scores.argmax(axis=0).astype(np.int64)
@@ -159,6 +168,20 @@ class FeaturePredictor(Predictor):
         codes = np.array([self.problem.relabelled(change) for change in changes], dtype=np.int64)
         return found._replace(c=self.C * weights.of(codes.reshape(-1, self.problem.m).T, self.problem.classes, member))
 
+    def trained(self, c: int, changes: Sequence[Relabelling], sets: Changes, enough: float) -> Float:
+        """(p, K, B) solutions of one machine, so far from the optimum at most; from what is known of them."""
+        machine = self.machines[c]
+        start = machine.start(sets)
+        for b, change in enumerate(changes):
+            if (c, change) in self._solutions:
+                start[:, :, b] = self._solutions[c, change]
+        W = machine.train(sets, start, enough * machine.firm)
+        if enough > self._enough:
+            if len(self._solutions) * 8.0 * machine.p * machine.outputs > KEPT_BYTES:
+                self._solutions.clear()
+            self._solutions.update({(c, change): W[:, :, b].copy() for b, change in enumerate(changes)})
+        return W
+
     @abstractmethod
     def _machines(self) -> list[PrimalMachine]:
         """Trained on the clean labels."""
@@ -188,14 +211,21 @@ class FeaturePredictor(Predictor):
             machine.over = over
 
     def batch_size(self) -> int:
-        """How many relabellings are trained on together."""
-        return min(machine.batch_size() for machine in self.machines)
+        """How many relabellings are trained on together: scores of all labels and all nodes take memory."""
+        of_nodes = BATCH_BYTES / (8 * max(1, self.problem.n_test) * self.problem.n_classes)
+        return max(1, min(int(of_nodes), *(machine.batch_size() for machine in self.machines)))
 
-    def judge(self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1) -> Judged:
-        """What some relabellings do, batches side by side; kept for the final check if asked for."""
+    def judge(
+        self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1, hurry: bool = False
+    ) -> Judged:
+        """What some relabellings do, batches side by side.
+
+        Judgements are kept for the final check if asked for; in a hurry, more of them may be open, and solutions are
+        kept for trainings that go on from there.
+        """
         if self.features.weights is not None and self.problem.emptied:
-            return self._judge_fewer(changes, keep=keep, workers=workers)
-        return self._judge_all(changes, keep=keep, workers=workers)
+            return self._judge_fewer(changes, keep=keep, workers=workers, hurry=hurry)
+        return self._judge_all(changes, keep=keep, workers=workers, hurry=hurry)
 
     @property
     def together(self) -> int:
@@ -207,14 +237,14 @@ class FeaturePredictor(Predictor):
         judged = self.judge(changes)
         return judged.changed[nodes].T, judged.unchanged[nodes].T
 
-    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int) -> Judged:
+    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
         """The same where relabellings may leave classes without labels, which are dropped then."""
         n, everyone = self.problem.n_test, np.arange(self.problem.n_test)
         others = [self.fewer(self.problem.relabelled(change)) for change in changes]
         whole = [b for b, fewer in enumerate(others) if fewer is None]
         out = Judged(*(np.zeros((n, len(changes)), dtype) for dtype in (bool, bool, float, np.int64)))
         if whole:
-            judged = self._judge_all([changes[b] for b in whole], keep=keep, workers=workers)
+            judged = self._judge_all([changes[b] for b in whole], keep=keep, workers=workers, hurry=hurry)
             for array, part in zip(out, judged, strict=True):
                 array[:, whole] = part
         for b, fewer in enumerate(others):
@@ -224,15 +254,17 @@ class FeaturePredictor(Predictor):
                 out.margins[:, b] = fewer.margins(codes, everyone)
         return out
 
-    def _judge_all(self, changes: Sequence[Relabelling], *, keep: bool, workers: int) -> Judged:
+    def _judge_all(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
         """By models of all classes."""
-        size = max(1, min(self.batch_size(), -(-len(changes) // workers)))
+        judge = self._judge_in_a_hurry if hurry else self._judge
+        # All that is trained on at a time, by however many threads, is no more than two batches.
+        size = max(1, min(self.batch_size() * min(2, workers) // workers, -(-len(changes) // workers)))
         batches = [changes[start : start + size] for start in range(0, len(changes), size)]
         if len(batches) > 1 and workers > 1:
             with ThreadPoolExecutor(workers) as pool:
-                parts = list(pool.map(self._judge, batches))
+                parts = list(pool.map(judge, batches))
         else:
-            parts = [self._judge(batch) for batch in batches]
+            parts = [judge(batch) for batch in batches]
         found = (
             parts[0]
             if len(parts) == 1
@@ -243,8 +275,12 @@ class FeaturePredictor(Predictor):
         return found
 
     def keep(self, change: Relabelling, judged: Judged, b: int) -> None:
-        """Remember what one relabelling does."""
-        self._known.setdefault(change, Judged._make(array[:, b : b + 1].copy() for array in judged))
+        """Remember what one relabelling does, beside what was decided about it before."""
+        found = Judged._make(array[:, b : b + 1].copy() for array in judged)
+        if change in self._known:
+            before = self._known[change]
+            found = found._replace(changed=found.changed | before.changed, unchanged=found.unchanged | before.unchanged)
+        self._known[change] = found
 
     def _judge(self, changes: Sequence[Relabelling]) -> Judged:
         """First in a hurry, and accurately where that leaves a doubt."""
@@ -255,6 +291,9 @@ class FeaturePredictor(Predictor):
             for array, other in zip(found, better, strict=True):
                 array[:, doubtful] = other
         return found
+
+    def _judge_in_a_hurry(self, changes: Sequence[Relabelling]) -> Judged:
+        return self._judge_to(changes, HURRY * self._enough)
 
     def _judge_to(self, changes: Sequence[Relabelling], enough: float) -> Judged:
         scores, errors = self.class_batch(changes, enough)
@@ -314,9 +353,9 @@ class OneForAll(FeaturePredictor):
         out[rival, np.arange(own.size)] -= 1.0
         return out
 
-    def _solved(self, changes: Sequence[Relabelling], accuracy: float) -> tuple[Float, Changes]:
+    def _solved(self, changes: Sequence[Relabelling], enough: float) -> tuple[Float, Changes]:
         found = self.weighted(Changes.of([self.relabelled_labels(change) for change in changes]), changes)
-        return self.machines[0].train(found, accuracy=accuracy), found
+        return self.trained(0, changes, found, enough), found
 
     def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
         """Outputs, and of two classes the negative of the only one, too."""
@@ -324,7 +363,7 @@ class OneForAll(FeaturePredictor):
         if len(changes) == 1 and len(changes[0]) == 0:
             W, found = machine.w[:, :, None], NO_CHANGES
         else:
-            W, found = self._solved(changes, enough * machine.firm)
+            W, found = self._solved(changes, enough)
         errors = self._errors(machine.bounded(W, found), W)
         scores = (T @ W.reshape(machine.p, -1)).reshape(T.shape[0], machine.outputs, -1).transpose(1, 0, 2)
         if machine.outputs == 1:
@@ -334,7 +373,7 @@ class OneForAll(FeaturePredictor):
     def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
         """By the influence of labels on the difference of two scores."""
         machine, a = self.machines[0], self.problem.adversary
-        W, _ = self._solved(changes, 1e-3)
+        W, _ = self._solved(changes, HURRY * self._enough)
         direction = self._direction(self.predicted[node], rival)
         V = self.features.T[node].T[:, None, :] * direction[None, :, :]
         reach, F = machine.influence(W, V)
@@ -360,15 +399,15 @@ class OneForEachClass(FeaturePredictor):
         kept = inside != (self.problem.codes[labels] == c)
         return labels[kept], inside[kept]
 
-    def _solved(self, changes: Sequence[Relabelling], c: int, accuracy: float) -> tuple[Float, Changes, Int]:
+    def _solved(self, changes: Sequence[Relabelling], c: int, enough: float) -> tuple[Float, Changes, Int]:
         """Solutions of one class for all relabellings that concern it, and which these are."""
         sets = [self.toggled(change, c) for change in changes]
         weights = self.features.weights
         shared = weights is not None and not weights.one_sided  # what a label weighs is the same in all models
         concerned = np.array([b for b, (labels, _) in enumerate(sets) if labels.size or shared], dtype=np.int64)
-        found = self.weighted(Changes.of([sets[b] for b in concerned]), [changes[b] for b in concerned], c)
-        machine = self.machines[c]
-        W = machine.train(found, accuracy=accuracy) if concerned.size else np.zeros((machine.p, 1, 0))
+        own = [changes[b] for b in concerned.tolist()]
+        found = self.weighted(Changes.of([sets[b] for b in concerned]), own, c)
+        W = self.trained(c, own, found, enough) if own else np.zeros((self.machines[c].p, 1, 0))
         return W, found, concerned
 
     def class_batch(self, changes: Sequence[Relabelling], enough: float = 0.0) -> tuple[Float, Float]:
@@ -379,7 +418,7 @@ class OneForEachClass(FeaturePredictor):
             clean = machine.w[:, :, None]
             scores[c] = T @ machine.w
             errors[c] = self._errors(machine.bounded(clean, NO_CHANGES), clean)
-            W, found, concerned = self._solved(changes, c, enough * machine.firm)
+            W, found, concerned = self._solved(changes, c, enough)
             if concerned.size:
                 scores[c][:, concerned] = T @ W[:, 0]
                 errors[c][:, concerned] = self._errors(machine.bounded(W, found), W)
@@ -396,7 +435,7 @@ class OneForEachClass(FeaturePredictor):
                     continue
                 own = [changes[b] for b in at.tolist()]
                 W = np.repeat(machine.w[:, :, None], at.size, axis=2)
-                solved, _, concerned = self._solved(own, c, 1e-3)
+                solved, _, concerned = self._solved(own, c, HURRY * self._enough)
                 W[:, :, concerned] = solved
                 reach, F = machine.influence(W, self.features.T[node[at]].T[:, None, :])
                 inside = (source == c).astype(np.int64)

@@ -16,8 +16,11 @@ from labelcert.engines.influence.growing import Growing
 from labelcert.engines.influence.proving import Proving
 from labelcert.prediction.by_features import FEATURES, FeaturePredictor
 
+SHARE_FOR_FIRST = 0.3
+"""Part of the time limit that goes to attacks on nodes that have none."""
+
 SHARE_FOR_PROOFS = 0.6
-"""Part of the time limit that goes to proofs; attacks on every node come in between."""
+"""Part of what is left that goes to proofs."""
 
 
 class Influence(PlainEngine):
@@ -34,17 +37,17 @@ class Influence(PlainEngine):
         """A first attack on every node, proofs, and then better attacks."""
         started = time.perf_counter()
         attacks = Attacks(question, known)
-        growing = Growing(question, attacks, control)
+        growing = Growing(question, attacks)
         proving = Proving(question, attacks, control, known.radius_lower)
         if question.budget > 0 and question.nodes.size:
             assert isinstance(question.predictor, FeaturePredictor)
             question.predictor.until(control.over)
             several = question.problem.adversary.most_flips(question.budget) > 1
             if several:
-                growing.first()
+                growing.first(control.part(SHARE_FOR_FIRST))
             proving.run(control.part(SHARE_FOR_PROOFS) if several else control)
             if several:
-                growing.improve(proving.lower)
+                growing.improve(proving.lower, control)
             question.predictor.until(lambda: False)
         return Findings(
             radius_lower=proving.lower,

@@ -16,7 +16,10 @@ from labelcert.prediction.by_features import FeaturePredictor, OneForAll
 from labelcert.problem import Relabelling
 
 CELLS = 4_000_000
-"""Pairs of a node and a move that are looked at together."""
+"""Pairs of a node and a move whose scores are looked at together."""
+
+MOST_PAIRS = 1_000_000_000
+"""Pairs of which it is kept whether they are in doubt, a byte each; more nodes come one block after the other."""
 
 
 class Proving:
@@ -57,47 +60,64 @@ class Proving:
 
     def _singles(self) -> bool:
         """Whether all single changes are settled."""
-        question, a, control = self._question, self._question.problem.adversary, self._control
-        n, moves = question.nodes.size, self._position.size
-        costs = np.sort(a.costs)
-        pair = int(costs[:2].sum()) if costs.size > 1 else question.budget + 1
-        doubtful = np.ones((n, moves), dtype=bool) if not self._foretell() else self._doubtful()
-        if doubtful is None:
-            return False
-        step = self._predictor.batch_size() * control.workers
-        todo = self._nearest if self._nearest.size else self._needed(doubtful)
+        budget, moves, n = self._question.budget, self._position.size, self.lower.size
+        costs = np.sort(self._question.problem.adversary.costs)
+        pair = int(costs[:2].sum()) if costs.size > 1 else budget + 1
+        self._foretell()
+        step = max(1, MOST_PAIRS // moves)
+        counts, settled = np.zeros(moves, dtype=np.int64), True
+        for start in range(0, n, step):
+            nodes = np.arange(start, min(start + step, n))
+            doubtful = self._settle(nodes)
+            counts += doubtful.sum(axis=0)
+            left = np.where(doubtful, self._cost[None, :], budget + 1).min(axis=1)
+            radius = self._attacks.radius[nodes]
+            self.lower[nodes] = np.maximum(self.lower[nodes], np.minimum(np.minimum(left, pair), radius))
+            settled &= not (doubtful & (self._cost[None, :] < radius[:, None])).any()
+        self._close_curve(counts, pair)
+        return settled
+
+    def _settle(self, nodes: Int) -> Bool:
+        """(k, moves) which single changes may change which of some nodes, after all that was worth training on."""
+        doubtful, control = self._doubtful(nodes), self._control
+        self._tried[:] = False
+        step = 2 * self._predictor.batch_size()
+        rough = any(forecast.rough for forecast in self._forecasts)
+        todo = self._nearest if self._nearest.size else self._needed(doubtful, nodes)
         while todo.size and not control.over():
             control.report(self.trainings, self.trainings + todo.size)
-            self._train(todo[:step], doubtful)
-            todo = self._needed(doubtful)
-        self._close_curve(doubtful, pair)
-        left = np.where(doubtful, self._cost[None, :], question.budget + 1).min(axis=1)
-        lower = np.minimum(np.minimum(left, pair), question.budget + 1)
-        self.lower = np.maximum(self.lower, np.minimum(lower, self._attacks.radius))
-        return not (doubtful & (self._cost[None, :] < self._attacks.radius[:, None])).any()
+            self._train(todo[:step], doubtful, nodes)
+            todo = self._needed(doubtful, nodes)
+            if rough and todo.size > step:
+                rough = False
+                for forecast in self._forecasts:
+                    forecast.sharpen(np.unique(self._position[todo]), control.over)
+                doubtful &= self._doubtful(nodes)
+                todo = self._needed(doubtful, nodes)
+        return doubtful
 
-    def _needed(self, doubtful: Bool) -> Int:
+    def _needed(self, doubtful: Bool, nodes: Int) -> Int:
         """Moves that a node without an attack waits for, or the curve; those first that most nodes wait for."""
         counts = doubtful.sum(axis=0)
         needed = np.zeros(counts.size, dtype=bool)
         for cost in np.unique(self._cost).tolist():
             own = self._cost == cost
-            needed |= own & doubtful[self._attacks.radius > cost].any(axis=0)
-            if self._control.collective:
+            needed |= own & doubtful[self._attacks.radius[nodes] > cost].any(axis=0)
+            if self._control.collective and nodes.size == self.lower.size:
                 needed |= own & (counts > self._attacks.curve[cost])
         todo = np.flatnonzero(needed & ~self._tried)
         return todo[np.argsort(-counts[todo], kind="stable")]
 
-    def _close_curve(self, doubtful: Bool, pair: int) -> None:
+    def _close_curve(self, counts: Int, pair: int) -> None:
         """No budget below the cost of two changes changes more nodes than one of them may."""
         for budget in range(1, min(pair, self.curve_upper.size)):
             within = self._cost <= budget
-            most = int(doubtful[:, within].sum(axis=0).max(initial=0)) if within.any() else 0
+            most = int(counts[within].max(initial=0))
             if not self._question.contrary.any():
                 self.curve_upper[budget] = most
 
-    def _train(self, chosen: Int, doubtful: Bool) -> None:
-        """Retrain on some moves, each alone."""
+    def _train(self, chosen: Int, doubtful: Bool, settling: Int) -> None:
+        """Retrain on some moves, each alone, to settle some nodes."""
         changes = [Relabelling(self._position[[k]], self._target[[k]]) for k in chosen]
         judged = self._predictor.judge(changes, workers=self._control.workers)
         nodes = self._question.nodes
@@ -110,20 +130,17 @@ class Proving:
             ):
                 self._predictor.keep(change, judged, b)
                 self._attacks.take(change, changed)
-        doubtful[:, chosen] &= ~judged.unchanged[nodes]
+        doubtful[:, chosen] &= ~judged.unchanged[nodes[settling]]
 
     def _best(self, move: int) -> int:
         cost = int(self._cost[move])
         return int(self._attacks.curve[cost]) if cost < self._attacks.curve.size else 0
 
-    def _foretell(self) -> bool:
-        """Bounds for every model; False where there are none."""
-        machines = self._predictor.machines
-        if not all(machine.outputs == 1 and machine.slopes.alike for machine in machines):
-            return False
-        a = self._question.problem.adversary
-        self._forecasts = [Remainders(machine, a.labels, self._control.over) for machine in machines]
-        return not self._control.over()
+    def _foretell(self) -> None:
+        """Bounds for every model, if there are any for such models."""
+        machines, labels = self._predictor.machines, self._question.problem.adversary.labels
+        if all(machine.outputs == 1 and machine.slopes.alike for machine in machines):
+            self._forecasts = [Remainders(machine, labels, self._control.over) for machine in machines]
 
     def _terms(self, c: int, r: int) -> list[tuple[int, float, Bool]]:
         """The models behind the score of a class minus that of a rival: number, multiple, and moves that toggle it."""
@@ -132,14 +149,15 @@ class Proving:
         source = self._question.problem.codes[self._question.problem.adversary.labels][self._position]
         return [(q, sign, (source == q) | (self._target == q)) for q, sign in ((c, 1.0), (r, -1.0))]
 
-    def _blocks(self) -> list[tuple[int, Int]]:
-        """Nodes with one predicted class, as many as are looked at together."""
-        segments = self._question.segments
+    def _blocks(self, nodes: Int) -> list[tuple[int, Int]]:
+        """Some nodes (ascending) in blocks with one predicted class, as many as are looked at together."""
         step = max(1, CELLS // max(1, self._position.size))
+        classes = self._question.predicted[nodes]
         return [
-            (c, np.arange(start, min(start + step, segments[c + 1])))
-            for c in range(segments.size - 1)
-            for start in range(segments[c], segments[c + 1], step)
+            (c, own[start : start + step])
+            for c in np.unique(classes).tolist()
+            for own in [nodes[classes == c]]
+            for start in range(0, own.size, step)
         ]
 
     def _gap(self, nodes: Int, c: int, r: int) -> Float:
@@ -148,15 +166,15 @@ class Proving:
         at = self._question.nodes[nodes]
         return np.asarray((scores[c, at] - scores[r, at]) - 1.02 * (errors[c, at] + errors[r, at]))
 
-    def _doubtful(self) -> Bool | None:
-        """(n, moves) which single changes may change which node; None where the time is over."""
+    def _doubtful(self, chosen: Int) -> Bool:
+        """(k, moves) which single changes may change which of some nodes, by the forecasts that there are."""
         question, T = self._question, self._predictor.features.T
-        out = np.zeros((question.nodes.size, self._position.size), dtype=bool)
-        nearest = []
-        for c, nodes in self._blocks():
+        out = np.ones((chosen.size, self._position.size), dtype=bool)
+        nearest = [np.zeros(0, dtype=np.int64)]
+        for c, nodes in self._blocks(chosen) if self._forecasts else ():
             if self._control.over():
-                return None
-            rows = T[question.nodes[nodes]]
+                break
+            rows, at = T[question.nodes[nodes]], nodes - chosen[0]
             closest = np.full((nodes.size, self._position.size), np.inf)
             for r in range(question.problem.n_classes):
                 if r == c:
@@ -166,11 +184,11 @@ class Proving:
                     moved, error = self._effects(q, rows)
                     change = multiple * moved - abs(multiple) * error
                     left += np.where(toggles, change[:, self._position], 0.0)
-                out[nodes] |= ~(left > 0.0)
-                np.fmin(closest, left, out=closest)
-            nearest.append(closest.argmin(axis=1)[out[nodes].any(axis=1)])
+                np.minimum(closest, left, out=closest)  # NaN stays
+            out[at] = ~(closest > 0.0)
+            nearest.append(closest.argmin(axis=1)[out[at].any(axis=1)])
         # The most promising move for each node in doubt is tried first.
-        self._nearest = np.unique(np.concatenate([self._nearest, *nearest]))
+        self._nearest = np.unique(np.concatenate(nearest))
         return out
 
     def _effects(self, q: int, rows: Float) -> tuple[Float, Float]:
@@ -233,7 +251,7 @@ class Proving:
         """Nodes that no set within a budget changes."""
         question, a, T = self._question, self._question.problem.adversary, self._predictor.features.T
         robust = open_.copy()
-        for c, every in self._blocks():
+        for c, every in self._blocks(np.arange(self.lower.size)):
             nodes = every[robust[every]]
             if nodes.size == 0 or self._control.over():
                 robust[nodes] = False

@@ -46,12 +46,12 @@ class Grown(PlainEngine):
         """Attacks on every node that is not settled."""
         started = time.perf_counter()
         attacks = Attacks(question, known)
-        growing = Growing(question, attacks, control)
+        growing = Growing(question, attacks)
         if question.nodes.size:
             assert isinstance(question.predictor, FeaturePredictor)
             question.predictor.until(control.over)
-            growing.first()
-            growing.improve(known.radius_lower)
+            growing.first(control)
+            growing.improve(known.radius_lower, control)
             question.predictor.until(lambda: False)
         return Findings(
             radius_lower=known.radius_lower,
