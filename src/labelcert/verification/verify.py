@@ -80,6 +80,8 @@ def verify(
         raise InvalidInput(f"verify knows the losses {', '.join(LOSSES)}, and not loss={cert.run.loss!r}")
     if cert.run.weights:
         raise InvalidInput("verify does not train models whose labels have weights")
+    if cert.run.counts_annotators:
+        raise InvalidInput("verify does not know budgets that count annotators")
     pace = Pace(report, time_limit)
     if (X_train is None) != (X_test is None):
         raise InvalidInput("pass both of X_train and X_test, or none of them")
