@@ -21,6 +21,10 @@ TABLE_CELLS = 2_000_000
 """Nodes times annotators up to which it is kept what each annotator can do alone."""
 
 
+FEW_LABELLINGS, FEW_SETS = 2.0**16, 2_000
+"""Labellings, and sets of annotators, up to which the curve is walked although scores are linear."""
+
+
 class AnnotatorEngine(PlainEngine):
     """Sums over annotators and sets of them where scores are linear; every set's labellings elsewhere."""
 
@@ -45,12 +49,22 @@ class AnnotatorEngine(PlainEngine):
         started = time.perf_counter()
         method = (LinearOwners if question.predictor.linear else RetrainedOwners)(question, control)
         method.run()
+        curve_upper, a = method.curve_upper, cast(OwnerAdversary, question.problem.adversary)
+        if question.predictor.linear and control.collective and _few(a, question):
+            walked = RetrainedOwners(question, control, method.attacks)
+            walked.run()
+            curve_upper = np.minimum(curve_upper, walked.curve_upper)
         statistics: dict[str, Any] = {"trainings": 0, "sets_of_annotators": method.sets}
-        a = cast(OwnerAdversary, question.problem.adversary)
         if question.nodes.size * a.prices.size <= TABLE_CELLS and not control.over():
             statistics |= _alone(question, a, method.alone())
         statistics["seconds"] = time.perf_counter() - started
-        return method.attacks.findings(method.lower, statistics, method.curve_upper)
+        return method.attacks.findings(method.lower, statistics, curve_upper)
+
+
+def _few(a: OwnerAdversary, question: Question) -> bool:
+    """Whether all that annotators can do is soon walked through."""
+    labellings = float(question.problem.n_classes) ** min(a.labels.size, 64)
+    return labellings <= FEW_LABELLINGS and a.count_sets_by_price(question.budget).sum() <= FEW_SETS
 
 
 def _alone(question: Question, a: OwnerAdversary, found: dict[int, tuple[Bool, Bool]]) -> dict[str, list[list[int]]]:

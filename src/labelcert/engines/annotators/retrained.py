@@ -40,11 +40,11 @@ class RetrainedOwners:
     curve_upper : (B + 1,) array
     """
 
-    def __init__(self, question: Question, control: Control) -> None:
+    def __init__(self, question: Question, control: Control, known: Attacks | None = None) -> None:
         self._question, self._control = question, control
         self._a = cast(OwnerAdversary, question.problem.adversary)
         self._n, self._budget = question.nodes.size, question.budget
-        self.attacks = Attacks(question)
+        self.attacks = Attacks(question) if known is None else known
         self.lower = np.where(question.contrary, 0, question.budget + 1).astype(np.int64)
         self.curve_upper = np.full(question.budget + 1, self._n)
         self._alone: dict[int, tuple[Bool, Bool]] = {}
