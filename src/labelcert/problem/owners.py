@@ -148,7 +148,16 @@ class OwnerAdversary(Adversary):
         )
 
     def voted(self, change: Relabelling, owners: Bool) -> VotedRelabelling | None:
-        """How some annotators, (A,), make a relabelling with few votes; None where no way was found."""
+        """How some annotators, (A,), make a relabelling that they can make; None where no way was found.
+
+        With few votes, where these are limited; else with all that they have.
+        """
+        if self.wrong_votes is None and self.ballots.aggregate is None:
+            target = np.full(self.m, -1)
+            target[self.labels[change.positions]] = change.targets
+            own = target[self.ballots.item]
+            cast = np.flatnonzero(self.ballots.owned_by(owners) & (own >= 0) & (own != self.ballots.says))
+            return VotedRelabelling(change.positions, change.targets, cast.astype(np.int64), own[cast])
         left = np.full(self.prices.size, self.ballots.item.size if self.wrong_votes is None else self.wrong_votes)
         votes, says = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for i, c in zip(self.labels[change.positions].tolist(), change.targets.tolist(), strict=True):

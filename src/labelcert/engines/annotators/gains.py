@@ -10,6 +10,7 @@ least q votes, each vote that takes part in it is worth at most a q-th of its ga
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -179,24 +180,27 @@ class Gains:
         problem = self.question.problem
         return replace(problem, adversary=replace(self.adversary, targets=self.adversary.attainable(owners[None])[0]))
 
-    def attacks(self, t: int, owners: Bool, *, short: bool = True) -> list[VotedRelabelling]:
-        """How a set of annotators may change node ``t``, against each rival: most likely to do so first."""
-        found: list[tuple[float, VotedRelabelling]] = []
+    def attacks(self, t: int, owners: Bool, *, short: bool = True) -> Iterator[VotedRelabelling]:
+        """How a set of annotators may change node ``t``, against each rival: most likely to do so first.
+
+        With no more labels than it takes, if it should be ``short``.
+        """
+        found: list[tuple[float, Relabelling, Float]] = []
         limited, c = self._limited(owners), int(self.predicted[t])
-        node = np.array([t])
         entries = self._rows[t, self.adversary.labels]
         for r in self.rivals(c):
             best = moves(limited, c, r)
             gain = np.maximum(best.most * entries, best.least * entries)
             order = np.argsort(-gain, kind="stable")
             order = order[gain[order] > 0]
-            margin = float(self.margins(node, c, r)[0])
-            enough = np.flatnonzero(margin - np.cumsum(gain[order]) < -self.errors[t])
+            left = float(self.margins(np.array([t]), c, r)[0]) - np.cumsum(gain[order])
+            enough = np.flatnonzero(left < -self.errors[t])
             for last in ([int(enough[0]) + 1] if short and enough.size else []) + [order.size]:
                 positions = np.sort(order[:last])
-                change = self._voted(best.change(positions, entries[positions] > 0), gain[positions], owners)
-                found.append((margin - float(gain[order[:last]].sum()), change))
-        return [change for _, change in sorted(found, key=lambda one: one[0])]
+                change = best.change(positions, entries[positions] > 0)
+                found.append((left[-1] if left.size else np.inf, change, gain[positions]))
+        for _, change, gains in sorted(found, key=lambda one: one[0]):
+            yield self._voted(change, gains, owners)
 
     def _voted(self, change: Relabelling, gain: Float, owners: Bool) -> VotedRelabelling:
         """With the votes that make it: where these are limited, the moves that gain most for a vote."""

@@ -233,7 +233,7 @@ class LinearOwners:
                     continue
                 self.attacks.enter(change)
                 owners = np.isin(np.arange(self._a.prices.size), self._a.owners(change))
-                for other in self.gains.attacks(t, owners, short=False)[:2]:
+                for other in itertools.islice(self.gains.attacks(t, owners, short=False), 2):
                     self.attacks.enter(other)
 
 
