@@ -205,7 +205,7 @@ def test_wide_tables_and_files(tmp_path: Any) -> None:
         for votes in (Votes(wide), Votes(long), Votes(wide, items=list("wxyz")))
     ]
     assert len({cert.run.problem_sha256 for cert in certs}) == 1
-    assert certs[0].radius_lower.tolist() == [1, 1]
+    assert certs[0].radius_lower.tolist() == [2, 1]
     certs[0].save(tmp_path / "crowd.cert")
     loaded = load(tmp_path / "crowd.cert")
     assert loaded.checksum == loaded.computed_checksum()

@@ -233,8 +233,8 @@ def owning(threat: Threat, labels: Values, classes: Values, flippable: Bool, tar
     if wrong.size:
         i = int(wrong[0])
         raise InvalidInput(
-            f"label {i} is {str(labels[i])!r}, but its votes make it {str(classes[ballots.labels[i]])!r} ({wrong.size} such "
-            "labels); certify the labels of Votes(...).labels, or mark those as trusted that were checked"
+            f"label {i} is {str(labels[i])!r}, but its votes make it {str(classes[ballots.labels[i]])!r} ({wrong.size} "
+            "such labels); certify the labels of Votes(...).labels, or mark those as trusted that were checked"
         )
     touched = np.zeros(labels.size, dtype=bool)
     touched[ballots.item[np.append(prices, 0)[ballots.who] > 0]] = True

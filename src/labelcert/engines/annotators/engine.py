@@ -54,7 +54,7 @@ class AnnotatorEngine(PlainEngine):
             walked = RetrainedOwners(question, control, method.attacks)
             walked.run()
             curve_upper = np.minimum(curve_upper, walked.curve_upper)
-        statistics: dict[str, Any] = {"trainings": 0, "sets_of_annotators": method.sets}
+        statistics: dict[str, Any] = {"trainings": method.trainings, "sets_of_annotators": method.sets}
         if question.nodes.size * a.prices.size <= TABLE_CELLS and not control.over():
             statistics |= _alone(question, a, method.alone())
         statistics["seconds"] = time.perf_counter() - started

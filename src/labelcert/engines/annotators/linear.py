@@ -50,7 +50,7 @@ class LinearOwners:
         self.attacks = Attacks(question)
         self.lower = np.where(question.contrary, 0, question.budget + 1).astype(np.int64)
         self.curve_upper = np.full(question.budget + 1, self._n)
-        self.sets = 0
+        self.sets = self.trainings = 0
 
     def run(self) -> None:
         """Sums over annotators, then sets of them."""

@@ -48,7 +48,7 @@ class RetrainedOwners:
         self.lower = np.where(question.contrary, 0, question.budget + 1).astype(np.int64)
         self.curve_upper = np.full(question.budget + 1, self._n)
         self._alone: dict[int, tuple[Bool, Bool]] = {}
-        self.sets = 0
+        self.sets = self.trainings = 0
         self._effort = USUAL_SECONDS if control.time_limit is None else np.inf
 
     def run(self) -> None:
@@ -130,6 +130,7 @@ class RetrainedOwners:
         if work.advice is None and work.seconds <= min(self._effort, self._control.left_seconds()):
             self._effort -= work.seconds
             found = engine.run(question, self._control, Findings.nothing(question))
+            self.trainings += int(found.statistics.get("trainings", 0))
             perhaps &= ~(found.radius_lower > question.budget)
             together = min(int(perhaps.sum()), int(found.curve_upper[-1]))
             changes = [change for change in found.radius_changes if change is not None]
