@@ -358,18 +358,28 @@ class Certificate:
         >>> H = [[1, 1, 0, 1], [1, 0, 1, 0.5]]
         >>> cert = labelcert.certify_linear(H, ["a", "a", "b", "b"], threat=threat)
         >>> cert.annotators()["alone"].to_dict()
-        {'cy': 1, 'ann': 2, 'bob': 1}
+        {'cy': 1, 'ann': 1, 'bob': 1}
         """
         return owners.table(self.run, self.radius_upper == 0)
 
-    def audit(self, count: int) -> pd.DataFrame:
+    def audit(self, count: int = 3, *, order: Sequence[str] | None = None) -> pd.DataFrame:
         """Whom to audit first: in which order annotators make most predictions survive any other one alone.
 
         One row for each of at most ``count`` annotators, chosen one after the other, with the number (``survive``) and
         share of predictions that no single annotator changes who is not above. It is proved for each row; no claim is
-        made that no other choice of as many annotators would do better.
+        made that no other choice of as many annotators would do better. With an ``order`` of annotators, what that one
+        comes to instead.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> threat = labelcert.Threat(annotators=["ann", "bob", "cy", "cy"])
+        >>> H = [[1, 1, 0, 1], [1, 0, 1, 0.5]]
+        >>> cert = labelcert.certify_linear(H, ["a", "a", "b", "b"], threat=threat)
+        >>> cert.audit(3)["survive"].to_dict(), cert.audit(order=["ann"])["survive"].to_dict()
+        ({'cy': 1, 'ann': 1, 'bob': 2}, {'ann': 0})
         """
-        return owners.audit(self.run, self.radius_upper == 0, whole_number("count", count, 1))
+        return owners.audit(self.run, self.radius_upper == 0, whole_number("count", count, 1), order)
 
     def node(self, t: int | str) -> int:
         """The index of a test node, from its index or its name."""

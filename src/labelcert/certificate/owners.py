@@ -11,6 +11,8 @@ from labelcert.certificate.run_record import RunRecord
 from labelcert.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
 COLUMNS = ("annotator", "votes", "alone", "alone_upper", "only", "trusted")
@@ -72,8 +74,8 @@ def table(run: RunRecord, undecided: Bool) -> pd.DataFrame:
     return frame.sort_values(["alone", "votes"], ascending=False, kind="stable").set_index("annotator")
 
 
-def audit(run: RunRecord, undecided: Bool, count: int) -> pd.DataFrame:
-    """Whom to audit next, so that the most predictions survive any other annotator."""
+def audit(run: RunRecord, undecided: Bool, count: int, order: Sequence[str] | None) -> pd.DataFrame:
+    """Whom to audit next, so that the most predictions survive any other annotator; or what an order comes to."""
     import pandas as pd
 
     _, maybe = _alone(run, undecided.size)
@@ -81,11 +83,15 @@ def audit(run: RunRecord, undecided: Bool, count: int) -> pd.DataFrame:
     free = np.array(
         [not (run.threat.get("trusted_annotators") and name in run.threat["trusted_annotators"]) for name in known]
     )
-    for _ in range(min(count, int(free.sum()))):
-        owners = left.sum(axis=0)
-        gained = (left & (owners == 1)[None, :] & ~undecided[None, :]).sum(axis=1)
-        score: Any = np.where(free, gained * (left.size + 1) + left.sum(axis=1), -1)
-        k = int(score.argmax())
+    for step in range(min(count, int(free.sum())) if order is None else len(order)):
+        if order is None:
+            gained = (left & (left.sum(axis=0) == 1) & ~undecided).sum(axis=1)
+            score: Any = np.where(free, gained * (left.size + 1) + left.sum(axis=1), -1)
+            k = int(score.argmax())
+        elif str(order[step]) not in known:
+            raise InvalidInput(f"there is no annotator {order[step]!r}; they are called {', '.join(known[:3])}, ...")
+        else:
+            k = known.index(str(order[step]))
         left[k], free[k] = False, False
         survive = int((~left.any(axis=0) & ~undecided).sum())
         rows.append((known[k], survive, survive / undecided.size))

@@ -29,6 +29,9 @@ BATCH = 256
 CLOSE = 20
 """Sets within rounding of a change that are looked at exactly, for one node at one price."""
 
+CLOSE_ALONE = 500
+"""Single annotators within rounding of a change of some node that are looked at exactly."""
+
 ON_CURVE = 20
 """Attacks that are tried on all nodes at each price, for the lower end of the curve."""
 
@@ -66,7 +69,12 @@ class LinearOwners:
     def alone(self) -> dict[int, tuple[Bool, Bool]]:
         """Of each annotator, (n,) which nodes change provably, and which possibly."""
         buyable = self._a.buyable.tolist()
-        sure, maybe = self.gains.tried(self._a.members([(k,) for k in buyable]), np.arange(self._n))
+        sets = self._a.members([(k,) for k in buyable])
+        sure, maybe = self.gains.tried(sets, np.arange(self._n))
+        for t, i in np.argwhere(maybe & ~sure)[:CLOSE_ALONE].tolist():
+            hits = None if self._control.over() else self.gains.hits_exactly(t, sets[i])
+            if hits is not None:
+                sure[t, i] = maybe[t, i] = hits
         return {k: (sure[:, i], maybe[:, i]) for i, k in enumerate(buyable)}
 
     @property
