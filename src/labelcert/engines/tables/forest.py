@@ -147,13 +147,8 @@ class Forest:
         scorer = predictor.scorer
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
-<<<<<<< HEAD
-            retraining=scorer.retraining,
-            scores=np.eye(codes.size) if duals else np.ascontiguousarray(scorer.rows[nodes].T),
-=======
             retraining=scorer.sharpened(),
-            scores=np.ascontiguousarray(scorer.rows[nodes].T),
->>>>>>> w-limits
+            scores=np.eye(codes.size) if duals else np.ascontiguousarray(scorer.rows[nodes].T),
             linear=predictor.linear,
             duals=duals,
             shared=not predictor.linear and codes.size > MANY_LABELS,
