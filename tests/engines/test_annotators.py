@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from labelcert import Certificate, InvalidInput, Threat, Votes, certify, certify_linear, load
+from labelcert import Certificate, InvalidInput, Threat, Votes, certify, certify_linear, load, verify
+from labelcert.certificate.certificate import RelabellingList
+from labelcert.verification.verdict import CheckStatus
 
 Row = tuple[int, int, int]
 Changed = Callable[[tuple[int, ...]], Any]
@@ -148,6 +150,10 @@ def test_linear_maps_with_ties(kind: str) -> None:
 
         cert = certify_linear(H, crowd.labels, threat=crowd.threat(kind))
         sure = agrees(crowd, cert, changed)
+        if kind != "callable" and seed < 20:
+            checked = {check.what: check.status for check in verify(cert, H=H).checks}
+            assert checked["witnesses"] == checked["collective attacks"] == CheckStatus.PROVED
+            assert checked["radii"] == checked["curve"] == CheckStatus.NOT_CHECKED
         assert sure or (crowd.wrong_votes is not None and kind != "one")
         exact.append(sure)
     assert np.mean(exact) > 0.8
@@ -234,3 +240,16 @@ def test_what_is_refused() -> None:
             certify_linear([[1.0, 0.5]], ["a", "b"], threat=threat)
     with pytest.raises(InvalidInput, match="its votes make it 'a'"):
         certify_linear([[1.0, 0.5, 1.0]], ["b", "b", "a"], threat=Threat(votes=[*rows, (2, "bob", "a")]))
+
+
+def test_verify_counts_votes_again() -> None:
+    rng = np.random.default_rng(3)
+    rows = [(i, int(a), int(rng.integers(3))) for i in range(12) for a in rng.choice(12, 3, replace=False)]
+    votes, H = Votes(rows), rng.normal(size=(4, 12))
+    cert = certify_linear(H, votes.labels, threat=Threat(votes=votes, prices={1: 0.5}), max_flips=4)
+    assert verify(cert, H=H).accepted
+    assert cert.node_votes is not None
+    for labels in (np.roll(cert.node_votes.labels, 1), np.zeros_like(cert.node_votes.labels)):
+        listed = RelabellingList(cert.node_votes.starts, labels, cert.node_votes.targets)
+        forged = replace(cert, node_votes=listed, curve_votes=cert.curve_votes)
+        assert not verify(replace(forged, checksum=forged.computed_checksum()), H=H).accepted

@@ -111,7 +111,7 @@ def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> label
     K, _, _ = arrays(request)
     weights = Weights(np.arange(1.0, labels.size + 1)) if request.weights else None
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
-    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin")}
+    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin", "threat")}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
     return solve(Task(model, labels, **asked), Run(**run))
 

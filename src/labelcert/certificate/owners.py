@@ -33,9 +33,7 @@ def ballots(run: RunRecord) -> list[tuple[int, str | None, str]]:
 
 def names(run: RunRecord) -> list[str]:
     """All annotators, in the order in which statistics list them."""
-    found = {who for _, who, _ in ballots(run) if who is not None}
-    numbers = all(who.lstrip("-").isdigit() for who in found)
-    return sorted(found, key=int) if numbers else sorted(found)
+    return sorted({who for _, who, _ in ballots(run) if who is not None})
 
 
 def _alone(run: RunRecord, n: int) -> tuple[Bool, Bool]:

@@ -164,7 +164,7 @@ class RowsAtOnce(Reduction):
         """Where they are not read yet."""
         return isinstance(task.posed.by, ReadRows) and isinstance(task.posed.adversary, OwnerAdversary)
 
-    def apply(self, task: Task) -> tuple[Task, None]:
+    def apply(self, task: Task) -> tuple[Task, Float]:
         """A table of all rows."""
         problem, blocks, n = task.posed, list[Float](), 0
         for block in cast(ReadRows, problem.by).rows:
@@ -173,7 +173,15 @@ class RowsAtOnce(Reduction):
             rows = np.zeros((block.rows.shape[0], problem.m))
             rows[:, slice(None) if block.columns is None else block.columns] = block.rows
             blocks.append(rows)
-        return replace(task, problem=replace(problem.with_rows(np.concatenate(blocks)), by=None)), None
+        table = np.concatenate(blocks)
+        return replace(task, problem=replace(problem.with_rows(table), by=None)), table.sum(axis=1)
+
+    def invert(self, cert: Certificate, undo: Float) -> Certificate:
+        """Scores of more than two classes are sums over the labels of each, as where rows are read in blocks."""
+        if cert.decision_values.ndim == 1:
+            return cert
+        plain = replace(cert, decision_values=frozen((cert.decision_values + undo[:, None]) / 2))
+        return replace(plain, checksum=plain.computed_checksum())
 
 
 class WithMargin(Reduction):

@@ -198,7 +198,11 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
     (ANNOTATORS, RECHECK, REFUSED): "recheck verifies single labels; where budgets count annotators, "
     "Certificate.annotators says whom to audit",
-    (ANNOTATORS, VERIFY, REFUSED): "verify does not know budgets that count annotators",
+    (
+        ANNOTATORS,
+        VERIFY,
+        NOTED,
+    ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",

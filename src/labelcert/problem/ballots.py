@@ -116,8 +116,8 @@ class Votes:
 
     @cached_property
     def annotators(self) -> list[Any]:
-        """Their names, in ascending order."""
-        return _in_order({who for _, who, _ in self.rows}, "annotators")
+        """Their names, in the order of their texts."""
+        return _by_text({who for _, who, _ in self.rows})
 
     @cached_property
     def labels(self) -> Values:
@@ -173,7 +173,7 @@ class Ballots:
     def one_each(cls, annotators: Sequence[Any], codes: Int, classes: Values) -> Ballots:
         """One vote for each label, of the annotator who gave it; None: of nobody who could lie."""
         plain = [None if is_missing(who) else _plain(who) for who in annotators]
-        names = _in_order({who for who in plain if who is not None}, "annotators")
+        names = _by_text({who for who in plain if who is not None})
         known = {who: k for k, who in enumerate(names)}
         return cls(
             classes=classes,
@@ -435,6 +435,13 @@ def _in_order(values: set[Any], what: str) -> list[Any]:
         return sorted(values)
     except TypeError:
         raise InvalidInput(f"{what} must be all words or all numbers, got {in_short(list(values)[:3])}") from None
+
+
+def _by_text(annotators: set[Any]) -> list[Any]:
+    """Sorted by the texts with which certificates name them."""
+    if len({str(who) for who in annotators}) < len(annotators):
+        raise InvalidInput("annotators must have different names, also as words: 1 and '1' are alike; rename them")
+    return sorted(annotators, key=str)
 
 
 def _ranks(ties: str | Sequence[Any], code: dict[Any, int]) -> Int:
