@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from labelcert.models import select as select
     from labelcert.pages import write_report
     from labelcert.problem import Threat
+    from labelcert.problem import Votes as Votes
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
     from labelcert.verification.verdict import Verification as Verification
@@ -80,7 +81,7 @@ _HOMES = {
         *("Partition", "model_from_name", "select"),
     ),
     "pages": ("write_report",),
-    "problem": ("Threat",),
+    "problem": ("Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
     "verification": ("Verification", "verify"),
 }

@@ -38,6 +38,7 @@ TRIPLES = [
     Request(margin=True, engine="milp", classes=3),
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
+    Request(predictor=FEATURES, loss="logistic", threat=("annotators",)),
     Request(predictor=FEATURES, loss="logistic", margin=True),
     Request(predictor=FEATURES, loss="logistic", place="processes"),
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),

@@ -53,6 +53,7 @@ def threat(request: Any) -> Threat:
         "trusted labels": {"trusted": [True, *[False] * 5]},
         "costs": {"costs": [1, 2, 1, 2, 1, 1]},
         "groups": {"groups": list("aabbab"), "group_budgets": {"a": 1}},
+        "annotators": {"annotators": list("abcdef")},
         "directions": {"allowed_flips": {0: [1], 1: [0]} if request.classes == 2 else {0: [1], 1: [2]}},
     }
     return Threat(**{name: value for kind in request.threat for name, value in options[kind].items()})
@@ -119,7 +120,7 @@ def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
     if request.asks == "recheck":
         return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
-    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin")}
+    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin", "threat")}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
     return solve(Task(model, labels, **asked), Run(**run))
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values, frozen
-from labelcert.certificate import display, storage
+from labelcert.certificate import display, owners, storage
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
@@ -153,6 +153,9 @@ class Certificate:
         The graph, for pictures of it.
     K_train, K_test : arrays or None
         The kernels that were certified; None after loading a file that does not hold them.
+    node_votes, curve_votes : RelabellingList or None
+        Where budgets count annotators: the votes that each of these attacks changes, by their positions in
+        ``run.threat``, and what they are for then.
     proofs : Proofs or None
         What a search proved, in a form that :func:`labelcert.verify` can check.
     checksum : str
@@ -195,6 +198,8 @@ class Certificate:
     K_train: Float | None = None
     K_test: Float | None = None
     proofs: Proofs | None = None
+    node_votes: RelabellingList | None = None
+    curve_votes: RelabellingList | None = None
     checksum: str = ""
 
     def __post_init__(self) -> None:
@@ -308,6 +313,73 @@ class Certificate:
         ({0: 'dog'}, [True, False])
         """
         return self._in_labels(self.curve_attacks, self._attack_at(b), names)
+
+    def witness_votes(self, t: int | str) -> dict[str, dict[Any, Any]] | None:
+        """Who says what in the witness of node ``t``: ``{annotator: {index of label: what they vote for}}``.
+
+        Only where budgets count annotators. None where no witness is known.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> threat = labelcert.Threat(annotators=["ann", "bob", "cy", "cy"])
+        >>> H = [[1, 1, 0, 1], [1, 0, 1, 0.5]]
+        >>> cert = labelcert.certify_linear(H, ["a", "a", "b", "b"], threat=threat)
+        >>> cert.radius_lower.tolist(), cert.witness_votes(0)
+        ([1, 1], {'ann': {0: 'b'}})
+        """
+        t = self.node(t)
+        return None if self.radius_upper[t] >= self.never else self._votes(self.node_votes, t)
+
+    def collective_votes(self, b: int) -> dict[str, dict[Any, Any]]:
+        """Who says what in the attack of :meth:`collective_witness`, as in :meth:`witness_votes`."""
+        return self._votes(self.curve_votes, self._attack_at(b))
+
+    def _votes(self, attacks: RelabellingList | None, k: int) -> dict[str, dict[Any, Any]]:
+        if attacks is None:
+            raise InvalidInput("the certificate counts labels, not annotators; use witness or collective_witness")
+        ballots, found = owners.ballots(self.run), dict[str, dict[Any, Any]]()
+        for vote, c in zip(*attacks[k], strict=True):
+            i, who, _ = ballots[vote]
+            found.setdefault(str(who), {})[i] = self.classes[c].item()
+        return found
+
+    def annotators(self) -> pd.DataFrame:
+        """One row for each annotator, by influence; only where budgets count annotators.
+
+        ``votes`` is how many there are; ``alone``, how many predictions the annotator provably changes without anybody
+        else (``alone_upper``, with those that are open); ``only``, how many of these nobody else changes alone: they
+        survive any single annotator once this one is known to be honest.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> threat = labelcert.Threat(annotators=["ann", "bob", "cy", "cy"])
+        >>> H = [[1, 1, 0, 1], [1, 0, 1, 0.5]]
+        >>> cert = labelcert.certify_linear(H, ["a", "a", "b", "b"], threat=threat)
+        >>> cert.annotators()["alone"].to_dict()
+        {'cy': 1, 'ann': 1, 'bob': 1}
+        """
+        return owners.table(self.run, self.radius_upper == 0)
+
+    def audit(self, count: int = 3, *, order: Sequence[str] | None = None) -> pd.DataFrame:
+        """Whom to audit first: in which order annotators make most predictions survive any other one alone.
+
+        One row for each of at most ``count`` annotators, chosen one after the other, with the number (``survive``) and
+        share of predictions that no single annotator changes who is not above. It is proved for each row; no claim is
+        made that no other choice of as many annotators would do better. With an ``order`` of annotators, what that one
+        comes to instead.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> threat = labelcert.Threat(annotators=["ann", "bob", "cy", "cy"])
+        >>> H = [[1, 1, 0, 1], [1, 0, 1, 0.5]]
+        >>> cert = labelcert.certify_linear(H, ["a", "a", "b", "b"], threat=threat)
+        >>> cert.audit(3)["survive"].to_dict(), cert.audit(order=["ann"])["survive"].to_dict()
+        ({'cy': 1, 'ann': 1, 'bob': 2}, {'ann': 0})
+        """
+        return owners.audit(self.run, self.radius_upper == 0, whole_number("count", count, 1), order)
 
     def node(self, t: int | str) -> int:
         """The index of a test node, from its index or its name."""
@@ -625,8 +697,9 @@ class Certificate:
     def _stored_arrays(self) -> dict[str, Values]:
         """What a file holds in arrays, but for kernels and proofs."""
         arrays = {name: getattr(self, name) for name in (*storage.ARRAYS, *storage.OPTIONAL_ARRAYS)}
-        for name in storage.ATTACKS:
-            arrays |= {f"{name}_{part}": getattr(getattr(self, name), part) for part in storage.ATTACK_PARTS}
+        for name in (*storage.ATTACKS, *storage.OPTIONAL_ATTACKS):
+            if (attacks := getattr(self, name)) is not None:
+                arrays |= {f"{name}_{part}": getattr(attacks, part) for part in storage.ATTACK_PARTS}
         if self.around is not None:
             arrays |= {f"graph_{part}": getattr(self.around, part) for part in storage.AROUND}
         return {name: array for name, array in arrays.items() if array is not None}
@@ -778,6 +851,11 @@ class Certificate:
                 and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
                 and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
+            ),
+            "the votes": lambda: all(
+                (votes is not None) == self.run.counts_annotators
+                and (votes is None or (len(votes) == len(attacks) and votes.fits(len(owners.ballots(self.run)), K)))
+                for votes, attacks in ((self.node_votes, self.node_attacks), (self.curve_votes, self.curve_attacks))
             ),
             "the graph": lambda: self.around is None or self.around.fits(m[0], n[0]),
             "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,

@@ -38,7 +38,8 @@ def _certificate(stored: storage.Stored) -> Certificate:
     metadata, arrays = stored.metadata, stored.arrays
     own = (name for name in (*storage.ARRAYS, *storage.OPTIONAL_ARRAYS, *storage.PROBLEM_ARRAYS) if name in arrays)
     fields: dict[str, Any] = {name: arrays[name] for name in own}
-    for name in storage.ATTACKS:
+    given = (name for name in storage.OPTIONAL_ATTACKS if f"{name}_{storage.ATTACK_PARTS[0]}" in arrays)
+    for name in (*storage.ATTACKS, *given):
         fields[name] = RelabellingList(*(arrays[f"{name}_{part}"] for part in storage.ATTACK_PARTS))
     if f"graph_{storage.AROUND[0]}" in arrays:
         fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in storage.AROUND))

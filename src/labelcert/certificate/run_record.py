@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from labelcert.problem.ballots import whole_multiples
+
 command_line: ContextVar[str] = ContextVar("command_line", default="")
 """The command line that is being carried out; certificates record it."""
 
@@ -28,6 +30,15 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Cost = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
+class _Votes(msgspec.Struct, forbid_unknown_fields=True):
+    """What the record of votes looks like."""
+
+    votes: list[tuple[Count, str, str]]
+    ties: str | list[str]
+    weights: dict[str, float] | None
+    aggregate: bool
+
+
 class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     """What the record of a threat looks like."""
 
@@ -37,17 +48,38 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     allowed_targets: list[list[str] | None] | None
     groups: list[str | None] | None
     group_budgets: dict[str, Count] | Count | None
+    annotators: list[str | None] | None = None
+    votes: _Votes | None = None
+    prices: dict[str, float] | None = None
+    trusted_annotators: list[str] | None = None
+    wrong_votes: Count | None = None
+
+    @property
+    def names(self) -> set[str]:
+        """The annotators."""
+        of_votes = () if self.votes is None else (who for _, who, _ in self.votes.votes)
+        return {who for who in (*(self.annotators or ()), *of_votes) if who is not None}
+
+    def most(self, m: int) -> int:
+        """The total cost of everything that the adversary could buy."""
+        if self.annotators is None and self.votes is None:
+            return m if self.costs is None else sum(self.costs)
+        prices = self.prices or {}
+        return int(whole_multiples("prices", [prices.get(who, 1) for who in self.names])[0].sum())
 
     def fits(self, classes: Sequence[str], m: int, never: int) -> bool:
         """Whether it speaks of m labels of some classes, whose total cost is one less than ``never``."""
         named = [name for source, targets in self.allowed_flips or [] for name in (source, *targets)]
         named += [name for targets in self.allowed_targets or [] for name in targets or []]
-        lists = (self.costs, self.allowed_targets, self.groups)
+        lists = (self.costs, self.allowed_targets, self.groups, self.annotators)
+        votes = [] if self.votes is None else self.votes.votes
         return (
             all(one is None or len(one) == m for one in lists)
             and all(i < m for i in self.trusted or [])
             and set(named) <= set(classes)
-            and never == 1 + (m if self.costs is None else sum(self.costs))
+            and all(i < m and label in classes for i, _, label in votes)
+            and {*(self.prices or ()), *(self.trusted_annotators or ())} <= self.names
+            and never == 1 + self.most(m)
         )
 
 
@@ -59,6 +91,8 @@ class _Statistics(msgspec.Struct):
     proved_by_relaxation: Count = 0
     black_box_radius: list[Count] = []
     part_of: list[Count] = []
+    alone: list[list[Count]] = []
+    perhaps_alone: list[list[Count]] = []
     combine: str = ""
 
 
@@ -142,7 +176,14 @@ class RunRecord:
     @property
     def unit(self) -> str:
         """What budgets and radii count."""
+        if self.counts_annotators:
+            return "annotators" if self.threat.get("prices") is None else "cost units"
         return "flips" if self.threat.get("costs") is None else "cost units"
+
+    @property
+    def counts_annotators(self) -> bool:
+        """Whether budgets and radii count annotators."""
+        return self.threat.get("annotators") is not None or self.threat.get("votes") is not None
 
     def amount(self, budget: int) -> str:
         """A budget in words."""

@@ -31,6 +31,7 @@ ARRAYS = (
 OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
 PROBLEM_ARRAYS = ("K_train", "K_test")
 ATTACKS = ("node_attacks", "curve_attacks")
+OPTIONAL_ATTACKS = ("node_votes", "curve_votes")
 ATTACK_PARTS = ("starts", "labels", "targets")
 AROUND = ("names", "edges", "labeled", "tested", "truth")
 
@@ -130,7 +131,8 @@ def _not_finite(word: str) -> float:
 
 def _arrays(archive: Archive) -> dict[str, Values]:
     names = [*ARRAYS, *(name for name in (*OPTIONAL_ARRAYS, *PROBLEM_ARRAYS) if f"{name}.npy" in archive)]
-    names += [f"{name}_{part}" for name in ATTACKS for part in ATTACK_PARTS]
+    lists = [*ATTACKS, *(name for name in OPTIONAL_ATTACKS if f"{name}_{ATTACK_PARTS[0]}.npy" in archive)]
+    names += [f"{name}_{part}" for name in lists for part in ATTACK_PARTS]
     if f"graph_{AROUND[0]}.npy" in archive:
         names += [f"graph_{part}" for part in AROUND]
     return {name: _array(archive, name) for name in names}

@@ -20,10 +20,12 @@ from labelcert.engines.partition.parts import Part, cut
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.errors import InvalidInput
 from labelcert.losses.cross_validation import best_C
+from labelcert.memory import require_memory
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import Problem
 from labelcert.problem.budget import largest_budget
 from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
+from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.rows import OffsetRows
 from labelcert.stopping import Stopped
 
@@ -155,6 +157,33 @@ class WithOffsets(Reduction):
         return replace(plain, checksum=plain.computed_checksum())
 
 
+class RowsAtOnce(Reduction):
+    """Rows that would be read in blocks, where budgets count annotators: all are looked at together."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where they are not read yet."""
+        return isinstance(task.posed.by, ReadRows) and isinstance(task.posed.adversary, OwnerAdversary)
+
+    def apply(self, task: Task) -> tuple[Task, Float]:
+        """A table of all rows."""
+        problem, blocks, n = task.posed, list[Float](), 0
+        for block in cast(ReadRows, problem.by).rows:
+            n += block.rows.shape[0]
+            require_memory(8 * n * problem.m, f"{n} rows of {problem.m} labels, all at once")
+            rows = np.zeros((block.rows.shape[0], problem.m))
+            rows[:, slice(None) if block.columns is None else block.columns] = block.rows
+            blocks.append(rows)
+        table = np.concatenate(blocks)
+        return replace(task, problem=replace(problem.with_rows(table), by=None)), table.sum(axis=1)
+
+    def invert(self, cert: Certificate, undo: Float) -> Certificate:
+        """Scores of more than two classes are sums over the labels of each, as where rows are read in blocks."""
+        if cert.decision_values.ndim == 1:
+            return cert
+        plain = replace(cert, decision_values=frozen((cert.decision_values + undo[:, None]) / 2))
+        return replace(plain, checksum=plain.computed_checksum())
+
+
 class WithMargin(Reduction):
     """Predictions that have to keep a margin: the same question about predictions that are lowered by it."""
 
@@ -230,6 +259,7 @@ CHAIN: list[Reduction] = [
     DealtOut(),
     SettledKernel(),
     WithOffsets(),
+    RowsAtOnce(),
     WithMargin(),
 ]
 """All reductions, in the order in which a task takes them."""

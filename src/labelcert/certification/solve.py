@@ -141,7 +141,8 @@ def _planned(simple: Task, task: Task, run: Run, control: Control) -> Plan:
     problem = simple.posed
     if problem.by is None and not problem.min_eig >= 0.0:
         return nothing_known(problem)
-    return plan(run.engine, problem, control, simple.predicted, observers=task.observers, options=run.options)
+    asked = AUTO if problem.threat.owns_annotators else run.engine  # façades of linear maps name their own
+    return plan(asked, problem, control, simple.predicted, observers=task.observers, options=run.options)
 
 
 def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[StageRecord]]:

@@ -23,7 +23,10 @@ VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
-TRUSTED, COSTS, GROUPS, DIRECTIONS = THREATS = ("trusted labels", "costs", "groups", "directions")
+TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS = THREATS = (
+    *("trusted labels", "costs", "groups", "directions"),
+    "annotators",
+)
 
 GPU_LABELS = 512
 """The most labels that kernels on a GPU hold."""
@@ -189,6 +192,21 @@ TABLE: dict[tuple[str, ...], str] = {
     ("threat", BASELINE, REFUSED): "baselines let the adversary change any label, at one unit each; leave out threat, "
     "or use labelcert.certify",
     ("no-baseline", BASELINE, REFUSED): "no baseline is about loss={loss!r}; use labelcert.certify",
+    # Adversaries who own annotators.
+    (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
+    "engine={engine!r}",
+    (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
+    (ANNOTATORS, "ensemble", REFUSED): "ensembles on parts of the labels know no budgets that count annotators; use "
+    "one model",
+    (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
+    (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
+    (ANNOTATORS, RECHECK, REFUSED): "recheck verifies single labels; where budgets count annotators, "
+    "Certificate.annotators says whom to audit",
+    (
+        ANNOTATORS,
+        VERIFY,
+        NOTED,
+    ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -215,6 +233,7 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         COSTS: threat.costs is not None,
         GROUPS: threat.groups is not None,
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
+        ANNOTATORS: threat.owns_annotators,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 

@@ -36,6 +36,8 @@ Examples:
       Your own graph: nodes without a label are tested.
   labelcert certify karate --trusted 2,15 --allow "Officer->Mr. Hi" --json
       An adversary that cannot touch two labels, and recruits for Mr. Hi only.
+  labelcert certify --edges edges.csv --labels labels.csv --votes votes.csv --max-annotators 2
+      Several votes for each label: predictions that two dishonest annotators change.
   labelcert certify cora-ml-b --per-class 150 --test collective --parts 30
       600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
@@ -54,6 +56,7 @@ def certify_command(**given: Any) -> None:
     """
     if given["max_flips"] is not None and given["max_fraction"] is not None:
         raise InvalidInput("give the largest budget as --max-flips or as --max-fraction, not both")
+    _check_annotators(given)
     _check_parts(given)
     check_report(given["report"])
     if given["limit"] < 0 or given["attack"] < 0:
@@ -65,6 +68,7 @@ def certify_command(**given: Any) -> None:
         # Found out now rather than after minutes of work.
         given["out"].mkdir(parents=True, exist_ok=True)
     how = {**groups.BUDGET_OPTIONS.chosen(given), **groups.WORK_OPTIONS.chosen(given)}
+    how |= {"max_flips": how.pop("max_annotators")} if "max_annotators" in how else {}
     how |= {"inductive": given["inductive"], "threat": asked.threat, "progress": inputs.shows_progress(given)}
     how |= {} if given["part_flips"] is None else {"part_flips": given["part_flips"]}
     results: list[CertifiedTargets] = []
@@ -79,6 +83,16 @@ def certify_command(**given: Any) -> None:
     if _interrupted(results):
         say("interrupted: what was proved until then is shown", error=True)
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _check_annotators(given: dict[str, Any]) -> None:
+    """Refuse budgets of annotators where budgets do not count them."""
+    if given["max_annotators"] is None:
+        return
+    if given["votes"] is None and given["annotator_column"] is None:
+        raise InvalidInput("--max-annotators needs annotators: give --votes, or --annotator-column of your label table")
+    if given["max_flips"] is not None or given["max_fraction"] is not None:
+        raise InvalidInput("give the largest budget once: as --max-annotators, --max-flips or --max-fraction")
 
 
 def _check_parts(given: dict[str, Any]) -> None:

@@ -206,10 +206,39 @@ def _groups(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[str | 
     return [group.get(int(node)) or None for node in labeled]
 
 
+def _annotators(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[str | None] | None:
+    """Who gave each label, where there is one annotator for each."""
+    column = given["annotator_column"]
+    if column is None or given["votes"] is not None:
+        return None
+    if given["labels"] is None:
+        raise InvalidInput("--annotator-column is about a table of votes, or your label table: name one as --votes")
+    who = dict(_table(graph, given["labels"], column, option="annotator_column"))
+    return [who.get(int(node)) or None for node in labeled]
+
+
+def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[int, str, str]] | None:
+    """Position of the labelled node, annotator and label of each vote; votes on other nodes do not matter."""
+    path, column = given["votes"], given["annotator_column"] or "annotator"
+    if path is None:
+        return None
+    who = _table(graph, path, column, option="annotator_column", once=False)
+    position = {int(node): i for i, node in enumerate(labeled)}
+    labels = _table(graph, path, given["label"] or "label", once=False)
+    votes = [(position[n], a, label) for (n, a), (_, label) in zip(who, labels, strict=True) if n in position]
+    without = sorted(set(position.values()) - {i for i, _, _ in votes})
+    if without:
+        raise InvalidInput(
+            f"the labelled node {graph.names(labeled)[without[0]]!r} has no vote in {path} ({len(without)} such); "
+            "add one, or name the labelled nodes as --labeled"
+        )
+    return votes
+
+
 def _table(
-    graph: Graph, path: Path, column: str, *, option: str | None = None, whole: bool = False
+    graph: Graph, path: Path, column: str, *, option: str | None = None, whole: bool = False, once: bool = True
 ) -> list[tuple[int, str]]:
-    """Rows (node, value) of a CSV table with the columns ``node`` and ``column``."""
+    """Rows (node, value) of a CSV table with the columns ``node`` and ``column``, ``once`` for each node."""
     position = graph.positions()
     if not path.exists():
         raise InvalidInput(f"expected a table with the columns node and {column}, but there is no file {path}")
@@ -234,7 +263,7 @@ def _table(
             problems.add(
                 f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called {some}"
             )
-        elif name in seen:
+        elif once and name in seen:
             problems.add(f"{where} names the node {name!r} a second time")
         elif whole and not re.fullmatch(r"[+-]?\d+", value):
             problems.add(f"{where}: a {column} must be a whole number, got {value!r}")
@@ -291,6 +320,8 @@ _THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "allowed_flips": _allowed,
     "groups": _groups,
     "group_budgets": _group_budgets,
+    "annotators": _annotators,
+    "votes": _votes,
 }
 """How each keyword of `Threat` is read from the options of the group THREAT_OPTIONS."""
 

@@ -95,6 +95,7 @@ NODE_OPTIONS = OptionGroup(
 BUDGET_OPTIONS = OptionGroup(
     "The adversary",
     option("--max-flips", int, "Largest budget. [default: all labels, or what takes about half a minute]"),
+    option("--max-annotators", int, "The same where budgets count annotators."),
     option("--max-fraction", float, "Largest budget as a fraction of the labels."),
 )
 
@@ -114,6 +115,17 @@ THREAT_OPTIONS = OptionGroup(
         "N|GROUP=N",
         "Most that may be spent in each group, or in one; repeatable.",
         multiple=True,
+    ),
+    option(
+        "--votes",
+        FILE,
+        "CSV with the columns node, annotator, label: several votes for each label, which is their majority. Budgets "
+        "then count annotators.",
+    ),
+    option(
+        "--annotator-column",
+        str,
+        "Name of the column annotator, in that table or, without one, in your label table: who gave each label.",
     ),
 )
 

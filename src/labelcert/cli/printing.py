@@ -89,13 +89,17 @@ def show(cert: Certificate, *, limit: int | None = 20, of: str = "", where: str 
         return f"{of}: {text}, {where}" if of else text[0].upper() + text[1:]
 
     if limit is not None:
-        title = heading("fewest flipped labels that change each prediction")
+        title = heading(
+            f"fewest {'annotators' if cert.run.counts_annotators else 'flipped labels'} that change each prediction"
+        )
         print_table(tables.node_table(cert, limit=limit, title=title))
     title = heading("predictions that provably survive")
     print_table(tables.budget_table(cert, budgets=few(cert.last_flips), title=title))
     if cert.run.finds_attacks:
-        title = heading(f"what predictions become within {cert.last_flips} flips")
+        title = heading(f"what predictions become within {cert.last_flips} {cert.run.unit}")
         print_table(tables.takeover_table(cert, title=title if of else None))
+    if cert.run.counts_annotators and limit is not None:
+        print_table(tables.annotator_table(cert, limit=limit, title=heading("annotators, by what they change alone")))
     say(f"{tables.summary(cert)}{more}")
 
 

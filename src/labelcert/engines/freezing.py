@@ -14,6 +14,7 @@ from labelcert.engines.base import Question
 from labelcert.engines.final_check import Checked
 from labelcert.prediction import OPEN, TIED
 from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.problem.owners import OwnerAdversary, VotedRelabelling
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,8 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         run=replace(run, model=names.model),
         node_attacks=_packed(problem, node_changes),
         curve_attacks=_packed(problem, distinct),
+        node_votes=_votes(problem, node_changes),
+        curve_votes=_votes(problem, distinct),
         test_names=names.test,
         label_names=names.labels,
         class_list=names.class_list,
@@ -99,3 +102,12 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
 def _packed(problem: Problem, changes: Sequence[Relabelling]) -> RelabellingList:
     index = problem.adversary.labels
     return RelabellingList.pack([index[change.positions] for change in changes], [change.targets for change in changes])
+
+
+def _votes(problem: Problem, changes: Sequence[Relabelling]) -> RelabellingList | None:
+    """The votes behind relabellings, where budgets count annotators."""
+    if not isinstance(problem.adversary, OwnerAdversary):
+        return None
+    none = np.zeros(0, dtype=np.int64)
+    pairs = [(c.votes, c.says) if isinstance(c, VotedRelabelling) else (none, none) for c in changes]
+    return RelabellingList.pack([votes for votes, _ in pairs], [says for _, says in pairs])

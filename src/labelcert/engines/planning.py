@@ -17,6 +17,7 @@ from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.losses.retraining import LARGEST_COLD
 from labelcert.prediction import Unknown
 from labelcert.problem import Problem
+from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.problem import ONE_MODEL
 from labelcert.stopping import Stopped
 
@@ -159,6 +160,8 @@ def nothing_known(problem: Problem) -> Plan:
 def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None:
     """Why an engine cannot answer such a question at all; None where it can."""
     able = engine.capabilities
+    if able.owners != isinstance(problem.adversary, OwnerAdversary):
+        return "it is for budgets that count " + ("annotators" if able.owners else "labels; leave out engine")
     if observing and not able.observes:
         return "it does not show the relabellings that it visits to observers; use engine='enumerate'"
     if not able.applies(problem.loss, problem.coupled):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from labelcert.engines.annotators import AnnotatorEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.enumerate import Enumerate
@@ -48,6 +49,7 @@ for _engine in (
     Influence(),
     TrainOnAll(),
     Grown(),
+    AnnotatorEngine(),
 ):
     register(_engine)
 

@@ -187,8 +187,7 @@ class Problem:
 
     def _adversary_of(self, index: Int) -> Adversary:
         """Who may do to some labels what the adversary may do to all."""
-        kept = self.adversary.only(np.flatnonzero(np.isin(self.adversary.labels, index)).astype(np.int64))
-        return replace(kept, m=int(index.size), labels=np.searchsorted(index, kept.labels).astype(np.int64))
+        return self.adversary.among(index)
 
     @property
     def kind(self) -> str:
@@ -328,6 +327,7 @@ class Problem:
         a = self.adversary
         for whole in (self.codes, a.labels, a.costs, a.groups, a.group_caps, a.targets):
             h.update(np.ascontiguousarray(whole, dtype="<i8").tobytes() + b"|")
+        h.update(a.digested())
         h.update(repr((float(self.C).hex(), self.loss, self.max_flips, self.classes.tolist())).encode())
         if self.emptied:
             h.update(self.drops_to.encode())
@@ -347,7 +347,7 @@ def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
         for members in (np.flatnonzero(codes == c), np.flatnonzero(codes != c)):
             # All labels of a class become others, or all others become it.
             if members.size and np.all(position[members] >= 0):
-                last = min(last, int(adversary.costs[position[members]].sum()) - 1)
+                last = min(last, adversary.least_cost(position[members]) - 1)
     if chosen and last < budget:
         raise InvalidInput(
             f"max_flips must be at most {last} with an intercept that is not regularised, got {budget}: more could "

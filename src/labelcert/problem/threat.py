@@ -18,6 +18,7 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.checking import in_short, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
+from labelcert.problem.ballots import Votes
 from labelcert.problem.relabelling import Relabelling
 
 MAX_TOTAL_COST = 100_000
@@ -46,6 +47,19 @@ class Threat:
     group_budgets : int or mapping from group to int, optional
         Most that may be spent inside each group, in the same units; groups without an entry have no limit of
         their own.
+    annotators : sequence of m hashable values, optional
+        Who gave each label; None: nobody who could lie. The adversary then owns annotators, and budgets and radii count
+        them: whoever is owned may say anything.
+    votes : DataFrame or Votes, optional
+        The same where several annotators vote on each label: a table as :class:`labelcert.Votes` takes it, whose
+        majority is the label; or a :class:`labelcert.Votes` with another rule.
+    prices : mapping, optional
+        With annotators: what it costs to own each; 1 for those without an entry. Any positive numbers: where they are
+        not whole, budgets and radii are in the largest unit of which all of them are multiples.
+    trusted_annotators : collection, optional
+        With annotators: those who are known to be honest.
+    wrong_votes : int, optional
+        With annotators: the most votes of one annotator that are changed. By default all may be.
 
     Examples
     --------
@@ -60,6 +74,16 @@ class Threat:
     groups: Sequence[Hashable] | None = None
     group_budgets: int | Mapping[Any, int] | None = None
     allowed_targets: Sequence[Collection[Any] | None] | None = None
+    annotators: Sequence[Any] | None = None
+    votes: Any = None
+    prices: Mapping[Any, float] | None = None
+    trusted_annotators: Collection[Any] | None = None
+    wrong_votes: int | None = None
+
+    @property
+    def owns_annotators(self) -> bool:
+        """Whether budgets count annotators."""
+        return self.annotators is not None or self.votes is not None
 
     def __repr__(self) -> str:
         parts = []
@@ -77,6 +101,13 @@ class Threat:
             parts.append(f"group_budgets={self.group_budgets!r}")
         if self.allowed_targets is not None:
             parts.append(f"allowed_targets={sum(t is not None for t in self.allowed_targets)} lists")
+        if self.annotators is not None:
+            parts.append(f"annotators={len(set(_plain(self.annotators)) - {None})}")
+        if self.votes is not None:
+            voted = Votes.of(self.votes)
+            parts.append(f"votes={len(voted.rows)} of {len(voted.annotators)} annotators")
+        own = ("prices", "trusted_annotators", "wrong_votes")
+        parts += [f"{name}={getattr(self, name)!r}" for name in own if getattr(self, name) is not None]
         return f"Threat({', '.join(parts)})"
 
     def in_words(self) -> list[str]:
@@ -114,7 +145,23 @@ class Threat:
             ]
         elif self.group_budgets is not None:
             words.append(f"At most {self.group_budgets} may be spent in each group.")
+        words += self._annotators_in_words()
         return words or ["Any label can be changed, into any other class, at a cost of 1."]
+
+    def _annotators_in_words(self) -> list[str]:
+        words = []
+        if self.owns_annotators:
+            words.append(
+                "Budgets count annotators, whose votes can be anything; "
+                + ("a label is what its votes make it." if self.votes is not None else "each label has one annotator.")
+            )
+        if self.prices is not None:
+            words.append("Annotators cost " + ", ".join(f"{who}: {price}" for who, price in self.prices.items()) + ".")
+        if self.trusted_annotators is not None:
+            words.append(f"Honest annotators: {', '.join(map(str, self.trusted_annotators))}.")
+        if self.wrong_votes is not None:
+            words.append(f"At most {self.wrong_votes} votes of each annotator are changed.")
+        return words
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.in_words())
@@ -134,6 +181,13 @@ class Threat:
         renumber = np.full(len(names) + 1, -1, dtype=np.int64)
         renumber[limited] = np.arange(limited.size)
         index = np.flatnonzero(flippable)
+        if self.owns_annotators:
+            from labelcert.problem.owners import owning
+
+            return owning(self, labels, classes, flippable, targets)
+        for name in ("prices", "trusted_annotators", "wrong_votes"):
+            if getattr(self, name) is not None:
+                raise InvalidInput(f"{name} is about annotators: give annotators or votes, too")
         groups = renumber[group_of[index]]
         return Adversary(
             m=m,
@@ -165,6 +219,11 @@ class Threat:
             groups=plain["groups"],
             group_budgets=plain["group_budgets"],
             allowed_targets=None if targets is None else [None if t is None else classes_of(t) for t in targets],
+            annotators=plain.get("annotators"),
+            votes=None if (votes := plain.get("votes")) is None else Votes.from_plain(votes, named),
+            prices=plain.get("prices"),
+            trusted_annotators=plain.get("trusted_annotators"),
+            wrong_votes=plain.get("wrong_votes"),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -183,9 +242,25 @@ class Threat:
                 {str(g): int(b) for g, b in caps.items()} if isinstance(caps, Mapping) else int(caps)
             ),
         }
-        return {
+        plain = {
             name: None if (given := getattr(self, name)) is None else write(given) for name, write in written.items()
         }
+        return plain | self._annotators_described()
+
+    def _annotators_described(self) -> dict[str, Any]:
+        """What is only written down where budgets count annotators."""
+        plain: dict[str, Any] = {}
+        if self.annotators is not None:
+            plain["annotators"] = [None if who is None else str(who) for who in _plain(self.annotators)]
+        if self.votes is not None:
+            plain["votes"] = Votes.of(self.votes).describe()
+        if self.prices is not None:
+            plain["prices"] = {str(who): float(price) for who, price in self.prices.items()}
+        if self.trusted_annotators is not None:
+            plain["trusted_annotators"] = [str(who) for who in _listed(self.trusted_annotators)]
+        if self.wrong_votes is not None:
+            plain["wrong_votes"] = int(self.wrong_votes)
+        return plain
 
     def _targets(self, labels: Values, classes: Values) -> Bool:
         """(m, K) which classes each label may become."""
@@ -256,6 +331,19 @@ class Adversary:
             groups=self.groups[positions],
             targets=self.targets[positions],
         )
+
+    def among(self, index: Int) -> Adversary:
+        """The same adversary on some labels alone, which are numbered anew in their order."""
+        kept = self.only(np.flatnonzero(np.isin(self.labels, index)).astype(np.int64))
+        return replace(kept, m=int(index.size), labels=np.searchsorted(index, kept.labels).astype(np.int64))
+
+    def digested(self) -> bytes:
+        """What beside labels, costs, groups and targets decides an answer: nothing."""
+        return b""
+
+    def least_cost(self, positions: Int) -> int:
+        """The least budget that may pay for changing some labels, budgets of groups aside."""
+        return int(self.costs[positions].sum())
 
     @property
     def full_budget(self) -> int:

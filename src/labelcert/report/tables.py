@@ -43,7 +43,7 @@ def node_table(
         radius += _by_solver(cert.radius_proved_by[t], claimed > lower, interval(claimed, upper, cert.never))
         name = str(t) if cert.test_names is None else str(cert.test_names[t])
         tie = "" if cert.radius_upper[t] else " (within the margin)" if cert.run.margin else " (tie)"
-        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, flips_text(cert.witness(t, names=True)))
+        table.add_row(name, f"{cert.predictions[t]}{tie}", radius, _witness_text(cert, t))
     if limit is not None and cert.n_test > limit:
         table.caption = f"the {limit} weakest of {cert.n_test} nodes"
     return table
@@ -53,7 +53,9 @@ def budget_table(
     cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
 ) -> Table:
     """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
-    units = ("flips", "of labels") if cert.run.unit == "flips" else ("cost", "of total")
+    units = {"flips": ("flips", "of labels"), "annotators": ("annotators", "of all")}.get(
+        cert.run.unit, ("cost", "of total")
+    )
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
     table = _table(title, *units, "each alone", *votes, "all at once", "changed", "by flipping", cert=cert)
@@ -89,6 +91,16 @@ def takeover_table(cert: Certificate, *, title: str | None = None) -> Table:
     return table
 
 
+def annotator_table(cert: Certificate, *, limit: int, title: str = "Annotators") -> Table:
+    """Of each annotator, how many votes there are, and how many predictions change alone."""
+    frame = cert.annotators().head(limit)
+    rows = [
+        (str(name), str(row.votes), str(row.alone), str(row.only), "yes" if row.trusted else "")
+        for name, row in zip(frame.index, frame.itertuples(), strict=True)
+    ]
+    return listing(title, ("annotator", "votes", "changes alone", "nobody else does", "trusted"), rows)
+
+
 def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets: Sequence[int] | None = None) -> Table:
     """Several models on the same test nodes side by side: one row per budget that all of them cover."""
     columns = [f"{name}, {kind}" for kind in ("each alone", "all at once") for name, _ in certificates]
@@ -121,6 +133,12 @@ def listing(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) 
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _witness_text(cert: Certificate, t: int) -> str:
+    """The flips that change a node, and by whom, where budgets count annotators."""
+    text, said = flips_text(cert.witness(t, names=True)), cert.witness_votes(t) if cert.run.counts_annotators else None
+    return f"{', '.join(said)}: {text}" if said else text
 
 
 def flips_text(witness: dict[Any, Any] | None) -> str:

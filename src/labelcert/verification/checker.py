@@ -215,7 +215,8 @@ class Checker:
             return f"node {t} has a witness, but no upper end of its radius" if labels.size or named else ""
         if not statement.admits(labels, targets, radius):
             return f"the threat does not admit the witness of node {t} within its radius"
-        if statement.cost(labels) != radius:
+        spent = statement.cost(labels) if statement.crowd is None else statement.crowd.least_price(labels, targets)
+        if spent != radius:
             return f"the witness of node {t} costs less than its radius"
         if named == (self._predicted[t] == TIED):
             return f"the witness of node {t} names {'a' if named else 'no'} class that it is turned into"

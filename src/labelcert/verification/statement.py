@@ -17,6 +17,7 @@ from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
+from labelcert.verification.crowds import Crowd
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
@@ -99,6 +100,8 @@ class Statement:
     drops_to: str = ""
     baseline: str = ""
     """Of a baseline: its name and options, as its hash has them."""
+    crowd: Crowd | None = None
+    """Where budgets count annotators: their votes, and who of them costs what."""
 
     @classmethod
     def of(
@@ -141,6 +144,7 @@ class Statement:
             raise InvalidInput("K_train and K_test must be finite")
         classes, codes = np.unique(values, return_inverse=True)
         allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        crowd = _crowd(cert, classes, codes, allowed)
         statement = cls(
             K_train=np.ascontiguousarray(kernel),
             K_test=np.ascontiguousarray(rows),
@@ -158,6 +162,7 @@ class Statement:
             **_parts(cert, m),
             drops_to=cert.run.drops_to,
             baseline=_baseline(cert),
+            crowd=crowd,
         )
         return statement if from_file else statement.shifted_as(cert)
 
@@ -181,6 +186,7 @@ class Statement:
             )
         classes, codes = np.unique(values, return_inverse=True)
         allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        crowd = _crowd(cert, classes, codes, allowed)
         return cls(
             K_train=np.zeros((0, 0)),
             K_test=np.ascontiguousarray(rows),
@@ -194,6 +200,7 @@ class Statement:
             groups=groups,
             caps=caps,
             drops_to=cert.run.drops_to,
+            crowd=crowd,
         )
 
     @classmethod
@@ -311,7 +318,7 @@ class Statement:
     @property
     def never(self) -> int:
         """The radius that means that no change is known."""
-        return int(self.costs.sum()) + 1
+        return (int(self.costs.sum()) if self.crowd is None else self.crowd.total) + 1
 
     def in_blocks(self) -> Statement:
         """The problem with the kernel of all parts side by side: its scores are the sums of theirs.
@@ -350,18 +357,20 @@ class Statement:
 
     def _digest_of_one(self) -> str:
         """The same without parts."""
-        h = hashlib.sha256(b"linear" if self.loss == LINEAR else b"")
+        by_rows = self.loss == LINEAR and self.crowd is None
+        h = hashlib.sha256(b"linear" if by_rows else b"")
         rows = self.K_test if self.features is None else np.zeros((self.n, 0))
-        for array in (self.K_train, rows) if self.loss != LINEAR else ():
+        for array in (self.K_train, rows) if not by_rows else ():
             h.update(repr(array.shape).encode())
             h.update(array.astype("<f8").tobytes())
-        for row in self.K_test if self.loss == LINEAR else ():
+        for row in self.K_test if by_rows else ():
             at = np.flatnonzero(row)
             h.update(b"full" if at.size == row.size else b"part" + at.astype("<i8").tobytes())
             h.update(row[at].astype("<f8").tobytes() + b"|")
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
+        h.update(b"" if self.crowd is None else self.crowd.digest())
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
         h.update(self.drops_to.encode() if self.drops_a_class else b"")
         return h.hexdigest()
@@ -394,6 +403,8 @@ class Statement:
     @property
     def spendable(self) -> int:
         """The most that the adversary can spend: no larger budget changes anything."""
+        if self.crowd is not None:
+            return int(self.crowd.prices.sum())
         costs = np.where(self.allowed.any(axis=1), self.costs, 0)
         inside = np.array([costs[self.groups == g].sum() for g in range(self.caps.size)], dtype=np.int64)
         return int(costs[self.groups < 0].sum() + np.minimum(inside, self.caps).sum())
@@ -406,6 +417,9 @@ class Statement:
         """Whether the threat allows a relabelling within a budget."""
         if np.unique(labels).size != labels.size or not self.allowed[labels, targets].all():
             return False
+        if self.crowd is not None:
+            price = self.crowd.least_price(labels, targets)
+            return price is not None and price <= budget
         return self.cost(labels) <= budget and self.within_caps(labels)
 
     def within_caps(self, labels: Int) -> bool:
@@ -420,6 +434,14 @@ class Statement:
         codes = self.codes.copy()
         codes[labels] = targets
         return codes
+
+
+def _crowd(cert: Certificate, classes: Values, codes: Int, allowed: Bool) -> Crowd | None:
+    """Where budgets count annotators, their votes; labels on which none of them votes are no longer ``allowed``."""
+    crowd = Crowd.of(cert, classes, codes)
+    if crowd is not None:
+        allowed[[not crowd.touches(i) for i in range(codes.size)]] = False
+    return crowd
 
 
 def _rows(H: Any) -> Float:

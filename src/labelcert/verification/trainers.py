@@ -14,7 +14,7 @@ from labelcert.verification.statement import LINEAR, Statement
 def is_linear(statement: Statement, pace: Callable[[], None]) -> bool:
     """Whether all scores are linear in the labels, whatever the adversary does."""
     if statement.loss == "hinge":
-        return always_at_cap(statement, pace)
+        return statement.crowd is None and always_at_cap(statement, pace)
     return statement.loss in ("square", LINEAR)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from labelcert.engines.tables.toggled_trees import (
     fill_children,
     new_fill_worker,
     storage_error,
+    storage_errors,
 )
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.prediction import OneVsRest
@@ -37,8 +39,36 @@ CHUNK_STOPS = 2048
 SLOT_BYTES = 8 + 8 + 8 + 8 + 8 + 4
 """Memory of one slot beside its scores."""
 
-POOR = 1e-4
+PRODUCT_CELLS = 1e6
+"""Scores that one matrix product finds."""
+
+MANY_NODES = 32
+"""With more test nodes, and many labels, a matrix product scores them."""
+
+ROUGH, FINE = 1e-3, 1e-5
+"""Error bounds that are good enough, in units of the largest score: for duals that are kept, and for tables."""
+
+POOR = 2e-3
 """Error bounds above this, relative to the scores, are worth an exact solution."""
+
+
+def with_scores(duals: Float32, tau: Float32, scores: Float) -> tuple[Float32, Float32]:
+    """Scores and their error bounds, from duals and theirs.
+
+    ``scores`` (m, n) are transposed rows of norms of at most 1. Most duals of support vector machines are 0 in all of
+    a few neighbouring sets, and are left out.
+    """
+    P, bounds = np.empty((len(duals), scores.shape[1]), dtype=np.float32), np.empty(len(duals))
+    step = int(np.clip(PRODUCT_CELLS / max(1, scores.shape[1]), 32, 512))
+    for start in range(0, len(duals), step):
+        rows = slice(start, start + step)
+        used = np.flatnonzero(duals[rows].any(axis=0))
+        z = duals[rows, used].astype(np.float64)
+        p = z @ scores[used]
+        size = np.sqrt(np.einsum("sm,sm->s", z, z))
+        errors = tau[rows] + 2.0**-23 * size  # duals were rounded to float32, and the product is one of float64
+        bounds[rows], P[rows] = storage_errors(errors, np.abs(p).max(axis=1, initial=0.0)), p
+    return P, bounds.astype(np.float32)
 
 
 class Siblings(NamedTuple):
@@ -57,6 +87,7 @@ class FillTask(NamedTuple):
     rules: Rules
     tree: ToggledTree
     levels: int
+    scores: bool  # whether a matrix product turns duals into scores
 
     @property
     def may_leave(self) -> bool:
@@ -76,8 +107,7 @@ class FillTask(NamedTuple):
     def walk(self, chunk: Siblings, worker: FillWorker, flag: Signs) -> tuple[Filled, bool]:
         """Train on one chunk; also returns whether it was finished."""
         start, end, stops, _ = chunk
-        n = self.fill.scores.shape[1]
-        P, tau = np.empty((stops, n), dtype=np.float32), np.empty(stops, dtype=np.float32)
+        P, tau = np.empty((stops, worker.p.size), dtype=np.float32), np.empty(stops, dtype=np.float32)
         parents = np.flatnonzero(self.tree.base[start:end] != LEAF)
         first = 0
         if parents.size:
@@ -85,6 +115,8 @@ class FillTask(NamedTuple):
             first = int(self.tree.base[parent] + self.tree.last[parent] + 1)
         worker.counters[:] = 0
         finished = fill_children(self.fill, self.rules, self.tree, worker, P, tau, first, start, end, flag)
+        if self.scores and finished:
+            P, tau = with_scores(P, tau, self.fill.scores)
         return Filled(worker.counters.copy(), first, P, tau), bool(finished)
 
 
@@ -110,6 +142,7 @@ class Forest:
     - ``starts``: first slot of each level; the last entry is the number of slots.
     - ``complete``, ``full``: whether every admissible set is in it, and whether it ended because more sets would not
       fit.
+    - ``rows`` (n, m): scaled test rows.
     - ``place`` (K, ν): toggle of each flippable label in each class; -1 where it cannot be toggled there.
     """
 
@@ -128,6 +161,7 @@ class Forest:
         a = problem.adversary
         self._predictor = predictor
         self.nodes = nodes
+        self._duals = duals
         parts = [a.toggling(codes, c) for c in range(K)]
         sizes = np.array([part.labels.size for part in parts], dtype=np.int64)
         widest = int(sizes.max(initial=0))
@@ -145,19 +179,28 @@ class Forest:
             self.place[c, np.isin(a.labels, parts[c].labels)] = np.arange(sizes[c])
         self._grow(K, slots, depth)
         scorer = predictor.scorer
+        self.rows = scorer.rows[nodes]
+        by_product = not predictor.linear and codes.size > MANY_LABELS and nodes.size >= MANY_NODES
         largest = float(np.abs(predictor.clean).max(initial=0.0))
         self.fill = Fill(
             retraining=scorer.sharpened(),
-            scores=np.eye(codes.size) if duals else np.ascontiguousarray(scorer.rows[nodes].T),
+            scores=np.eye(self.rows.shape[1]) if duals else np.ascontiguousarray(self.rows.T),
             linear=predictor.linear,
-            duals=duals,
+            duals=duals or by_product,
             shared=not predictor.linear and codes.size > MANY_LABELS,
             slack=scorer.slack,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
+            rough=ROUGH if duals else FINE if by_product else 0.0,
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0
+
+    def about(self, nodes: Index) -> Forest:
+        """The same sets for other test nodes, where what is found for each set are duals."""
+        other = copy(self)
+        other.nodes, other.rows = nodes, self._predictor.scorer.rows[nodes]
+        return other
 
     @property
     def levels(self) -> int:
@@ -186,7 +229,7 @@ class Forest:
     @property
     def task(self) -> FillTask:
         """Training on the sets, as work for a pool."""
-        return FillTask(self.fill, self.rules, self.tree, self.levels)
+        return FillTask(self.fill, self.rules, self.tree, self.levels, self.fill.duals and not self._duals)
 
     def chunks(self, level: int) -> Iterator[Siblings]:
         """The sets of one level, with their siblings, in chunks."""
@@ -292,12 +335,16 @@ class Tables(Collector):
         if size == 1:
             for c in range(forest.starts[1]):
                 forest.store(forest.clean_scores(c), self.P[c], self.tau[c : c + 1])
-        if not forest.train(size, self, control):
+        if not self.train(size, control):
             return False
         level = slice(forest.starts[size], forest.starts[size + 1])
         forest.sharpen(level.start, self.P[level], self.tau[level], control)
         self.filled = size
         return True
+
+    def train(self, size: int, control: Control) -> bool:
+        """Find the scores of all sets of a size; returns whether that was finished."""
+        return self.forest.train(size, self, control)
 
     def collect(self, found: Filled, chunk: Siblings) -> None:
         """Write down the scores of one chunk."""
