@@ -81,7 +81,15 @@ def cli(ctx: click.Context) -> None:
         say(ctx.get_help())
 
 
-for command in (certify_command, recheck_command, noise_command, harden_command, study_group, report_files, *WITHOUT_GRAPH):
+for command in (
+    certify_command,
+    recheck_command,
+    noise_command,
+    harden_command,
+    study_group,
+    report_files,
+    *WITHOUT_GRAPH,
+):
     cli.add_command(command)
 
 
