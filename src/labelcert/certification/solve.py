@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from labelcert.certificate import Certificate, RunRecord, StageRecord
@@ -25,7 +25,7 @@ from labelcert.prediction.by_features import FEATURES, WEIGHTED
 from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
-from labelcert.stopping import stopped_by
+from labelcert.stopping import Stopped, stopped_by
 
 
 def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
@@ -142,7 +142,10 @@ def _planned(simple: Task, task: Task, run: Run, control: Control) -> Plan:
     if problem.by is None and not problem.min_eig >= 0.0:
         return nothing_known(problem)
     asked = AUTO if problem.threat.owns_annotators else run.engine  # façades of linear maps name their own
-    return plan(asked, problem, control, simple.predicted, observers=task.observers, options=run.options)
+    try:
+        return plan(asked, problem, control, simple.predicted, observers=task.observers, options=run.options)
+    except Stopped:
+        return nothing_known(problem)
 
 
 def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[StageRecord]]:
@@ -156,7 +159,8 @@ def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[S
             break
         if trained and settled:  # clean predictions are all that was asked for
             return question, findings, [StageRecord(stage.name(question.problem), stage.max_flips, {})]
-        findings = stage.run(question, control, findings)
+        with suppress(Stopped):
+            findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
     return (question if findings.read is None else findings.read.question), findings, ran
 

@@ -14,12 +14,11 @@ from labelcert.engines.emptied import classes_dropped
 from labelcert.engines.observing import Observer
 from labelcert.engines.registry import AUTO, engines_for, get_engine
 from labelcert.errors import InvalidInput, WorkTooLarge
-from labelcert.losses.retraining import LARGEST_COLD
 from labelcert.prediction import Unknown
 from labelcert.problem import Problem
 from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.problem import ONE_MODEL
-from labelcert.stopping import Stopped
+from labelcert.svm.pivoting import LARGEST_COLD
 
 USUAL_SECONDS = 30.0
 """Where neither a largest budget nor a time limit is given, ``"auto"`` answers the budgets that fit into about this."""
@@ -126,10 +125,7 @@ def plan(
         if refusal is not None:
             continue
         began = time.monotonic()
-        try:
-            predictor = engine.predictor(problem)
-        except Stopped:
-            return nothing_known(problem)
+        predictor = engine.predictor(problem)
         took = time.monotonic() - began
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Int, Signs
 from labelcert.losses.base import Exactly, Loss, forecast
 from labelcert.losses.solutions import Rational
+from labelcert.stopping import go_on
 from labelcert.svm import cap, train
 from labelcert.svm.exact import ExactSVM
+from labelcert.svm.factors import any_factor, solve
 from labelcert.svm.pivoting import FREE, UNIT_ROUNDOFF, Machine
 
 
@@ -121,10 +122,10 @@ def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
 def _any_solution(A: Float, right: Float) -> Float:
     """Solves a system, nearly; a small solution of a nearly singular one, where that is affordable."""
     if A.shape[0] > 200:
-        try:
-            solved = scipy.linalg.cho_solve(scipy.linalg.cho_factor(A, lower=True), right)
-            if np.isfinite(solved).all():
-                return np.asarray(solved, dtype=np.float64)
-        except np.linalg.LinAlgError:
-            pass
+        L, out = any_factor(A, 0.0), np.empty(right.shape)
+        for start in range(0, right.shape[1], 512):
+            go_on()
+            out[:, start : start + 512] = solve(L, right[:, start : start + 512])
+        if np.isfinite(out).all():
+            return out
     return np.asarray(np.linalg.lstsq(A, right, rcond=None)[0], dtype=np.float64)

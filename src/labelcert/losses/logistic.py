@@ -9,8 +9,9 @@ import numpy as np
 from labelcert.arrays import Float, Int, Signs
 from labelcert.losses.balls import BallIntercept, BallLogistic, BallSolution
 from labelcert.losses.base import Exactly, Loss, two_norm_bound
+from labelcert.losses.conjugate import train_logistic
 from labelcert.losses.newton import LogisticMachine, new_machine, settle
-from labelcert.svm.pivoting import new_scratch
+from labelcert.svm.pivoting import LARGEST_COLD, new_scratch
 
 
 class Logistic(Loss):
@@ -25,7 +26,11 @@ class Logistic(Loss):
         """Newton's method, from nothing."""
         machine = self.machine(np.ascontiguousarray(Q), C, 0.0, Q)
         scratch = new_scratch(machine.Q.shape[0])
-        settle(machine, scratch, np.array(y, dtype=np.float64))
+        labels = np.array(y, dtype=np.float64)
+        if labels.size > LARGEST_COLD:
+            train_logistic(machine, scratch, labels)
+        else:
+            settle(machine, scratch, labels)
         return scratch.z.copy()
 
     def machine(self, Q: Float, C: float, min_eig: float, rows: Float | None) -> LogisticMachine:

@@ -19,10 +19,8 @@ from labelcert.compiling import by_reference, compiled
 from labelcert.compiling.references import Anything, Compiled, call
 from labelcert.losses import conjugate, newton
 from labelcert.svm import error_bound, many_labels, pivoting, walking
+from labelcert.svm.pivoting import LARGEST_COLD
 from labelcert.svm.walking import MANY_LABELS
-
-LARGEST_COLD = 300
-"""Most labels that compiled code trains on from nothing; with more, LAPACK is faster, and can be stopped."""
 
 SHARP: Any = np.bool_(True)
 LOOSE: Any = np.bool_(False)

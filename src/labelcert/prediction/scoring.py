@@ -22,7 +22,6 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
 from labelcert.losses.retraining import (
-    LARGEST_COLD,
     Retraining,
     bound,
     relabel_all,
@@ -38,7 +37,18 @@ from labelcert.problem import Problem
 from labelcert.stopping import Stopped, go_on
 from labelcert.svm.exact import ExactRidge
 from labelcert.svm.factors import factor, solve
-from labelcert.svm.pivoting import CAP, FLAGS, UNIT_ROUNDOFF, Machine, Scratch, copy_of, new_scratch, overwrite, sharing
+from labelcert.svm.pivoting import (
+    CAP,
+    FLAGS,
+    LARGEST_COLD,
+    UNIT_ROUNDOFF,
+    Machine,
+    Scratch,
+    copy_of,
+    new_scratch,
+    overwrite,
+    sharing,
+)
 from labelcert.svm.walking import MANY_LABELS
 
 UNDECIDED = np.int8(2)

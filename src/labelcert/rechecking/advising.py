@@ -141,6 +141,7 @@ def recheck(
     if until is not None and not 0 <= until <= 1:
         raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
+    control.start_clock()
     if isinstance(K_train, Certificate):
         subject = Subject.of(K_train, H)
     elif isinstance(K_train, Task):
@@ -179,7 +180,6 @@ def recheck(
         control,
     )
     with progress_report("listing attacks", progress) as show, walked_by(scheduler, control.workers, device):
-        control.start_clock()
         with control.running():
             control.report, control.note = show.report, show.note
             chosen = _by_gains(asked) or _Listed(asked)

@@ -27,6 +27,7 @@ from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
 from labelcert.problem.rows import OffsetRows, Rows
 from labelcert.rechecking.gains import Block
+from labelcert.stopping import stopped_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +180,11 @@ class Subject:
         )
 
     def question(self) -> Question:
-        """Clean predictions, and a predictor that says what changes them."""
+        """Clean predictions, and a predictor that says what changes them; made whatever time is left."""
+        with stopped_by(lambda: False):
+            return self._question()
+
+    def _question(self) -> Question:
         simple = reduced(self.task)[0]
         problem = simple.posed
         if self.rows is not None:

@@ -35,6 +35,20 @@ def factor(A: Float) -> Float:
     return A
 
 
+def any_factor(A: Float, ridge: float) -> Float:
+    """The factor of ``A + ridge·I``; where that is singular, with as little more on its diagonal as it takes."""
+    diagonal = np.diag(A).copy()
+    while True:
+        shifted = A.copy()
+        shifted[np.diag_indices(A.shape[0])] = diagonal + ridge
+        try:
+            return factor(shifted)
+        except np.linalg.LinAlgError:
+            if not ridge < np.inf:
+                raise
+            ridge = max(16.0 * ridge, 2.0**-44 * float(np.abs(diagonal).max()), 1e-290)
+
+
 def forth(L: Float, right: Float) -> Float:
     """``L⁻¹`` times a vector or columns, for a lower factor."""
     return np.asarray(scipy.linalg.solve_triangular(L, right, lower=True, check_finite=False))

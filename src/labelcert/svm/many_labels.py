@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelcert.arrays import Float, Int, Signs
+from labelcert.arrays import Float, Signs
 from labelcert.compiling import compiled
 from labelcert.stopping import go_on
-from labelcert.svm.factors import factor, solve
+from labelcert.svm.factors import any_factor, solve
 from labelcert.svm.interior import box_minimum
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, FREE, HIGH, LOW, SLACK, ZERO, G, Machine, Scratch, X, Z
 
@@ -81,7 +81,7 @@ def _finished(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) ->
     aim = np.where(state == ZERO, 0.0, np.where(state == CAP, C * y, z))
     index = np.flatnonzero(state == FREE)
     if index.size:
-        L = _factor_of(machine, index)
+        L = any_factor(Q[np.ix_(index, index)], machine.ridge)
         for _ in range(2):
             aim[index] += solve(L, (y - Q @ aim)[index])
     s.v[Z], s.state[:] = aim, state
@@ -90,18 +90,6 @@ def _finished(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) ->
     outside = (y * aim < -room) | (y * aim > C + room)
     below, above = margin < 1.0 - slack, margin > 1.0 + slack
     return not np.where(state == FREE, outside, np.where(state == ZERO, below, above)).any()
-
-
-def _factor_of(machine: Machine, index: Int) -> Float:
-    """The factor of a block of the kernel; of one that is singular, with as little on its diagonal as it takes."""
-    block, ridge = machine.Q[np.ix_(index, index)], machine.ridge
-    diagonal = np.diag(block).copy()
-    while True:
-        block[np.diag_indices(index.size)] = diagonal + ridge
-        try:
-            return factor(block.copy())
-        except np.linalg.LinAlgError:
-            ridge = max(16.0 * ridge, 2.0**-44 * machine.entry_max)
 
 
 def _lower(machine: Machine, y: Float, z: Float, aim: Float) -> Float:
@@ -125,9 +113,7 @@ def tableau(machine: Machine, s: Scratch, y: Float) -> None:
     free, rest = np.flatnonzero(s.state == FREE), np.flatnonzero(s.state != FREE)
     T = s.T
     if free.size:
-        block = Q[np.ix_(free, free)]
-        block[np.diag_indices(free.size)] += machine.ridge
-        L = factor(block)
+        L = any_factor(Q[np.ix_(free, free)], machine.ridge)
         for start in range(0, free.size, 512):
             go_on()
             part = slice(start, start + 512)

@@ -31,6 +31,9 @@ from labelcert.compiling import by_reference, compiled
 ZERO, FREE, CAP = 0, 1, 2
 UNIT_ROUNDOFF = 2.0**-53
 
+LARGEST_COLD = 300
+"""Most labels that compiled code trains on from nothing; with more, LAPACK is faster, and can be stopped."""
+
 COLD_TABLEAU = 1.0
 """Value of ``Scratch.v[FLAGS, 0]`` that asks for a new tableau before the next solve."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from labelcert.arrays import Float
+from labelcert.svm import many_labels
 from labelcert.svm.error_bound import bound
-from labelcert.svm.pivoting import Machine, new_scratch, settle
+from labelcert.svm.pivoting import LARGEST_COLD, Machine, new_scratch, settle
 
 
 def train(K: Float, y: Float, C: float) -> Float:
@@ -34,8 +35,11 @@ def train(K: Float, y: Float, C: float) -> Float:
     y = np.ascontiguousarray(y, dtype=np.float64)
     scratch = new_scratch(y.size)
     machine = loose_machine(K, C)
-    settle(machine, scratch, y)
-    bound(machine, scratch, y, True)
+    if y.size > LARGEST_COLD:
+        many_labels.train(machine, scratch, y)
+    else:
+        settle(machine, scratch, y)
+    bound(machine, scratch, y, y.size <= LARGEST_COLD)
     return scratch.z.copy()
 
 
