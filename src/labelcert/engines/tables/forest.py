@@ -15,6 +15,7 @@ import numpy as np
 from labelcert.arrays import Float, Float32, Index, Int, Signs
 from labelcert.engines.control import Control
 from labelcert.engines.pools import DeviceLoad, chunk_stops
+from labelcert.engines.tables.options import Options
 from labelcert.engines.tables.toggled_trees import (
     FORBIDDEN,
     LEAF,
@@ -143,6 +144,7 @@ class Forest:
     - ``complete``, ``full``: whether every admissible set is in it, and whether it ended because more sets would not
       fit.
     - ``rows`` (n, m): scaled test rows.
+    - ``pair_options``: moves that matter to a predicted class and a rival, once somebody has asked for them.
     - ``place`` (K, ν): toggle of each flippable label in each class; -1 where it cannot be toggled there.
     """
 
@@ -193,6 +195,7 @@ class Forest:
             rough=ROUGH if duals else FINE if by_product else 0.0,
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
+        self.pair_options: dict[tuple[int, int], Options] = {}
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0
 

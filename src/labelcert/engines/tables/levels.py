@@ -248,7 +248,7 @@ class Sweep:
                 near = ~(table.low[c, begin:end] > table.high[r, begin:end])
                 if r == c or not np.any(near & (ledger.radius[begin:end] > least)):
                     continue
-                options = pair_options(self._question, self._forest.place, c, r)
+                options = self._pair_options(c, r)
                 plan = self._plan(size, begin, end)
                 plan[walks.OWN], plan[walks.RIVAL] = c, r
                 visits = self._a.count_sets(self.budget, options.ways(self._a.labels.size)) * (end - begin)
@@ -274,6 +274,13 @@ class Sweep:
             ledger.closer(found.better, changes)
 
         return self._walk_all(work, start, take, self._settle_pairs, control)
+
+    def _pair_options(self, c: int, r: int) -> Options:
+        """The same for all sizes and blocks of nodes."""
+        known = self._forest.pair_options
+        if (c, r) not in known:
+            known[c, r] = pair_options(self._question, self._forest.place, c, r)
+        return known[c, r]
 
     def _settle_pairs(self, doubts: Int, options: Options, control: Control) -> None:
         """Decide noted relabellings exactly where that can still matter; the others stay open."""
