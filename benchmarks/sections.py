@@ -327,11 +327,10 @@ QUICK_PROBES: list[tuple[str, int, int, int, int | None, float | None]] = [
 def probes(quick: bool, chosen: list[tuple[str, int, int, int, int | None, float | None]] | None = None) -> Section:
     """(i) Linear models on embeddings."""
     keys = ("name", "m", "features", "classes", "flips", "time_limit")
-    rows = [
-        row
-        for problem in chosen or (QUICK_PROBES if quick else PROBES)
-        for row in measure("probe", **dict(zip(keys, problem, strict=True)), refits=5 if quick else 1000)
-    ]
+    rows = []
+    for problem in chosen or (QUICK_PROBES if quick else PROBES):
+        options: dict[str, Any] = dict(zip(keys, problem, strict=True))
+        rows += measure("probe", **options, refits=5 if quick else 1000)
     return Section(
         "probes",
         "(i) linear models on embeddings, 1,000 test points (digits: 597)",

@@ -535,6 +535,13 @@ class PrimalMachine:
         return alpha, r
 
 
+def bytes_to_train(m: int, p: int, classes: int) -> int:
+    """An estimate of the memory that models of all classes take, for their systems and for batches of trainings."""
+    whole = p * classes if p * classes <= LARGEST_INVERSE else p
+    systems = 4 * whole**2 + 3 * classes * p**2
+    return 8 * (systems + 2 * m * p) + 20 * int(max(BATCH_BYTES, 8 * m * classes))
+
+
 def _factor(H: Float) -> tuple[Float, bool]:
     """The Cholesky factor of a positive definite matrix."""
     try:

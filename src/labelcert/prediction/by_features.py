@@ -21,8 +21,10 @@ from labelcert.losses.primal import (
     Slopes,
     SoftmaxSlopes,
     SquaredHingeSlopes,
+    bytes_to_train,
 )
 from labelcert.losses.weighted import SquareSlopes, WeightedMachine, Weights
+from labelcert.memory import require_memory
 from labelcert.prediction.fewer import dropping
 from labelcert.prediction.predictor import OPEN, Predictor
 from labelcert.problem import NOTHING, Problem, Relabelling
@@ -125,6 +127,11 @@ class FeaturePredictor(Predictor):
         self.problem, self.linear, self.features = problem, False, features
         self._on_fewer = {}
         self.norms = np.linalg.norm(features.T, axis=1) * (1.0 + 8 * UNIT_ROUNDOFF * features.T.shape[1])
+        require_memory(
+            bytes_to_train(problem.m, features.X.shape[1], problem.n_classes),
+            f"training on {features.X.shape[1]:,} features",
+            "use fewer features (scikit-learn: PCA or TruncatedSVD), or fewer labels and certify() on their kernel",
+        )
         self.machines = self._machines()
         self._known: dict[Relabelling, Judged] = {}
         self._solutions: dict[tuple[int, Relabelling], Float] = {}
@@ -287,7 +294,7 @@ class FeaturePredictor(Predictor):
         found = self._judge_to(changes, self._enough)
         doubtful = ~(found.changed | found.unchanged)[self.predicted >= 0].all(axis=0)
         if doubtful.any():
-            better = self._judge_to([changes[b] for b in np.flatnonzero(doubtful)], 0.0)
+            better = self._judge_to([changes[b] for b in np.flatnonzero(doubtful).tolist()], 0.0)
             for array, other in zip(found, better, strict=True):
                 array[:, doubtful] = other
         return found
