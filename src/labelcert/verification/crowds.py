@@ -43,7 +43,7 @@ class Crowd:
             return None
         if votes is None:
             rows = [(i, who, names[c]) for i, (who, c) in enumerate(zip(threat["annotators"], codes, strict=True))]
-            weights, ties = {}, "first"
+            weights, ties = dict[str, float](), "first"
         else:
             rows, weights, ties = votes["votes"], votes["weights"] or {}, votes["ties"]
             if votes["aggregate"]:
