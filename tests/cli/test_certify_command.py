@@ -647,3 +647,25 @@ def test_a_reader_may_go_away(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.count("\n")) == (0, 1)
     assert "Traceback" not in done.stderr
     assert list((tmp_path / "o").glob("*.cert"))
+
+
+def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
+    labels = {i: "fine" if i % 2 else "fraud" for i in range(12)}
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{i},{(i + 2) % 24}\n" for i in range(24)))
+    (tmp_path / "labels.csv").write_text("node,label,by\n" + "".join(f"{i},{c},{i % 3}\n" for i, c in labels.items()))
+    votes = [(i, "abcd"[(i + k) % 4], c) for i, c in labels.items() for k in range(1 + i % 3)]
+    (tmp_path / "votes.csv").write_text("node,annotator,label\n" + "".join(f"{i},{a},{c}\n" for i, a, c in votes))
+    own = ("certify", "--edges", "edges.csv", "--labels", "labels.csv", "--model", "sgc", "--C", "1", "--no-pictures")
+    for options, expected in (("--votes votes.csv", "abcd"), ("--annotator-column by", "012")):
+        code, out, err = call(*own, *options.split(), "--max-annotators", "2", "-q")
+        assert (code, err) == (0, "")
+        table = out[out.index("annotators, by what they change alone") :]
+        assert all(f"│ {name}  " in table for name in expected)
+        assert "fewest annotators that change each prediction" in out
+    code, _, err = call(*own, "--max-annotators", "2")
+    assert code == 2
+    assert "--max-annotators needs annotators" in err
+    (tmp_path / "votes.csv").write_text("node,annotator,label\n0,a,fraud\n")
+    code, _, err = call(*own, "--votes", "votes.csv")
+    assert code == 2
+    assert "has no vote in votes.csv" in err
