@@ -26,6 +26,9 @@ USUAL_SECONDS = 60.0
 FLIP_SECONDS = 5.0
 """What radii in flips may take."""
 
+MOST_WALKED = 24
+"""Labels within reach of a set of annotators beyond which a walk is not even considered."""
+
 MOST_SETS = 50_000
 """Sets of one price that are looked at."""
 
@@ -96,6 +99,8 @@ class RetrainedOwners:
         flips = np.ones(self._n, dtype=np.int64)
         if question is None:
             return flips + self._question.problem.m
+        if self._control.left_seconds() < 4 * FLIP_SECONDS:  # to find out how many flips fit takes some of it
+            return np.where(self._question.contrary, 0, flips)
         engine, part = Enumerate(), self._control.part(0.2)
         budget = min(question.budget, engine.reach(question, part, FLIP_SECONDS))
         if budget > 0:
@@ -126,9 +131,9 @@ class RetrainedOwners:
                 self._alone[int(owners.argmax())] = np.zeros(self._n, dtype=bool), perhaps
             return perhaps, int(perhaps.sum())
         engine, together = Enumerate(), int(perhaps.sum())
-        work = engine.estimate(question, self._control)
-        if work.advice is None and work.seconds <= min(self._effort, self._control.left_seconds()):
-            self._effort -= work.seconds
+        seconds = self._seconds(question)
+        if seconds <= min(self._effort, self._control.left_seconds()):
+            self._effort -= seconds
             found = engine.run(question, self._control, Findings.nothing(question))
             self.trainings += int(found.statistics.get("trainings", 0))
             perhaps &= ~(found.radius_lower > question.budget)
@@ -141,6 +146,13 @@ class RetrainedOwners:
         if single:
             self._alone[int(owners.argmax())] = sure | self._question.contrary, perhaps
         return perhaps, together
+
+    def _seconds(self, question: Question) -> float:
+        """What a walk through all that a set of annotators can do would take, roughly."""
+        if question.problem.adversary.labels.size > MOST_WALKED:
+            return np.inf
+        work = Enumerate().estimate(question, self._control)
+        return work.seconds if work.advice is None else np.inf
 
     def _guesses(self, question: Question) -> list[Relabelling]:
         """For each class: every label becomes it that may."""
@@ -156,7 +168,7 @@ class RetrainedOwners:
         at = np.searchsorted(self._a.labels, question.problem.adversary.labels)
         sure = np.zeros(self._n, dtype=bool)
         for change in dict.fromkeys(changes):
-            if len(change):
+            if len(change) and not self._control.over():
                 voted = self._a.voted(Relabelling(at[change.positions], change.targets), owners)
                 if voted is not None:
                     self.attacks.enter(voted)
