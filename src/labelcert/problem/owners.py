@@ -215,9 +215,20 @@ class OwnerAdversary(Adversary):
         return replace(self, prices=prices)
 
 
-def owning(threat: Threat, labels: Values, classes: Values, flippable: Bool, targets: Bool) -> OwnerAdversary:
-    """The adversary of a threat that counts annotators, where some of the m labels cannot change in any way."""
-    codes = np.searchsorted(classes, labels)
+def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
+    """A threat against (m,) labels: whether budgets count labels or annotators."""
+    if not threat.owns_annotators:
+        return threat.resolve(labels, classes)
+    own = {"annotators": None, "votes": None, "prices": None, "trusted_annotators": None, "wrong_votes": None}
+    flips = replace(threat, **own).resolve(labels, classes)
+    return _owning(threat, labels, classes, flips)
+
+
+def _owning(threat: Threat, labels: Values, classes: Values, flips: Adversary) -> OwnerAdversary:
+    """The adversary of a threat that counts annotators, from the one who may change the same labels one by one."""
+    codes, targets = np.searchsorted(classes, labels), np.zeros((labels.size, classes.size), dtype=bool)
+    targets[flips.labels] = flips.targets
+    flippable = targets.any(axis=1)
     ballots = _ballots(threat, codes, classes)
     honest = list(threat.trusted_annotators or ())
     given = {**dict.fromkeys(ballots.annotators, 1), **dict(threat.prices or {})}

@@ -16,6 +16,7 @@ from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss
 from labelcert.problem import validation
+from labelcert.problem.owners import resolved
 from labelcert.problem.relabelling import Relabelling
 from labelcert.problem.threat import Adversary, Threat
 
@@ -149,7 +150,7 @@ class Problem:
         threat = Threat() if threat is None else threat
         if not isinstance(threat, Threat):
             raise InvalidInput(f"threat must be a labelcert.Threat, got {type(threat).__name__}")
-        adversary = threat.resolve(values, classes)
+        adversary = resolved(threat, values, classes)
         most = adversary.full_budget
         if max_flips is None:
             budget = most if usual is None else min(most, usual)

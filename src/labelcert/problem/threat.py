@@ -168,7 +168,10 @@ class Threat:
         return f"<div><strong>Threat</strong><ul>{lines}</ul></div>"
 
     def resolve(self, labels: Values, classes: Values) -> Adversary:
-        """Check everything against (m,) labels and turn it into arrays; the (K,) classes are their distinct values."""
+        """Check everything against (m,) labels and turn it into arrays; the (K,) classes are their distinct values.
+
+        Budgets that count annotators are left to :func:`labelcert.problem.owners.resolved`.
+        """
         m = labels.size
         targets = self._targets(labels, classes)
         flippable = ~_mask("trusted", self.trusted, m) & targets.any(axis=1)
@@ -181,10 +184,6 @@ class Threat:
         renumber = np.full(len(names) + 1, -1, dtype=np.int64)
         renumber[limited] = np.arange(limited.size)
         index = np.flatnonzero(flippable)
-        if self.owns_annotators:
-            from labelcert.problem.owners import owning
-
-            return owning(self, labels, classes, flippable, targets)
         for name in ("prices", "trusted_annotators", "wrong_votes"):
             if getattr(self, name) is not None:
                 raise InvalidInput(f"{name} is about annotators: give annotators or votes, too")
