@@ -26,7 +26,7 @@ from labelcert.labelnoise.rivals import overtaken
 from labelcert.labelnoise.sampling import Drawn
 from labelcert.labelnoise.walked import Weighed
 from labelcert.prediction import TIED, predictor_for
-from labelcert.prediction.by_features import FEATURES
+from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem
 
 WALK_SECONDS = 30.0
@@ -101,7 +101,7 @@ class Asked:
         """The question, and the odds of its labels; for rows that are read once, one for each block of them."""
         problem = self.problem
         if problem.kind != ROW_BLOCKS:
-            linear = problem.kind != FEATURES and problem.is_linear(strict=True)
+            linear = not isinstance(problem.by, ByFeatures) and problem.is_linear(strict=True)
             yield Question.ask(predictor_for(problem, linear=linear)), odds
             return
         plain = replace(problem, by=None)
@@ -123,7 +123,7 @@ class Asked:
     def _walkable(self, question: Question, odds: Float) -> int | None:
         """The number of errors up to which labellings can be walked, where more are improbable; all if possible."""
         problem = question.problem
-        if problem.kind == FEATURES:
+        if isinstance(problem.by, ByFeatures):
             return None
         a, limit = problem.adversary, self.control.time_limit
         seconds = WALK_SECONDS if limit is None else min(WALK_SECONDS, 0.5 * limit)
