@@ -217,7 +217,8 @@ class Asked:
         sampled = min(part.drawn.changed.size for part in parts)
         shown = min(part.drawn.outcome.shape[0] for part in parts)
         changed = np.sum([part.drawn.changed[:sampled] for part in parts], axis=0)
-        wrong, counts = parts[0].drawn.wrong[:sampled], np.concatenate([part.drawn.counts for part in parts], axis=1)
+        wrong = parts[0].drawn.wrong[:sampled, : len(self.odds)]
+        counts = np.concatenate([part.drawn.counts for part in parts], axis=1)
         n, proved = lower.size, method != SAMPLES
         expected, interval = float(probability.sum()), (float(lower.sum()), float(upper.sum()))
         if not proved and sampled > 1:  # empirical Bernstein bound (Maurer and Pontil, 2009), at both ends
@@ -277,7 +278,7 @@ def _joined(known: Noise, question: Question, drawn: Drawn) -> Drawn:
     nodes, tied = question.nodes, int((question.predictor.predicted == TIED).sum())
     return Drawn(
         np.concatenate([known.drawn[:, nodes], drawn.outcome]),
-        np.concatenate([known.wrong_drawn, drawn.wrong]),
+        np.concatenate([known.wrong_drawn, drawn.wrong[:, : known.wrong_drawn.shape[1]]]),
         np.concatenate([known.changed_drawn - tied, drawn.changed]),
         known.counts[:, nodes] + drawn.counts,
     )
