@@ -13,7 +13,7 @@ from tests.helpers.problems import blobs, gaussian
 import labelcert
 from labelcert import CertificateFileError, InvalidInput, Noise, Threat, from_sklearn, noise, noise_linear
 from labelcert.examples import several_clouds, two_clouds
-from labelcert.labelnoise import answering, joint, tails
+from labelcert.labelnoise import answering, joint, rivals, tails
 from labelcert.labelnoise.sampling import clopper_pearson, needed
 from labelcert.selfcheck.brute_force import brute_force
 from labelcert.selfcheck.cases import Case
@@ -79,6 +79,7 @@ def test_walks_equal_brute_force(classes: int, loss: str) -> None:
 def test_tails_of_kernels_equal_brute_force(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "LINEAR_WALKED", 0.0)
     monkeypatch.setattr(answering, "ILLUSTRATED", 64)
+    monkeypatch.setattr(rivals, "FEW", 1)
     rng = np.random.default_rng(5)
     for seed in range(8):
         m = 7 if classes == 2 else 5
@@ -110,6 +111,7 @@ def test_tails_of_linear_maps_hold_the_truth(classes: int, whole: bool, monkeypa
     monkeypatch.setattr(answering, "LINEAR_WALKED", 0.0)
     monkeypatch.setattr(answering, "ILLUSTRATED", 64)
     monkeypatch.setattr(tails, "GRID", 2**12)
+    monkeypatch.setattr(rivals, "FEW", 1)
     rng = np.random.default_rng(classes)
     for trial in range(12):
         m = {2: 8, 3: 6, 4: 5}[classes]
@@ -303,6 +305,31 @@ def test_estimators_refuse_what_noise_has_not() -> None:
         model.noise([[0.0], [1.0]], [0, 1], [[0.2]], wrong=0.1, threat=Threat())
     found = model.noise([[0.0], [1.0], [2.0]], [0, 1, 1], [[0.2]], wrong=0.1)
     assert found.proved
+
+
+def test_neighbours_and_weights_of_labels() -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.8)
+    arrays = X[:40], y[:40], X[40:]
+    found = from_sklearn(KNeighborsClassifier(3)).noise(*arrays, wrong=0.05, workers=1)
+    estimator = KNeighborsClassifier(3).fit(*arrays[:2])
+    assert np.array_equal(found.predictions, estimator.predict(X[40:]))
+    near = estimator.kneighbors(X[40:], return_distance=False)
+    for t, own in enumerate(near):
+        chance = found.lower[t], found.upper[t]
+        total = 0.0
+        for new in itertools.product(range(3), repeat=3):
+            votes = np.bincount(new, minlength=3)
+            wrong = np.array(new) != y[own]
+            total += (votes.argmax() != found.predictions[t]) * np.prod(np.where(wrong, 0.025, 0.95))
+        assert chance[0] - 1e-12 <= total <= chance[1] + 1e-12
+        assert chance[1] - chance[0] < 1e-9
+    weighted = from_sklearn(LogisticRegression(class_weight="balanced"))
+    assert not weighted.noise(*arrays, wrong=0.05, width=0.3, workers=1).proved
 
 
 def test_a_graph_and_its_names() -> None:

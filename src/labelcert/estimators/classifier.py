@@ -119,11 +119,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **options
             Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
         """
-        check_is_fitted(self)
-        names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
-        rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
-        model = GivenKernel(self.K_, rows, float(self.C), self.loss_, drops_to=self.loss_)
-        cert = certified(model, self.y_, names, options)
+        cert = self._certified(X_test, options)
         return remarked(cert, agreement(self, None, None, X_test, cert.predictions))
 
     def recheck(self, X_test: Any, **options: Any) -> Recheck:
@@ -148,8 +144,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **options
             Of :func:`labelcert.noise`: ``wrong``, ``time_limit``, ``seed``, and so on.
         """
-        found: Any = self.certify(X_test, using=noise_of, **options)
+        found: Any = self._certified(X_test, {**options, "using": noise_of})
         return cast("Noise", found)
+
+    def _certified(self, X_test: Any, options: dict[str, Any]) -> Certificate:
+        """The certificate, without what is said about the estimator itself."""
+        check_is_fitted(self)
+        names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
+        rows = self._kernel(validate_data(self, X_test, dtype=np.float64, reset=False))
+        model = GivenKernel(self.K_, rows, float(self.C), self.loss_, drops_to=self.loss_)
+        return certified(model, self.y_, names, options)
 
     def _kernel(self, A: Float) -> Float:
         """The kernel between points and those of the fit."""

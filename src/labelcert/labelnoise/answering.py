@@ -26,7 +26,7 @@ from labelcert.labelnoise.rivals import overtaken
 from labelcert.labelnoise.sampling import Drawn
 from labelcert.labelnoise.walked import Weighed
 from labelcert.prediction import TIED, predictor_for
-from labelcert.prediction.by_features import FEATURES
+from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem
 
 WALK_SECONDS = 30.0
@@ -34,6 +34,9 @@ WALK_SECONDS = 30.0
 
 MOST_WALKED = 1e9
 """More labellings are not even timed."""
+
+FEW_WALKED = 2000
+"""So few are walked without being timed before."""
 
 NEGLIGIBLE = 5e-4
 """Labellings with so many errors that they are this improbable together need not be walked."""
@@ -84,13 +87,15 @@ class Asked:
         # Labels that stand for offsets are never wrong.
         odds = np.concatenate([self.odds, np.eye(problem.n_classes)[: problem.m - len(self.odds)]])
         digest = hashlib.sha256(f"{problem.digest()} {self.seed}".encode() + odds.tobytes())
-        method, parts, predicted, done = "", list[_Found](), list[Values](), 0
+        method, budget = "", 0
+        parts, predicted, done = list[_Found](), list[Values](), 0
         for question, own in self._questions(odds):
             if problem.kind == ROW_BLOCKS:
                 digest.update(question.predictor.scorer.rows.tobytes())
-            method = method or self._method(question, own)
+            if not method:
+                method, budget = self._method(question, own)
             rows = slice(done, done + question.problem.n_test)
-            parts.append(self._found(question, own, method, None if resume is None else _part(resume, rows)))
+            parts.append(self._found(question, own, method, budget, None if resume is None else _part(resume, rows)))
             predicted.append(problem.classes[question.predictor.shown])
             done = rows.stop
         if resume is not None and resume.sha256 != digest.hexdigest():
@@ -101,7 +106,7 @@ class Asked:
         """The question, and the odds of its labels; for rows that are read once, one for each block of them."""
         problem = self.problem
         if problem.kind != ROW_BLOCKS:
-            linear = problem.kind != FEATURES and problem.is_linear(strict=True)
+            linear = not isinstance(problem.by, ByFeatures) and problem.is_linear(strict=True)
             yield Question.ask(predictor_for(problem, linear=linear)), odds
             return
         plain = replace(problem, by=None)
@@ -112,18 +117,19 @@ class Asked:
                 rows = whole
             yield Question.ask(predictor_for(plain.with_rows(rows), linear=True)), odds
 
-    def _method(self, question: Question, odds: Float) -> str:
-        """Small problems are walked, linear ones have tails, all others are sampled."""
+    def _method(self, question: Question, odds: Float) -> tuple[str, int]:
+        """Small problems are walked, up to a number of errors, linear ones have tails, all others are sampled."""
         a = question.problem.adversary
         if question.predictor.linear and tails.serves(odds):
             bits = float(np.log2(1.0 + a.targets.sum(axis=1)).sum())
-            return WALK if bits <= LINEAR_WALKED else TAILS
-        return SAMPLES if self._walkable(question, odds) is None else WALK
+            return WALK if bits <= LINEAR_WALKED else TAILS, question.budget
+        budget = self._walkable(question, odds)
+        return (SAMPLES, 0) if budget is None else (WALK, budget)
 
     def _walkable(self, question: Question, odds: Float) -> int | None:
         """The number of errors up to which labellings can be walked, where more are improbable; all if possible."""
         problem = question.problem
-        if problem.kind == FEATURES:
+        if isinstance(problem.by, ByFeatures):
             return None
         a, limit = problem.adversary, self.control.time_limit
         seconds = WALK_SECONDS if limit is None else min(WALK_SECONDS, 0.5 * limit)
@@ -132,18 +138,20 @@ class Asked:
         counts = a.count_by_budget(problem.max_flips, a.targets.sum(axis=1))
         for budget in (problem.max_flips, fewer):
             if budget <= problem.max_flips and counts[budget] <= MOST_WALKED:
+                if counts[budget] <= FEW_WALKED and seconds > 0:
+                    return budget
                 work = Enumerate().estimate(_within(question, budget), self.control)
                 if work.seconds <= seconds:
                     return budget
         return None
 
-    def _found(self, question: Question, odds: Float, method: str, known: Noise | None) -> _Found:
+    def _found(self, question: Question, odds: Float, method: str, budget: int, known: Noise | None) -> _Found:
         """Of one question; nodes without a clean prediction count as changed, or as open where that is not decided."""
         predictor, nodes, n = question.predictor, question.nodes, question.problem.n_test
         if method == SAMPLES:
             own = self._by_samples(question, odds, known)
         else:
-            own = self._by_walk(question, odds) if method == WALK else self._by_tails(question, odds)
+            own = self._by_walk(question, odds, budget) if method == WALK else self._by_tails(question, odds)
         tied = predictor.predicted == TIED
         lower, upper = tied.astype(np.float64), np.ones(n)
         probability, radius = (lower + upper) / 2, np.zeros(n, dtype=np.int64)
@@ -158,9 +166,8 @@ class Asked:
         drawn = Drawn(outcome, own.drawn.wrong, own.drawn.changed + int(tied.sum()), counts)
         return _Found(probability, lower, upper, radius, drawn, own.confirm)
 
-    def _by_walk(self, question: Question, odds: Float) -> _Found:
-        budget = self._walkable(question, odds)
-        limited = _within(question, question.budget if budget is None else budget)
+    def _by_walk(self, question: Question, odds: Float, budget: int) -> _Found:
+        limited = _within(question, budget)
         weighed = Weighed(limited, odds)
         found = Enumerate().run(replace(limited, observers=(weighed,)), self.control, Findings.nothing(limited))
         lower, upper = weighed.interval()
@@ -217,7 +224,8 @@ class Asked:
         sampled = min(part.drawn.changed.size for part in parts)
         shown = min(part.drawn.outcome.shape[0] for part in parts)
         changed = np.sum([part.drawn.changed[:sampled] for part in parts], axis=0)
-        wrong, counts = parts[0].drawn.wrong[:sampled], np.concatenate([part.drawn.counts for part in parts], axis=1)
+        wrong = parts[0].drawn.wrong[:sampled, : len(self.odds)]
+        counts = np.concatenate([part.drawn.counts for part in parts], axis=1)
         n, proved = lower.size, method != SAMPLES
         expected, interval = float(probability.sum()), (float(lower.sum()), float(upper.sum()))
         if not proved and sampled > 1:  # empirical Bernstein bound (Maurer and Pontil, 2009), at both ends
@@ -277,7 +285,7 @@ def _joined(known: Noise, question: Question, drawn: Drawn) -> Drawn:
     nodes, tied = question.nodes, int((question.predictor.predicted == TIED).sum())
     return Drawn(
         np.concatenate([known.drawn[:, nodes], drawn.outcome]),
-        np.concatenate([known.wrong_drawn, drawn.wrong]),
+        np.concatenate([known.wrong_drawn, drawn.wrong[:, : known.wrong_drawn.shape[1]]]),
         np.concatenate([known.changed_drawn - tied, drawn.changed]),
         known.counts[:, nodes] + drawn.counts,
     )

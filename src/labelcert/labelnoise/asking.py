@@ -19,7 +19,7 @@ from labelcert.errors import InvalidInput
 from labelcert.labelnoise.answering import Asked
 from labelcert.labelnoise.rates import odds_of
 from labelcert.labelnoise.result import Noise
-from labelcert.prediction.by_features import FEATURES
+from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
@@ -168,7 +168,8 @@ def _share(name: str, value: Any) -> float:
 
 def _request(task: Task, problem: Problem) -> support.Request:
     """What the table of combinations is asked."""
-    predictor = {ROW_BLOCKS: support.MAP, FEATURES: support.FEATURES}.get(problem.kind, support.MACHINE)
+    features = problem.by if isinstance(problem.by, ByFeatures) else None
+    predictor = support.MAP if problem.kind == ROW_BLOCKS else support.FEATURES if features else support.MACHINE
     if task.parts is not None:
         predictor = support.VOTES if task.parts.combine == "votes" else support.MEAN
     return support.Request(
@@ -178,6 +179,7 @@ def _request(task: Task, problem: Problem) -> support.Request:
         labels=problem.m,
         threat=support.kinds_of(problem.threat),
         margin=predictor != support.MAP and bool(margins_of(posed(task))[0].any()),
+        weights=features is not None and features.weights is not None,
         asks=support.NOISE,
     )
 

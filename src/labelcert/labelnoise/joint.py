@@ -44,6 +44,9 @@ MOST_COEFFICIENTS = 2**17
 FINE = 2**22
 """Points of the grid on which the bounds of φ are computed."""
 
+HOPELESS = 1e-3
+"""Where even the smallest bound of φ is above this, nothing would be proved: too few labels, or too few errors."""
+
 ROUNDING = 1e-9
 """For float64, and for coefficients beyond the last."""
 
@@ -57,6 +60,8 @@ def both(h: Float, values: Int, odds: Float, error: float) -> Tail:
 
     - ``values`` (2, K): 1 for the predicted class, -1 for one rival each, 0 for all others.
     """
+    if math.exp(-2.0 * sum(float(weights.sum()) for weights in _products(values, odds))) > HOPELESS:
+        return Tail(0.0, 1.0)
     sums = [Jumps.of(h, own, odds) for own in values]
     constants = [math.fsum((h * own.base).tolist()) for own in sums]
     below, above = (np.array([reach(own.moving, sign) for own in sums]) for sign in (-1.0, 1.0))
@@ -138,15 +143,19 @@ def _bounds(h: Float, values: Int, odds: Float, L: float, last: int) -> Float:
 
     The cosines are those of rounded weights, so that they may be wrong by what rounding does to their arguments.
     """
-    own, one, two = (values[0] == 1), (values[0] == -1), (values[1] == -1)
-    rest = ~(own | one | two)
-    chance = {name: odds[:, mask].sum(axis=1) for name, mask in zip("orst", (own, one, two, rest), strict=True)}
-    products = [chance[a] * chance[b] for a, b in ("rt", "st", "ot", "or", "os", "rs")]
     cells = np.rint(h * FINE / L).astype(np.int64) % FINE
     wrong = math.pi * np.arange(last + 1) / FINE
     found = np.empty((len(FORMS), last + 1))
-    for form, weights in enumerate(products):
+    for form, weights in enumerate(_products(values, odds)):
         total = float(weights.sum())
         waves = scipy.fft.rfft(np.bincount(cells, weights=weights, minlength=FINE))[: last + 1].real
         found[form] = np.exp(-np.maximum(total - waves - total * wrong - 1e-9, 0.0))
     return found
+
+
+def _products(values: Int, odds: Float) -> list[Float]:
+    """For each form, (m,) products of the probabilities of the two values whose phases differ by it."""
+    own, one, two = (values[0] == 1), (values[0] == -1), (values[1] == -1)
+    rest = ~(own | one | two)
+    chance = {name: odds[:, mask].sum(axis=1) for name, mask in zip("orst", (own, one, two, rest), strict=True)}
+    return [chance[a] * chance[b] for a, b in ("rt", "st", "ot", "or", "os", "rs")]

@@ -19,6 +19,9 @@ TOGETHER = 1e-4
 MOST_RIVALS = 4
 """So many are."""
 
+FEW = 2**17
+"""Where so few labellings of its neighbours decide a node, all of them are tried."""
+
 NARROW = 9e-4
 """Intervals that are no wider are not worth the time that it takes to look at two rivals at once."""
 
@@ -38,6 +41,10 @@ def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail
     scorer = question.predictor.scorer
     h = scorer.rows[node]
     error = 2.0 * math.sqrt(h.size) * float(scorer.row_errors[node])
+
+    moving = np.flatnonzero((h != 0.0) & (odds.max(axis=1) < 1.0))
+    if moving.size * math.log(K) <= math.log(FEW):
+        return _enumerated(h, odds, own, moving, 0.0 if scorer.exact_sums[node] else error + 1e-12 * np.abs(h).sum())
 
     def leads(*rivals: int) -> Int:
         values = np.zeros(K, dtype=np.int64)
@@ -63,6 +70,20 @@ def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail
             met[pair] = Tail(found.lower, min(found.upper, met[pair].upper))
         lower, upper = _union(alone, met, likely, lower, upper)
     return Tail(lower, upper)
+
+
+def _enumerated(h: Float, odds: Float, own: int, moving: Int, error: float) -> Tail:
+    """The same for few neighbours: all classes that they may have. Scores are within ``error`` / 2."""
+    K = odds.shape[1]
+    fixed = np.delete(np.arange(h.size), moving)
+    scores = np.bincount(odds[fixed].argmax(axis=1), weights=h[fixed], minlength=K)[None].astype(np.float64)
+    chance = np.ones(1)
+    for i in moving.tolist():
+        scores = (scores[:, None] + h[i] * np.eye(K)[None]).reshape(-1, K)
+        chance = (chance[:, None] * odds[i]).ravel()
+    lead = scores[:, own] - np.delete(scores, own, axis=1).max(axis=1)
+    slack = 2.0**-52 * (chance.size + moving.size)
+    return Tail(max(0.0, chance[lead <= -error].sum() - slack), min(1.0, chance[lead <= error].sum() + slack))
 
 
 def _union(
