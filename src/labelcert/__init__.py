@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
     from labelcert.finite import finite_margin
-    from labelcert.graphs import Graph, graph_from_files, load_dataset, own_split, published_split
+    from labelcert.graphs import Graph, graph_from_files, load_dataset, published_split
     from labelcert.graphs import Split as Split
+    from labelcert.graphs import own_split as own_split
     from labelcert.graphs.datasets import datasets
     from labelcert.hardening import Hardened as Hardened
     from labelcert.hardening import harden
     from labelcert.labelnoise import AccuracyUnderNoise as AccuracyUnderNoise
     from labelcert.labelnoise import Noise as Noise
-    from labelcert.labelnoise import noise, noise_linear
+    from labelcert.labelnoise import noise
+    from labelcert.labelnoise import noise_linear as noise_linear
     from labelcert.models import APPNP as APPNP
     from labelcert.models import GCN as GCN
     from labelcert.models import GIN as GIN
@@ -109,8 +111,6 @@ __all__ = [
     "load",
     "load_dataset",
     "noise",
-    "noise_linear",
-    "own_split",
     "published_split",
     "recheck",
     "verify",
