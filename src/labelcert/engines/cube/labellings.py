@@ -207,6 +207,7 @@ def make_walk(question: Question) -> CubeWork:
         slack=scorer.slack,
         y=problem.y,
         labels=a.labels,
+        made=np.where(a.targets[:, 2:].any(axis=1), 0.0, -problem.y[a.labels]),
         costs=a.costs,
         groups=a.groups,
         affordable=np.flatnonzero(a.affordable(question.budget)),
@@ -226,6 +227,8 @@ def make_walk(question: Question) -> CubeWork:
 
 def mirrors(adversary: Adversary, budget: int) -> bool:
     """Whether complements come for free (all labels can be flipped) and some of them are within budget."""
+    if adversary.removes:
+        return False
     return bool(adversary.labels.size == adversary.m and 2 * budget >= adversary.costs.sum())
 
 

@@ -1,0 +1,93 @@
+"""A label that is removed: the model is trained on the labels that are left, and predicts the same test rows.
+
+Classes stay, also those without labels, unless the problem says that they are dropped.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labelcert.arrays import Bool, Float, Index, Int
+
+from labelcert.problem.problem import signs_of
+from labelcert.svm.pivoting import LARGEST_COLD
+
+if TYPE_CHECKING:
+    from labelcert.prediction.predictor import Predictor
+
+
+GUARD = 1.0 + 1e-9
+"""Covers the rounding of the comparisons themselves."""
+
+
+class Without:
+    """What a predictor says where some labels are removed.
+
+    Parameters
+    ----------
+    whole : Predictor
+    left : (k,) array
+        The labels that are left, ascending.
+    """
+
+    def __init__(self, whole: Predictor, left: Int) -> None:
+        self._whole, self._left = whole, left
+
+    @cached_property
+    def _model(self) -> Predictor | None:
+        """None where no label is left."""
+        if self._left.size == 0:
+            return None
+        model = copy.copy(self._whole.of(self._whole.problem.restricted(self._left)))
+        model.predicted = self._whole.predicted
+        return model
+
+    def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """By training with labels that take no part, where that decides; else what the model says.
+
+        Without any label all scores are zero, and every node is tied.
+        """
+        if self._left.size == 0:
+            return np.ones(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
+        yes, no = self._at_once(codes, nodes)
+        doubt = np.flatnonzero(~(yes | no))
+        if doubt.size and self._model is not None:
+            yes[doubt], no[doubt] = self._model.changed(codes[self._left], nodes[doubt])
+        return yes, no
+
+    def _at_once(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """The same by the machine of all labels, with 0 for those that are removed; neither where that is too close."""
+        whole, none = self._whole, np.zeros(nodes.size, dtype=bool)
+        if not whole.scorer.trains_without or codes.size > LARGEST_COLD or whole.problem.coupled:
+            return none, none.copy()
+        K, own, p, tau = whole.problem.n_classes, whole.predicted[nodes], [], []
+        for c in [1] if whole.one_score else range(K):
+            training = whole.scorer.train(np.where(codes == K, 0.0, signs_of(codes, c)), sharp=False)
+            p.append(whole.scorer.scores(training, nodes))
+            tau.append(training.tau)
+        if whole.one_score:
+            lead = np.where(own == 1, p[0], -p[0])
+            return lead < -tau[0], lead > tau[0]
+        scores, errors = np.array(p), np.array(tau)
+        lead = scores[own, np.arange(nodes.size)] - scores
+        error = GUARD * (errors[own] + errors[:, None])
+        rival = own != np.arange(K)[:, None]
+        return (rival & (lead < -error)).any(axis=0), (~rival | (lead > error)).all(axis=0)
+
+    def margins(self, codes: Int, nodes: Index) -> Float:
+        """What the model says."""
+        return np.zeros(nodes.size) if self._model is None else self._model.margins(codes[self._left], nodes)
+
+    def becomes(self, codes: Int, node: int) -> int:
+        """What the model says; the first of the other classes where there is none."""
+        if self._model is None:
+            return int(self._whole.predicted[node] == 0)
+        return self._model.becomes(codes[self._left], node)
+
+    def predicts(self, codes: Int, node: int) -> int:
+        """What the model says."""
+        return -1 if self._model is None else self._model.predicts(codes[self._left], node)
