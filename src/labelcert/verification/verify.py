@@ -12,6 +12,7 @@ from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
 from labelcert.verification.checker import Checker
 from labelcert.verification.crowd_checker import CrowdChecker
+from labelcert.verification.left_checker import LeftChecker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import LOSSES, VOTES, Statement
 from labelcert.verification.verdict import CheckStatus, Verification
@@ -89,7 +90,7 @@ def verify(
     out = Verification(stated=record.stated(cert))
     _about(cert, statement, out)
     if out.accepted:
-        kind = CrowdChecker if statement.crowd else VoteChecker if statement.combine == VOTES else Checker
+        kind = CrowdChecker if statement.crowd else LeftChecker if statement.removes else VoteChecker if statement.combine == VOTES else Checker
         checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
