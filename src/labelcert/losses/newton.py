@@ -246,6 +246,14 @@ def settle(machine: Any, s: Any, y: Float) -> int:
 
     Where that leads nowhere, it starts over from nothing, and so does the next training.
     """
+    present = 0
+    for i in range(y.shape[0]):
+        present += y[i] != 0.0
+    if present == 0:  # relative to nothing, no step would be small enough
+        for i in range(s.v.shape[1]):
+            s.v[Z, i] = 0.0
+        s.v[FLAGS, 0] = COLD_TABLEAU
+        return 0
     warm = s.v[FLAGS, 0] == 0.0
     steps = _iterate(machine, s, y, warm)
     if steps < 0 and warm:
@@ -305,6 +313,7 @@ def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
     # σ changes by at most its own size times the change of f, and the exponential is good to a few units.
     residual = 1.01 * (math.sqrt(computed) + (32.0 * UNIT_ROUNDOFF + 1.01 * err) * math.sqrt(target))
     residual += 1.01 * (8.0 * UNIT_ROUNDOFF * math.sqrt(norm2) + m * _TINY * (1.0 + machine.C))
+    residual += math.sqrt(m * _TINY)  # squares that underflow
     rounding = 1.01 * UNIT_ROUNDOFF * (size + 3) * math.sqrt(norm2) + size * _TINY
     off = machine.factor * residual
     if m < size:

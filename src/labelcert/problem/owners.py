@@ -219,6 +219,8 @@ def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
     """A threat against (m,) labels: whether budgets count labels or annotators."""
     if not threat.owns_annotators:
         return threat.resolve(labels, classes)
+    if threat.removes or not threat.changes:
+        raise InvalidInput("annotators change labels, and remove none; leave out removable and changes")
     own = {"annotators": None, "votes": None, "prices": None, "trusted_annotators": None, "wrong_votes": None}
     flips = replace(threat, **own).resolve(labels, classes)
     return _owning(threat, labels, classes, flips)
@@ -266,8 +268,6 @@ def _owning(threat: Threat, labels: Values, classes: Values, flips: Adversary) -
 
 def _ballots(threat: Threat, codes: Int, classes: Values) -> Ballots:
     names, m = threat.annotators, codes.size
-    if threat.removes or not threat.changes:
-        raise InvalidInput("annotators change labels, and remove none; leave out removable and changes")
     if threat.costs is not None or threat.groups is not None or (names is not None and threat.votes is not None):
         raise InvalidInput(
             "annotators, votes, costs and groups count in different ways: give either annotators or votes, with prices "

@@ -246,6 +246,8 @@ def with_removal_in_turn(case: Case, k: int) -> Case:
         problem = other.build()
     except InvalidInput:
         return case
+    if problem.coupled and not 1e-9 < case.C < 1e9:  # brute force may not converge on few labels
+        return case
     budget = problem.max_flips if case.max_flips is None else min(problem.max_flips, case.max_flips)
     most = MOST_RELABELLINGS // 4 if problem.trained_with.rational else FEW_RELABELLINGS
     return replace(other, max_flips=_affordable(other, budget, most))

@@ -105,7 +105,7 @@ class CubeTask(NamedTuple):
         """A summary comes back, so nothing that is observed; devices count with 32 bits."""
         work = self.walk_over
         large = max(work.rows * work.scores.shape[1], work.last_row) >= 2**31
-        if large or work.observed or not (work.linear or work.retraining.on_device):
+        if large or work.observed or not work.made.all() or not (work.linear or work.retraining.on_device):
             return None
         return DeviceLoad("labellings", work.y.size, labellings(work), 0)
 

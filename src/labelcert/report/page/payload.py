@@ -14,7 +14,7 @@ from labelcert.arrays import Bool, Text, Values
 from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
 from labelcert.certificate.display import headline
 from labelcert.errors import InvalidInput
-from labelcert.problem.threat import Threat
+from labelcert.problem import REMOVED, Threat
 from labelcert.report.layout import layout
 from labelcert.text import printable
 
@@ -66,6 +66,7 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
         "n": cert.n_test,
         "m": m,
         "classes": names,
+        "becomes": [*names, str(REMOVED)],
         "allClasses": every,
         "labels": _codes(cert.labels, cert.classes),
         "labelNames": _names(cert.label_names),

@@ -47,8 +47,9 @@ function share(count, total, up = false) {
 const between = (low, high, total) =>
   low === high ? share(low, total) : `${share(low, total)} to ${share(high, total, true)}`;
 
-const amount = (model, b) =>
-  model.unit === "flips" ? plural(b, "wrong label", "wrong labels") : plural(b, "cost unit", "cost units");
+const UNITS = { flips: "wrong labels", labels: "wrong or removed labels", removals: "removed labels" };
+const units = (model) => UNITS[model.unit] || "cost units";
+const amount = (model, b) => plural(b, units(model).replace(/s$/, ""), units(model));
 const testName = (model, t) => (model.testNames ? model.testNames[t] : `node ${t}`);
 const labelName = (model, i) => (model.labelNames ? model.labelNames[i] : `label ${i}`);
 
@@ -86,7 +87,7 @@ const verdictMark = (word) => make("span", { className: `verdict ${word}` }, `${
 
 function changeText(model, pairs, most = 3) {
   const shown = pairs.slice(0, most).map(([i, c], k) => [
-    k ? ", " : "", named(labelName(model, i)), " → ", named(model.classes[c]),
+    k ? ", " : "", named(labelName(model, i)), " → ", named(model.becomes[c]),
   ]);
   return [...shown, pairs.length > most ? `, and ${pairs.length - most} more` : ""];
 }
