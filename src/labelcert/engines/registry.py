@@ -8,6 +8,7 @@ from typing import Any
 from labelcert.engines.annotators import AnnotatorEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
+from labelcert.engines.downdates import Downdates
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
@@ -50,6 +51,7 @@ for _engine in (
     TrainOnAll(),
     Grown(),
     AnnotatorEngine(),
+    Downdates(),
 ):
     register(_engine)
 
