@@ -56,9 +56,9 @@ class Downdates(Timed, PlainEngine):
         block = Parents(np.array(some, dtype=np.int64).reshape(SAMPLE, -1), 0, 0)
 
         def timed(flag: Signs) -> int:
-            found = walk.empty(block, SAMPLE * walk.task.label.size)
-            done = sweep(walk.task, walk.room(), found, block.moves, flag)
-            return max(1, int(done * (walk.task.label.size - early / 2)))
+            found = walk.empty(SAMPLE * walk.task.label.size)
+            sweep(walk.task, walk.room(), found, block.moves, flag)
+            return max(1, int(found.counters[1]))
 
         per_stop = seconds_per_step(timed) if counts[-1] > 1 and most >= 0 else 0.0
         reason = f"{counts[-1]:,.6g} sets of moves at {per_stop * 1e6:.2f} µs each on {control.workers} workers"
@@ -70,10 +70,10 @@ class Downdates(Timed, PlainEngine):
         walk = _Walk.of(question)
         ledger = DowndateLedger(question, walk)
 
-        def work(block: Parents) -> tuple[tuple[Tally, int], bool]:
-            found = walk.empty(block, block.stops, ledger)
+        def work(block: Parents) -> tuple[Tally, bool]:
+            found = walk.empty(block.stops, ledger)
             done = sweep(walk.task, walk.room(), found, block.moves, control.flag)
-            return (found, done), done == len(block.moves)
+            return found, done == len(block.moves)
 
         total = float(relabelling_counts(question)[-1])
         collect_all(Local(work), walk.blocks(), [ledger], control, total, 1.0)
@@ -118,6 +118,8 @@ class _Walk:
         B = np.ascontiguousarray((B + B.T) / 2)
         Y = np.where(problem.codes[:, None] == np.arange(problem.n_classes), 1.0, -1.0)
         alpha = B @ Y
+        if problem.n_classes == 2:
+            alpha[:, 1] = -alpha[:, 0]
         image = rows @ B
         label = a.labels[moves.position]
         task = Downdating(
@@ -159,9 +161,10 @@ class _Walk:
             used=np.zeros(self.task.caps.size, dtype=np.int64),
         )
 
-    def empty(self, block: Parents, stops: int, ledger: DowndateLedger | None = None) -> Tally:
+    def empty(self, stops: int, ledger: DowndateLedger | None = None) -> Tally:
         """What is known before a chunk."""
-        n, o, budget, never = self.task.own.size, self.task.label.size, self.task.budget, self.question.problem.adversary.never
+        n, o, budget = self.task.own.size, self.task.label.size, self.task.budget
+        never = self.question.problem.adversary.never
         return Tally(
             radius=np.full(n, never) if ledger is None else ledger.radius.copy(),
             by=np.full((n, 2), -1, dtype=np.int64),
@@ -173,7 +176,7 @@ class _Walk:
             maybe=np.zeros(o, dtype=np.int64),
             near=np.zeros(o, dtype=bool),
             doubts=np.zeros((stops if self.task.listing else 0, 4), dtype=np.int64),
-            listed=np.zeros(1, dtype=np.int64),
+            counters=np.zeros(2, dtype=np.int64),
         )
 
     def code(self, parents: Parents, by: Int) -> Int:
@@ -248,17 +251,16 @@ class DowndateLedger(RelabellingLedger):
         super().__init__(question, walk.moves)
         self._walk = walk
 
-    def collect(self, found: tuple[Tally, int], chunk: Parents) -> None:  # type: ignore[override]
+    def collect(self, tally: Tally, chunk: Parents) -> None:  # type: ignore[override]
         """Take over a chunk's results."""
-        tally, done = found
-        self.trainings += done * self._walk.task.label.size
+        self.trainings += int(tally.counters[1])
         for t in np.flatnonzero((tally.by[:, 0] >= 0) & (tally.radius < self.radius)).tolist():
             self.radius[t], self._codes[t] = tally.radius[t], self._walk.code(chunk, tally.by[t])
         for cost in np.flatnonzero(tally.most_by[:, 0] >= 0).tolist():
             self.stronger(cost, int(tally.most[cost]), self._walk.code(chunk, tally.most_by[cost]))
         self.open_radius = np.minimum(self.open_radius, tally.open_radius)
         self.open_most = np.maximum(self.open_most, tally.open_most)
-        for parent, last, cost, count in tally.doubts[: tally.listed[0]].tolist():
+        for parent, last, cost, count in tally.doubts[: tally.counters[0]].tolist():
             self.doubts += 1
             if len(self._doubts) < DOUBTS_HELD:
                 self._doubts.append((cost, count, self._walk.code(chunk, np.array([parent, last]))))

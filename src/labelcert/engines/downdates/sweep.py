@@ -86,7 +86,7 @@ class Tally(NamedTuple):
     maybe: Int  # (o,)
     near: Bool  # (o,) whether a child may lower a radius
     doubts: Int  # (·, 4) parent, last move, cost, nodes that may change
-    listed: Int  # (1,) how many of these are used
+    counters: Int  # (2,) how many of these are used, and how many children were looked at
 
 
 @compiled(inner=True, error_model="numpy")
@@ -167,7 +167,7 @@ def _child(task: Any, r: Any, moves: Any, p: int, size: int, q: int) -> None:
     changes = 0.0
     for k in range(moves.shape[1]):
         changes += 2.0 if task.target[moves[p, k]] < K else 0.0
-    for c in range(K):
+    for c in range(K if K > 2 else 1):
         change, wj, own = 0.0, 0.0, 0.0
         if target == K:
             own = _dual(task, moves, p, c, j)
@@ -207,6 +207,11 @@ def _child(task: Any, r: Any, moves: Any, p: int, size: int, q: int) -> None:
         error += task.bound[3] * (changes + abs(change))
         r.error[c, q] = 1.01 * error if d > 0.0 or target < K else np.inf
         r.last[c, q] = wj - change
+    if K == 2:  # one model is the negative of the other
+        for s in range(size):
+            r.w[1, s, q] = -r.w[0, s, q]
+        r.last[1, q] = -r.last[0, q]
+        r.error[1, q] = r.error[0, q]
 
 
 @compiled(inner=True, fastmath={"reassoc", "contract"})
@@ -274,8 +279,8 @@ def _count(task: Any, r: Any, found: Any, p: int, spent: int, first: int) -> Non
             found.most_by[cost, 1] = q
         if found.maybe[q] > found.sure[q] and (found.near[q] or found.maybe[q] > found.most[cost]):
             if task.listing:
-                d = found.listed[0]
-                found.listed[0] += 1
+                d = found.counters[0]
+                found.counters[0] += 1
                 found.doubts[d, 0] = p
                 found.doubts[d, 1] = q
                 found.doubts[d, 2] = cost
@@ -308,6 +313,7 @@ def sweep(task: Any, r: Any, found: Any, moves: Any, stop: Any) -> int:
             found.sure[q] = 0
             found.maybe[q] = 0
             found.near[q] = False
+            found.counters[1] += fits
             if size >= 0 and fits:
                 _child(task, r, moves, p, size, q)
             else:
