@@ -61,31 +61,47 @@ class Without:
 
     def _at_once(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """The same by the machine of all labels, with 0 for those that are removed; neither where that is too close."""
-        whole, none = self._whole, np.zeros(nodes.size, dtype=bool)
+        found, own = self._scores(codes, nodes), self._whole.predicted[nodes]
+        if found is None:
+            return np.zeros(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
+        p, tau = found
+        lead, error = p[own, np.arange(nodes.size)] - p, GUARD * (tau[own] + tau[:, None])
+        rival = own != np.arange(len(p))[:, None]
+        return (rival & (lead < -error)).any(axis=0), (~rival | (lead > error)).all(axis=0)
+
+    def _scores(self, codes: Int, nodes: Index) -> tuple[Float, Float] | None:
+        """(K, n) scores of that machine, and (K,) bounds on their errors; None where there is none."""
+        whole, K = self._whole, self._whole.problem.n_classes
         if not whole.scorer.trains_without or codes.size > LARGEST_COLD or whole.problem.coupled:
-            return none, none.copy()
-        K, own, p, tau = whole.problem.n_classes, whole.predicted[nodes], [], []
+            return None
+        p, tau = [], []
         for c in [1] if whole.one_score else range(K):
             training = whole.scorer.train(np.where(codes == K, 0.0, signs_of(codes, c)), sharp=False)
             p.append(whole.scorer.scores(training, nodes))
             tau.append(training.tau)
-        if whole.one_score:
-            lead = np.where(own == 1, p[0], -p[0])
-            return lead < -tau[0], lead > tau[0]
-        scores, errors = np.array(p), np.array(tau)
-        lead = scores[own, np.arange(nodes.size)] - scores
-        error = GUARD * (errors[own] + errors[:, None])
-        rival = own != np.arange(K)[:, None]
-        return (rival & (lead < -error)).any(axis=0), (~rival | (lead > error)).all(axis=0)
+        return (np.array([-p[0], p[0]]), np.array(2 * tau)) if whole.one_score else (np.array(p), np.array(tau))
 
     def margins(self, codes: Int, nodes: Index) -> Float:
         """What the model says."""
         return np.zeros(nodes.size) if self._model is None else self._model.margins(codes[self._left], nodes)
 
     def becomes(self, codes: Int, node: int) -> int:
-        """What the model says; the first of the other classes where there is none."""
-        if self._model is None:
-            return int(self._whole.predicted[node] == 0)
+        """The class whose score is clearly the highest of the others, or what the model says.
+
+        The first of the other classes where no label is left.
+        """
+        own = int(self._whole.predicted[node])
+        if self._whole.one_score or self._left.size == 0:
+            return int(own == 0)
+        found = self._scores(codes, np.array([node]))
+        if found is not None:
+            p, tau = found[0][:, 0], found[1]
+            others = np.flatnonzero(np.arange(p.size) != own)
+            best = int(others[p[others].argmax()])
+            rest = others[others != best]
+            if (p[best] - p[rest] > GUARD * (tau[best] + tau[rest])).all():
+                return best
+        assert self._model is not None
         return self._model.becomes(codes[self._left], node)
 
     def predicts(self, codes: Int, node: int) -> int:
