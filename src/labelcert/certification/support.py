@@ -210,7 +210,8 @@ TABLE: dict[tuple[str, ...], str] = {
     ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
     # Adversaries who remove labels.
     (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
-    (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine",
+    (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
+    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",

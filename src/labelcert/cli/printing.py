@@ -90,7 +90,8 @@ def show(cert: Certificate, *, limit: int | None = 20, of: str = "", where: str 
 
     if limit is not None:
         title = heading(
-            f"fewest {'annotators' if cert.run.counts_annotators else 'flipped labels'} that change each prediction"
+            f"fewest {'flipped labels' if cert.run.unit in ('flips', 'cost units') else cert.run.unit} that change each "
+            "prediction"
         )
         print_table(tables.node_table(cert, limit=limit, title=title))
     title = heading("predictions that provably survive")

@@ -160,11 +160,6 @@ def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None
         return "it is for budgets that count " + ("annotators" if able.owners else "labels; leave out engine")
     if problem.adversary.removes and not able.removes:
         return "it knows no removed labels; leave out engine"
-    if problem.adversary.removes and problem.emptied:
-        return (
-            "within this budget, a class can lose its last label, and is then dropped, which is not known together with "
-            "removed labels; give a smaller max_flips, or trust a label of each class"
-        )
     if observing and not able.observes:
         return "it does not show the relabellings that it visits to observers; use engine='enumerate'"
     if not able.applies(problem.loss, problem.coupled):
