@@ -48,8 +48,8 @@ def compared(cert: Certificate, guesses: list[list[int]], flips: Callable[[int, 
     named = [t for t in settled.tolist() if size[t] <= cert.max_flips]
     wrong = sum(not flips(t, guesses[t]) for t in named)
     return (
-        f"first order: of {settled.size} numbers of labels, {high} too high (a smaller set changes the prediction), {low} "
-        f"too low; of {len(named)} sets that it names, {wrong} change nothing"
+        f"first order: of {settled.size} numbers, {high} too high (a smaller set is enough), {low} too low; "
+        f"of {len(named)} sets that it names, {wrong} change nothing"
     )
 
 
@@ -128,10 +128,7 @@ def ridge(m: int, n: int, most: int) -> None:
 
     score = arrays[2] @ alpha
     own = np.diag(np.linalg.inv(A))
-    for name, effect in (
-        ("influence function", -H * alpha / (2.0 * C)),
-        ("with leverage", -H * alpha / own),
-    ):
+    for name, effect in (("influence function", -H * alpha / (2.0 * C)), ("with leverage", -H * alpha / own)):
         print(f"  {name}, {compared(cert, first_order(effect, score), does)}")
 
 

@@ -198,4 +198,3 @@ def test_threats_that_are_refused(options: dict[str, Any], message: str) -> None
 def test_a_class_called_removed() -> None:
     with pytest.raises(InvalidInput, match="rename it"):
         certify(np.eye(2), ["kept", "removed"], np.eye(2), 1.0, threat=REMOVAL)
-

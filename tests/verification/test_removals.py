@@ -15,7 +15,9 @@ from labelcert.verification import CheckStatus
 THREATS = [
     Threat(removable=True, changes=False),
     Threat(removable=np.arange(8) > 2, costs=np.arange(8) % 2 + 1),
-    Threat(removable=True, groups=["a", "b", None, "a", "b", "a", "b", None], group_budgets=1, trusted=np.arange(8) < 2),
+    Threat(
+        removable=True, groups=["a", "b", None, "a", "b", "a", "b", None], group_budgets=1, trusted=np.arange(8) < 2
+    ),
 ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 
@@ -79,7 +79,8 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
             all(one is None or len(one) == m for one in lists)
             and all(i < m for i in self.trusted or [])
             and (self.changes or self.removable is not None)
-            and (self.removable in (None, True) or max(cast(list[int], self.removable), default=0) < m)
+            and self.removable is not False
+            and (not isinstance(self.removable, list) or max(self.removable, default=0) < m)
             and set(named) <= set(classes)
             and all(i < m and label in classes for i, _, label in votes)
             and {*(self.prices or ()), *(self.trusted_annotators or ())} <= self.names

@@ -92,7 +92,6 @@ class LinearMap(Certifiable):
         names = Names(test=row_names(X_test), labels=None if own is None else own[known], model=self.explanation)
         return certified(model, labels[known], names, options, offsets)
 
-
     def _removed(
         self, labels: Values, features: Float, tested: Float, names: Names, options: Mapping[str, Any]
     ) -> Certificate:

@@ -1,9 +1,9 @@
 """How compiled walks retrain, whatever the loss.
 
 A walk changes labels (:func:`relabel`; 0 is a label that takes no part), trains (:func:`settle`), and asks how far the
-result can be from the optimum (:func:`bound`). With many labels it solves the neighbours of a labelling from its solution, which they share
-(:func:`solve_child`). Each kind of machine brings its own functions. A walk holds their addresses, so one compiled walk
-serves all losses.
+result can be from the optimum (:func:`bound`). With many labels it solves the neighbours of a labelling from its
+solution, which they share (:func:`solve_child`). Each kind of machine brings its own functions. A walk holds their
+addresses, so one compiled walk serves all losses.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
-
 from labelcert.problem.problem import signs_of
 from labelcert.svm.pivoting import LARGEST_COLD
 

@@ -338,7 +338,8 @@ class Problem:
 def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
     """The largest budget at which no class can lose all of its labels: an intercept needs both sides.
 
-    So does who drops classes without labels, where labels may be removed: no engine knows both. Refuses a larger one that the user chose. Group budgets are not looked at.
+    So does who drops classes without labels, where labels may be removed: no engine knows both. A larger budget that
+    the user chose is refused. Group budgets are not looked at.
     """
     codes, adversary, budget = problem.codes, problem.adversary, problem.max_flips
     position = np.full(codes.size, -1)

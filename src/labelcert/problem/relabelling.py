@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from labelcert.arrays import Int
 
 
-class Removal(str, Enum):
+class Removal(StrEnum):
     """What a witness says of a label that is removed: a value of its own, and a text where values are stored.
 
     Examples
@@ -24,10 +24,8 @@ class Removal(str, Enum):
 
     REMOVED = "removed"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.value
-
-    __repr__ = __str__
 
 
 REMOVED = Removal.REMOVED

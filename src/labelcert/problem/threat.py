@@ -306,7 +306,9 @@ class Threat:
     def _removable(self, labels: Values, classes: Values) -> Bool:
         """(m,) which labels may be removed."""
         if str(REMOVED) in map(str, classes.tolist()):
-            raise InvalidInput(f"a class is called {str(REMOVED)!r}, which is what removed labels are called; rename it")
+            raise InvalidInput(
+                f"a class is called {str(REMOVED)!r}, which is what removed labels are called; rename it"
+            )
         given = None if self.removable is True else self.removable
         return np.ones(labels.size, dtype=bool) if given is None else _mask("removable", given, labels.size)
 

@@ -120,6 +120,7 @@ class _Models:
                 self._scores += self._together(left)(codes) if left else none
             self._used = np.arange(len(self._scores)).reshape(len(relabelled), len(self._classes))
             return
+
         def number(y: Signed) -> int:
             if y not in self._number:
                 left = tuple(i for i, v in enumerate(y) if v != 0)
@@ -129,9 +130,7 @@ class _Models:
                     self._scores.append(scores)
             return self._number[y]
 
-        self._used = np.array(
-            [[number(_signs(labels, c)) for c in self._classes] for labels in relabelled],
-        )
+        self._used = np.array([[number(_signs(labels, c)) for c in self._classes] for labels in relabelled])
 
     def _together(self, left: tuple[int, ...]) -> Callable[[list[int]], list[list[fmpq]]]:
         """What trains on some of the labels, all classes at once."""

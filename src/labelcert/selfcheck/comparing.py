@@ -18,13 +18,7 @@ from labelcert.errors import MilpWarning
 from labelcert.problem.validation import check_workers
 from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
-from labelcert.selfcheck.cases import (
-    Case,
-    nasty_case,
-    with_loss_in_turn,
-    with_margin_in_turn,
-    with_removal_in_turn,
-)
+from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn, with_removal_in_turn
 from labelcert.selfcheck.nasty_kernels import TREACHEROUS
 from labelcert.workers import Workers
 

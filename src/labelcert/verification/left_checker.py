@@ -102,7 +102,9 @@ class LeftChecker(Checker):
             open_ += sure is None or bool(self._doubtful[t])
             self._pace(done=1)
         if claimed.size:
-            how = f"{claimed.size - open_} attacks on single nodes, by training from scratch on the labels that are left"
+            how = (
+                f"{claimed.size - open_} attacks on single nodes, by training from scratch on the labels that are left"
+            )
             self._out.add("witnesses", CheckStatus.NOT_CHECKED if open_ else CheckStatus.PROVED, how)
 
     def _changes(self, t: int, codes: Int) -> bool | None:

@@ -90,7 +90,15 @@ def verify(
     out = Verification(stated=record.stated(cert))
     _about(cert, statement, out)
     if out.accepted:
-        kind = CrowdChecker if statement.crowd else LeftChecker if statement.removes else VoteChecker if statement.combine == VOTES else Checker
+        kind = (
+            CrowdChecker
+            if statement.crowd
+            else LeftChecker
+            if statement.removes
+            else VoteChecker
+            if statement.combine == VOTES
+            else Checker
+        )
         checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -213,7 +213,9 @@ class _Walk:
                 rows, last = np.nonzero(may)
                 found = np.column_stack([part[rows], last]).astype(np.int64)
                 if t.caps.size:
-                    fits = [self.question.problem.adversary.affords(self.moves.position[one], t.budget) for one in found]
+                    fits = [
+                        self.question.problem.adversary.affords(self.moves.position[one], t.budget) for one in found
+                    ]
                     found = found[np.array(fits, dtype=bool)]
                 if len(found):
                     yield found

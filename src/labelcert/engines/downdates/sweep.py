@@ -7,10 +7,11 @@ as long as the set for each node. A parent's Cholesky factor of ``B_SS`` grows b
 
 The bound. Dual variables ``z`` that are 0 on S, whatever they are, miss those of the model by at most
 ``‖(Az − y)_R‖ / λ_min(A)`` on the labels R that are left, with ``A = Q + λI``. With ``‖AB_:j − e_j‖ ≤ ε``,
-``‖Aα − y‖ ≤ ρ``, ``‖A_:j‖ ≤ a`` and the residual ``δ = α_S − B_SS w`` that is left of the small system, that residual is
-at most ``ρ + ε Σ|w| + a Σ|δ|``, and ε more for every unit by which labels change. Each term has a constant that covers
-the rounding of what multiplies it, so that the error of every score is at most
-``bound[0] + bound[1] Σ|w| + bound[2] Σ|δ| + bound[3] Σ|change|``. Every comparison is written so that NaN decides nothing.
+``‖Aα − y‖ ≤ ρ``, ``‖A_:j‖ ≤ a`` and what is left of the small system, ``δ = α_S − B_SS w``, that residual is at most
+``ρ + ε Σ|w| + a Σ|δ|``, and ε more for every unit by which labels change. Each term has a constant that covers the
+rounding of what multiplies it, so that the error of every score is at most
+``bound[0] + bound[1] Σ|w| + bound[2] Σ|δ| + bound[3] Σ|change|``. Every comparison is written so that NaN decides
+nothing.
 
 Names: m labels, n nodes, K classes, o moves, k moves of a parent.
 """
@@ -89,10 +90,10 @@ class Tally(NamedTuple):
     counters: Int  # (2,) how many of these are used, and how many children were looked at
 
 
-@compiled(inner=True, error_model="numpy")
-def _parent(task: Any, r: Any, moves: Any, p: int) -> int:
-    """The parent's labels, its factor and right-hand sides; returns the number of labels removed, -1 for none at all."""
-    K, m = task.alpha.shape
+@compiled(inner=True)
+def _made(task: Any, r: Any, moves: Any, p: int) -> int:
+    """What the parent's moves do to scores and budgets of groups; returns the number of labels removed."""
+    K = task.alpha.shape[0]
     size = 0
     for g in range(r.used.shape[0]):
         r.used[g] = 0
@@ -111,23 +112,29 @@ def _parent(task: Any, r: Any, moves: Any, p: int) -> int:
         for t in range(task.own.shape[0]):
             r.base[t, old] -= 2.0 * task.H[t, q]
             r.base[t, new] += 2.0 * task.H[t, q]
+    return size
+
+
+@compiled(inner=True, error_model="numpy")
+def _factored(task: Any, r: Any, moves: Any, p: int, size: int) -> bool:
+    """The parent's factor and right-hand sides; False where the factor fails."""
+    K = task.alpha.shape[0]
     for s in range(size):
-        for c in range(K):
-            r.dual[c, s] = _dual(task, moves, p, c, r.out[s])
         _grow(task, r, s, r.out[s])
         d = task.B[r.out[s], r.out[s]]
         for e in range(s):
             r.factor[s, e] = r.row[e]
             d -= r.row[e] * r.row[e]
         if not d > 0.0:
-            return -1
+            return False
         r.factor[s, s] = math.sqrt(d)
         for c in range(K):
+            r.dual[c, s] = _dual(task, moves, p, c, r.out[s])
             v = r.dual[c, s]
             for e in range(s):
                 v -= r.factor[s, e] * r.part[c, e]
             r.part[c, s] = v / r.factor[s, s]
-    return size
+    return True
 
 
 @compiled(inner=True)
@@ -168,7 +175,7 @@ def _child(task: Any, r: Any, moves: Any, p: int, size: int, q: int) -> None:
     for k in range(moves.shape[1]):
         changes += 2.0 if task.target[moves[p, k]] < K else 0.0
     for c in range(K if K > 2 else 1):
-        change, wj, own = 0.0, 0.0, 0.0
+        change, own, wj = 0.0, 0.0, 0.0
         if target == K:
             own = _dual(task, moves, p, c, j)
             wj = own
@@ -184,34 +191,41 @@ def _child(task: Any, r: Any, moves: Any, p: int, size: int, q: int) -> None:
             for e in range(s + 1, size):
                 v -= r.factor[e, s] * r.w[c, e, q]
             r.w[c, s, q] = v / r.factor[s, s]
-        total, left, terms = abs(wj), 0.0, 0.0
-        for s in range(size):
-            i = r.out[s]
-            v = r.dual[c, s] + change * task.B[i, j] - wj * task.B[i, j]
-            terms += abs(r.dual[c, s]) + (abs(change) + abs(wj)) * abs(task.B[i, j])
-            total += abs(r.w[c, s, q])
-            for e in range(size):
-                v -= task.B[i, r.out[e]] * r.w[c, e, q]
-                terms += abs(task.B[i, r.out[e]] * r.w[c, e, q])
-            left += abs(v)
-        if target == K:
-            v = own - task.B[j, j] * wj
-            terms += abs(own) + changes * abs(task.B[j, j]) + abs(task.B[j, j] * wj)
-            for e in range(size):
-                v -= task.B[j, r.out[e]] * r.w[c, e, q]
-                terms += abs(task.B[j, r.out[e]] * r.w[c, e, q])
-            left += abs(v)
-        # What the sums above, and those of `_dual`, lose in rounding.
-        rounding = UNIT_ROUNDOFF * (2.0 * size + 2.0 * moves.shape[1] + 8.0) * (terms + changes * task.bound[4])
-        error = task.bound[0] + task.bound[1] * total + task.bound[2] * 1.01 * (left + (size + 1.0) * rounding)
-        error += task.bound[3] * (changes + abs(change))
-        r.error[c, q] = 1.01 * error if d > 0.0 or target < K else np.inf
         r.last[c, q] = wj - change
+        error = _error(task, r, c, q, size, changes, change, own, wj)
+        r.error[c, q] = error if d > 0.0 or target < K else np.inf
     if K == 2:  # one model is the negative of the other
         for s in range(size):
             r.w[1, s, q] = -r.w[0, s, q]
         r.last[1, q] = -r.last[0, q]
         r.error[1, q] = r.error[0, q]
+
+
+@compiled(inner=True)
+def _error(task: Any, r: Any, c: int, q: int, size: int, changes: float, change: float, own: float, wj: float) -> float:
+    """The error bound of the scores of one class for one child, see above."""
+    j = task.label[q]
+    total, left, terms = abs(wj), 0.0, 0.0
+    for s in range(size):
+        i = r.out[s]
+        v = r.dual[c, s] + change * task.B[i, j] - wj * task.B[i, j]
+        terms += abs(r.dual[c, s]) + (abs(change) + abs(wj)) * abs(task.B[i, j])
+        total += abs(r.w[c, s, q])
+        for e in range(size):
+            v -= task.B[i, r.out[e]] * r.w[c, e, q]
+            terms += abs(task.B[i, r.out[e]] * r.w[c, e, q])
+        left += abs(v)
+    if task.target[q] == task.alpha.shape[0]:
+        v = own - task.B[j, j] * wj
+        terms += abs(own) + abs(task.B[j, j] * wj)
+        for e in range(size):
+            v -= task.B[j, r.out[e]] * r.w[c, e, q]
+            terms += abs(task.B[j, r.out[e]] * r.w[c, e, q])
+        left += abs(v)
+    # What the sums above lose in rounding, and those of `_dual`, one for each row of the system.
+    rounding = UNIT_ROUNDOFF * (4.0 * r.row.shape[0] + 8.0) * (terms + (size + 1.0) * changes * task.bound[4])
+    error = task.bound[0] + task.bound[1] * total + task.bound[2] * 1.01 * (left + rounding)
+    return 1.01 * (error + task.bound[3] * (changes + abs(change)))
 
 
 @compiled(inner=True, fastmath={"reassoc", "contract"})
@@ -289,43 +303,55 @@ def _count(task: Any, r: Any, found: Any, p: int, spent: int, first: int) -> Non
                 found.open_most[cost] = max(found.open_most[cost], found.maybe[q])
 
 
+@compiled(inner=True)
+def _children(task: Any, r: Any, found: Any, moves: Any, p: int, first: int, spent: int) -> int:
+    """The small systems of all children that the budgets pay for; returns the number of labels that the parent removes.
+
+    It is 0 where its factor fails, and then nothing is decided. And -1 where there are no children.
+    """
+    o, K = task.label.shape[0], task.alpha.shape[0]
+    size = _made(task, r, moves, p)
+    sound = _factored(task, r, moves, p, size)
+    size = size if sound else 0
+    some = 0
+    for q in range(first, o):
+        g = task.group[q]
+        fits = spent + task.cost[q] <= task.budget
+        fits = fits and (g < 0 or r.used[g] + task.cost[q] <= task.caps[g])
+        some += fits
+        r.pad[q] = 0.0 if fits else AFAR
+        found.sure[q] = 0
+        found.maybe[q] = 0
+        found.near[q] = False
+        if sound and fits:
+            _child(task, r, moves, p, size, q)
+            continue
+        for c in range(K):
+            r.last[c, q] = 0.0
+            r.error[c, q] = np.inf if fits else 0.0
+            for s in range(size):
+                r.w[c, s, q] = 0.0
+    found.counters[1] += some
+    return size if some > 0 else -1
+
+
 @compiled()
 def sweep(task: Any, r: Any, found: Any, moves: Any, stop: Any) -> int:
     """All children of a block of parents, (N, k) numbers of moves, ascending; returns how many parents are done."""
-    o, n = task.label.shape[0], task.own.shape[0]
     for p in range(moves.shape[0]):
         if stop[0] != 0:
             return p
-        size = _parent(task, r, moves, p)
         spent, first = 0, 0
         for k in range(moves.shape[1]):
             spent += task.cost[moves[p, k]]
             first = moves[p, k] + 1
-        while first < o and moves.shape[1] > 0 and task.label[first] == task.label[first - 1]:
+        while moves.shape[1] > 0 and first < task.label.shape[0] and task.label[first] == task.label[first - 1]:
             first += 1  # one move of each label
-        some = False
-        for q in range(first, o):
-            g = task.group[q]
-            fits = spent + task.cost[q] <= task.budget
-            fits = fits and (g < 0 or r.used[g] + task.cost[q] <= task.caps[g])
-            r.pad[q] = 0.0 if fits else AFAR
-            some = some or fits
-            found.sure[q] = 0
-            found.maybe[q] = 0
-            found.near[q] = False
-            found.counters[1] += fits
-            if size >= 0 and fits:
-                _child(task, r, moves, p, size, q)
-            else:
-                for c in range(task.alpha.shape[0]):
-                    r.last[c, q] = 0.0
-                    r.error[c, q] = np.inf if fits else 0.0
-                    for s in range(max(size, 0)):
-                        r.w[c, s, q] = 0.0
-        if not some:
+        size = _children(task, r, found, moves, p, first, spent)
+        if size < 0:
             continue
-        for t in range(n):
-            _judge(task, r, found, t, max(size, 0), first)
+        for t in range(task.own.shape[0]):
+            _judge(task, r, found, t, size, first)
             if found.radius[t] > spent:
                 _closer(task, r, found, t, p, spent, first)
         _count(task, r, found, p, spent, first)
