@@ -300,8 +300,8 @@ class RetrainingScorer(Scorer):
             if solved.v[FLAGS, 0] != 0.0:
                 warm(self.retraining, solved, before)
         here, own = before.copy(), self._own
-        flips = np.flatnonzero(here != y)
-        tau, proof = solve_descendant(self.retraining, solved, sharing(own, solved), here, flips, y)
+        moved = np.flatnonzero(here != y)
+        tau, proof = solve_descendant(self.retraining, solved, sharing(own, solved), here, moved, y)
         return (own, tau, proof) if tau < np.inf else None
 
     def _from_afar(self, y: Float) -> tuple[Scratch, float, int]:

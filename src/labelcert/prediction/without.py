@@ -6,6 +6,7 @@ Classes stay, also those without labels, unless the problem says that they are d
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.problem.problem import signs_of
+from labelcert.stopping import Stopped
 from labelcert.svm.pivoting import LARGEST_COLD
 
 if TYPE_CHECKING:
@@ -54,8 +56,10 @@ class Without:
             return np.ones(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
         yes, no = self._at_once(codes, nodes)
         doubt = np.flatnonzero(~(yes | no))
-        if doubt.size and self._model is not None:
-            yes[doubt], no[doubt] = self._model.changed(codes[self._left], nodes[doubt])
+        if doubt.size:
+            with suppress(Stopped):  # what is not decided in time stays open
+                assert self._model is not None
+                yes[doubt], no[doubt] = self._model.changed(codes[self._left], nodes[doubt])
         return yes, no
 
     def _at_once(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
@@ -87,7 +91,7 @@ class Without:
     def becomes(self, codes: Int, node: int) -> int:
         """The class whose score is clearly the highest of the others, or what the model says.
 
-        The first of the other classes where no label is left.
+        The first of the other classes where no label is left; -1 where the run is over.
         """
         own = int(self._whole.predicted[node])
         if self._whole.one_score or self._left.size == 0:
@@ -100,8 +104,10 @@ class Without:
             rest = others[others != best]
             if (p[best] - p[rest] > GUARD * (tau[best] + tau[rest])).all():
                 return best
-        assert self._model is not None
-        return self._model.becomes(codes[self._left], node)
+        with suppress(Stopped):
+            assert self._model is not None
+            return self._model.becomes(codes[self._left], node)
+        return -1
 
     def predicts(self, codes: Int, node: int) -> int:
         """What the model says."""

@@ -221,7 +221,7 @@ def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
         return threat.resolve(labels, classes)
     if threat.removes or not threat.changes:
         raise InvalidInput("annotators change labels, and remove none; leave out removable and changes")
-    own = {"annotators": None, "votes": None, "prices": None, "trusted_annotators": None, "wrong_votes": None}
+    own: dict[str, Any] = dict.fromkeys(("annotators", "votes", "prices", "trusted_annotators", "wrong_votes"))
     flips = replace(threat, **own).resolve(labels, classes)
     return _owning(threat, labels, classes, flips)
 

@@ -313,7 +313,7 @@ class Statement:
     @property
     def removes(self) -> bool:
         """Whether labels may be removed."""
-        return self.allowed.shape[1] > self.n_classes
+        return bool(self.allowed.shape[1] > self.n_classes)
 
     @property
     def movable(self) -> Int:

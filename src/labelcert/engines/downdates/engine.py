@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from labelcert.engines.downdates.sweep import Downdating, Room, Tally, sweep
 from labelcert.engines.pools import Local, seconds_per_step
 from labelcert.engines.seen import MoveNumbers
 from labelcert.engines.walks import Timed, collect_all
+from labelcert.memory import require_memory
+from labelcert.prediction import Predictor
 from labelcert.prediction.scoring import unit_rows
 from labelcert.problem import Problem
 from labelcert.svm.factors import factor, solve
@@ -30,6 +33,9 @@ CHILDREN = 20_000
 
 SAMPLE = 40
 """Parents whose children are timed."""
+
+LARGEST_TIMED = 6
+"""Moves of the largest sets that are timed: of larger ones, there are too many to be looked at, or few labels."""
 
 DOUBTS_HELD = 200_000
 
@@ -49,7 +55,7 @@ class Downdates(Timed, PlainEngine):
     def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
         """One small system for each set of moves, timed on some of the largest."""
         counts, walk = relabelling_counts(question), _Walk.of(question)
-        most = min(walk.longest, question.budget) - 1
+        most = min(walk.longest, question.budget, LARGEST_TIMED) - 1
         rng = np.random.default_rng(0)
         early = max(1, walk.task.label.size // 2)
         some = [np.sort(rng.permutation(early)[: min(most, early)]) for _ in range(SAMPLE)]
@@ -57,7 +63,7 @@ class Downdates(Timed, PlainEngine):
 
         def timed(flag: Signs) -> int:
             found = walk.empty(SAMPLE * walk.task.label.size)
-            sweep(walk.task, walk.room(), found, block.moves, flag)
+            sweep(walk.task, walk.room(most + 1), found, block.moves, flag)
             return max(1, int(found.counters[1]))
 
         per_stop = seconds_per_step(timed) if counts[-1] > 1 and most >= 0 else 0.0
@@ -72,7 +78,7 @@ class Downdates(Timed, PlainEngine):
 
         def work(block: Parents) -> tuple[Tally, bool]:
             found = walk.empty(block.stops, ledger)
-            done = sweep(walk.task, walk.room(), found, block.moves, control.flag)
+            done = sweep(walk.task, walk.room(block.moves.shape[1] + 1), found, block.moves, control.flag)
             return found, done == len(block.moves)
 
         total = float(relabelling_counts(question)[-1])
@@ -108,18 +114,12 @@ class _Walk:
     def of(cls, question: Question) -> _Walk:
         problem, predictor, a = question.problem, question.predictor, question.problem.adversary
         moves = MoveNumbers(a)
+        entries = 8 * problem.m**2 + 4 * (problem.m + moves.position.size) * (question.nodes.size + 1)
+        require_memory(8 * entries, f"the inverse of a kernel of {problem.m:,} labels, and what bounds its error")
         rows, _ = unit_rows(problem.K_test[question.nodes])
-        lam = 1.0 / (2.0 * problem.C)
-        A = problem.K_train + lam * np.eye(problem.m)
-        try:
-            B = solve(factor(A.copy()), np.eye(problem.m))
-        except np.linalg.LinAlgError:  # λ is lost in rounding; any B will do, what it misses tells how good it is
-            B = np.linalg.pinv(A)
-        B = np.ascontiguousarray((B + B.T) / 2)
-        Y = np.where(problem.codes[:, None] == np.arange(problem.n_classes), 1.0, -1.0)
-        alpha = B @ Y
-        if problem.n_classes == 2:
-            alpha[:, 1] = -alpha[:, 0]
+        if predictor not in _INVERSES:  # estimates need it, too
+            _INVERSES[predictor] = _inverse(problem)
+        B, alpha, bound = _INVERSES[predictor]
         image = rows @ B
         label = a.labels[moves.position]
         task = Downdating(
@@ -136,14 +136,14 @@ class _Walk:
             group=a.groups[moves.position],
             caps=a.group_caps,
             budget=question.budget,
-            bound=_bound(A, B, alpha, Y, 0.999999 * (lam + problem.min_eig)),
+            bound=bound,
             listing=predictor.scorer.exact,
         )
         return cls(question, task, moves, max(1, a.most_flips(question.budget)))
 
-    def room(self) -> Room:
-        """Working memory of one chunk."""
-        (K, _), o, k = self.task.alpha.shape, self.task.label.size, self.longest
+    def room(self, k: int) -> Room:
+        """Working memory of one chunk, whose sets have k moves."""
+        (K, _), o = self.task.alpha.shape, self.task.label.size
         return Room(
             factor=np.zeros((k, k)),
             dual=np.zeros((K, k)),
@@ -219,6 +219,25 @@ class _Walk:
                     found = found[np.array(fits, dtype=bool)]
                 if len(found):
                     yield found
+
+
+_INVERSES: WeakKeyDictionary[Predictor, tuple[Float, Float, Float]] = WeakKeyDictionary()
+"""For models that are in use: the inverse, the dual variables of all classes, and the constants of error bounds."""
+
+
+def _inverse(problem: Problem) -> tuple[Float, Float, Float]:
+    lam = 1.0 / (2.0 * problem.C)
+    A = problem.K_train + lam * np.eye(problem.m)
+    try:
+        B = solve(factor(A.copy()), np.eye(problem.m))
+    except np.linalg.LinAlgError:  # λ is lost in rounding; any B will do, what it misses tells how good it is
+        B = np.asarray(np.linalg.pinv(A), dtype=np.float64)
+    B = np.ascontiguousarray((B + B.T) / 2)
+    Y = np.where(problem.codes[:, None] == np.arange(problem.n_classes), 1.0, -1.0)
+    alpha = B @ Y
+    if problem.n_classes == 2:
+        alpha[:, 1] = -alpha[:, 0]
+    return B, alpha, _bound(A, B, alpha, Y, 0.999999 * (lam + problem.min_eig))
 
 
 def _bound(A: Float, B: Float, alpha: Float, Y: Float, floor: float) -> Float:

@@ -14,7 +14,8 @@ from labelcert.arrays import Bool, Text, Values
 from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
 from labelcert.certificate.display import headline
 from labelcert.errors import InvalidInput
-from labelcert.problem import REMOVED, Threat
+from labelcert.problem.relabelling import REMOVED
+from labelcert.problem.threat import Threat
 from labelcert.report.layout import layout
 from labelcert.text import printable
 
