@@ -157,7 +157,8 @@ def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[S
         settled = findings.settled(control.collective)
         if ran and (control.over() or settled):
             break
-        if trained and settled:  # clean predictions are all that was asked for
+        # Clean predictions are all that was asked for; the engines of extensions have options to record.
+        if trained and settled and stage.engine.capabilities.advertised:
             return question, findings, [StageRecord(stage.name(question.problem), stage.max_flips, {})]
         with suppress(Stopped):
             findings = stage.run(question, control, findings)

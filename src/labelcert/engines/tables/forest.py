@@ -49,7 +49,7 @@ MANY_NODES = 32
 ROUGH, FINE = 1e-3, 1e-5
 """Error bounds that are good enough, in units of the largest score: for duals that are kept, and for tables."""
 
-POOR = 2e-3
+POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
 
@@ -195,6 +195,7 @@ class Forest:
             rough=ROUGH if duals else FINE if by_product else 0.0,
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
+        self._poor = max(POOR, 2.0 * self.fill.rough)
         self.pair_options: dict[tuple[int, int], Options] = {}
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0
@@ -293,8 +294,10 @@ class Forest:
 
     def poor(self, start: int, tau: Float32, scores: Callable[[Index], Float32]) -> list[int]:
         """Rows whose error bound is worth an exact solution; ``start`` is the slot of the first row."""
-        suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
-        rows: list[int] = suspect[~(tau[suspect] <= POOR * np.abs(scores(suspect)).max(axis=1, initial=0.0))].tolist()
+        suspect = np.flatnonzero((tau > self._poor) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
+        rows: list[int] = suspect[
+            ~(tau[suspect] <= self._poor * np.abs(scores(suspect)).max(axis=1, initial=0.0))
+        ].tolist()
         return rows
 
     def sharp(self, s: int) -> tuple[Float, float] | None:
