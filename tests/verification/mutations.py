@@ -22,10 +22,23 @@ from labelcert.certificate import RelabellingList
 from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
-from labelcert.verification import Verification, verify
+from labelcert.verification import CheckStatus, Verification, verify
 from labelcert.verification.record import STATED
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
+UNCHECKED = "not checked"
+
+CHECKED_AS = {
+    "predictions": "predictions",
+    "run.margin": "predictions",
+    "decision_values": "decision values",
+    "new_classes": "witnesses",
+    "radius_lower": "radii",
+    "curve_changed": "collective attacks",
+    "collective_upper": "curve",
+}
+"""The line of the verdict that is about a field, where that may say that nothing was checked."""
+
 
 PARTS = ("run", "around", "node_attacks", "curve_attacks")
 """Fields that have fields of their own."""
@@ -79,6 +92,7 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
+    "over at once": lambda: certify(*_with(list("aabbabab")), C=1.0, margin=0.05, time_limit=1e-9),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
 
@@ -248,6 +262,8 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     if path.startswith("run.threat.") and found.accepted:
         # The hash is over what the adversary can do, and that is the same.
         return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
+    if any(check.what == CHECKED_AS.get(path) and check.status is CheckStatus.NOT_CHECKED for check in found.checks):
+        return UNCHECKED, found
     words = [word for word, names in STATED.items() if path in names]
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from labelcert.arrays import Bool, Int
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, Stop
 from labelcert.verification.linear_radii import proved_radii
 from labelcert.verification.machines import LinearTrainer, Trained, Trainer
 from labelcert.verification.pacing import Pace
@@ -78,7 +78,7 @@ class Checker:
     def kernel(self) -> None:
         """Whether there is a model at all; prepares its training."""
         self._pace.begin("kernel")
-        if why := self._given.out_of_reach:
+        if why := self._nothing_claimed() or self._given.out_of_reach:
             self._out.add("kernel", CheckStatus.NOT_CHECKED, why)
             self.stuck = True
             return
@@ -86,6 +86,15 @@ class Checker:
             self._wrong("kernel", "K_train is not symmetric")
             return
         self._prepare()
+
+    def _nothing_claimed(self) -> str:
+        """What is to be said of a run that was over before anything was trained; empty of all others.
+
+        Classes and scores that such a certificate holds are no more than places.
+        """
+        cert = self._cert
+        early = cert.run.stopped is not Stop.FINISHED and self._uncertain.all() and not cert.decision_values.any()
+        return "the run was over before the first training: no prediction is claimed" if early else ""
 
     def _prepare(self) -> None:
         """Everything that training needs."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
+from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
 from labelcert.verification.crowds import Crowd
@@ -130,7 +131,7 @@ class Statement:
         elif any(array is None for array in given):
             raise InvalidInput("pass all of K_train, labels and K_test, or none of them")
         else:
-            kernel, rows, values = np.asarray(K_train, float), np.asarray(K_test, float), np.asarray(labels)
+            kernel, rows, values = real_array("K_train", K_train), real_array("K_test", K_test), _labels(labels)
         m = values.size
         if kernel.shape != (m, m) or rows.ndim != 2 or rows.shape[1] != m:
             raise InvalidInput(
@@ -173,7 +174,7 @@ class Statement:
             raise InvalidInput(
                 "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
             )
-        values = cert.labels if labels is None else np.asarray(labels)
+        values = cert.labels if labels is None else _labels(labels)
         require_memory(
             cert.n_test * values.size * BYTES_OF_WHOLE,
             f"verifying {cert.n_test:,} rows of {values.size:,} labels in whole numbers",
@@ -208,8 +209,8 @@ class Statement:
         cls, cert: Certificate, labels: npt.ArrayLike | None, features: tuple[npt.ArrayLike, npt.ArrayLike]
     ) -> Statement:
         """Of a linear model, trained on features."""
-        X, T = (np.ascontiguousarray(rows, dtype=np.float64) for rows in features)
-        values = cert.labels if labels is None else np.asarray(labels)
+        X, T = (real_array(name, rows) for name, rows in zip(("X_train", "X_test"), features, strict=True))
+        values = cert.labels if labels is None else _labels(labels)
         m, n = values.size, cert.n_test
         fit = X.ndim == T.ndim == 2 and X.shape[1] == T.shape[1] and (len(X), len(T)) == (m, n)
         if not fit or not (np.isfinite(X).all() and np.isfinite(T).all()):
@@ -444,14 +445,24 @@ def _crowd(cert: Certificate, classes: Values, codes: Int, allowed: Bool) -> Cro
     return crowd
 
 
+def _labels(given: npt.ArrayLike) -> Values:
+    """Labels as they were given to whoever certified."""
+    labels = as_labels(given)
+    if labels.ndim != 1:
+        raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
+    return labels
+
+
 def _rows(H: Any) -> Float:
     """A map, given as an array, a sparse matrix, or an iterable of blocks of rows."""
     whole = hasattr(H, "toarray") or hasattr(H, "__array__")
     try:
         blocks = [
-            block.toarray() if hasattr(block, "toarray") else np.asarray(block) for block in ([H] if whole else H)
+            real_array("H", block.toarray() if hasattr(block, "toarray") else block) for block in ([H] if whole else H)
         ]
-        return np.vstack(blocks).astype(np.float64)
+        return np.vstack(blocks)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"H must be a matrix, or an iterable of blocks of rows as wide as each other: {error}"
