@@ -34,7 +34,7 @@ STATED: dict[str, tuple[str, ...]] = {
     "why budgets end": ("run.budget_note",),
     "advice": ("run.advice",),
     "origin of the margins": ("run.margin_from",),
-    "time": ("run.seconds",),
+    "time": ("run.seconds", "run.compiling"),
     "limits": ("run.time_limit", "run.node_time_limit"),
     "workers": ("run.workers",),
     "device": ("run.device",),
