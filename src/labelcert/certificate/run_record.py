@@ -158,7 +158,7 @@ class RunRecord:
     weights: str = ""
     """What gives labels weights, where they have some: ``sample_weight``, ``class_weight``."""
     compiling: float = 0.0
-    """Seconds that compiled code took to compile, or to be read; mostly the first run's."""
+    """Seconds of compiling hot loops, or of reading what was kept of that: mostly the first run's."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
     """What was certified, as Python writes it; empty where arrays were given."""
@@ -192,6 +192,15 @@ class RunRecord:
     def counts_annotators(self) -> bool:
         """Whether budgets and radii count annotators."""
         return self.threat.get("annotators") is not None or self.threat.get("votes") is not None
+
+    @property
+    def threat_is_readable(self) -> bool:
+        """Whether the record of the threat has the form of one, whatever it says."""
+        try:
+            msgspec.convert(self.threat, _Threat)
+        except msgspec.ValidationError:
+            return False
+        return True
 
     def amount(self, budget: int) -> str:
         """A budget in words."""

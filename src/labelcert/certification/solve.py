@@ -157,7 +157,7 @@ def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[S
     """What all stages find, and the question as it turned out."""
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
-    trained = question.problem.kind == ONE_MODEL and not question.observers
+    trained = question.problem.kind == ONE_MODEL and not question.observers and planned.finds_attacks
     for stage in planned.stages:
         settled = findings.settled(control.collective)
         if ran and (control.over() or settled):

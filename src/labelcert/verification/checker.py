@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from labelcert.arrays import Bool, Int
-from labelcert.certificate import Certificate, Stop
+from labelcert.certificate import Certificate
 from labelcert.verification.linear_radii import proved_radii
 from labelcert.verification.machines import LinearTrainer, Trained, Trainer
 from labelcert.verification.pacing import Pace
@@ -78,7 +78,7 @@ class Checker:
     def kernel(self) -> None:
         """Whether there is a model at all; prepares its training."""
         self._pace.begin("kernel")
-        if why := self._nothing_claimed() or self._given.out_of_reach:
+        if why := self._given.out_of_reach:
             self._out.add("kernel", CheckStatus.NOT_CHECKED, why)
             self.stuck = True
             return
@@ -86,15 +86,6 @@ class Checker:
             self._wrong("kernel", "K_train is not symmetric")
             return
         self._prepare()
-
-    def _nothing_claimed(self) -> str:
-        """What is to be said of a run that was over before anything was trained; empty of all others.
-
-        Classes and scores that such a certificate holds are no more than places.
-        """
-        cert = self._cert
-        early = cert.run.stopped is not Stop.FINISHED and self._uncertain.all() and not cert.decision_values.any()
-        return "the run was over before the first training: no prediction is claimed" if early else ""
 
     def _prepare(self) -> None:
         """Everything that training needs."""
@@ -222,9 +213,9 @@ class Checker:
         radius, named = int(cert.radius_upper[t]), int(cert.new_classes[t]) != -1
         if radius == statement.never:
             return f"node {t} has a witness, but no upper end of its radius" if labels.size or named else ""
-        if not statement.admits(labels, targets, radius):
+        spent = statement.price(labels, targets, None if cert.node_votes is None else cert.node_votes[t])
+        if spent is None or spent > radius:
             return f"the threat does not admit the witness of node {t} within its radius"
-        spent = statement.cost(labels) if statement.crowd is None else statement.crowd.least_price(labels, targets)
         if spent != radius:
             return f"the witness of node {t} costs less than its radius"
         if named == (self._predicted[t] == TIED):
@@ -238,7 +229,8 @@ class Checker:
         codes = np.array([statement.relabelled(*cert.curve_attacks[k]) for k in range(len(cert.curve_attacks))])
         counts = cert.curve_changed.sum(axis=1)
         for b, k in enumerate(cert.curve_attack_of.tolist()):
-            if not statement.admits(*cert.curve_attacks[k], b):
+            spent = statement.price(*cert.curve_attacks[k], None if cert.curve_votes is None else cert.curve_votes[k])
+            if spent is None or spent > b:
                 self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
             elif counts[k] != cert.collective_lower[b]:
                 self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")

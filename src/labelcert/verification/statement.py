@@ -18,7 +18,7 @@ from labelcert.certificate import Certificate
 from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
-from labelcert.verification.crowds import Crowd
+from labelcert.verification.crowds import Cast, Crowd
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
@@ -414,14 +414,13 @@ class Statement:
         """What it costs to change some labels."""
         return int(self.costs[labels].sum())
 
-    def admits(self, labels: Int, targets: Int, budget: int) -> bool:
-        """Whether the threat allows a relabelling within a budget."""
+    def price(self, labels: Int, targets: Int, votes: Cast | None = None) -> int | None:
+        """What a relabelling costs, by such votes where budgets count annotators; None where the threat forbids it."""
         if np.unique(labels).size != labels.size or not self.allowed[labels, targets].all():
-            return False
+            return None
         if self.crowd is not None:
-            price = self.crowd.least_price(labels, targets)
-            return price is not None and price <= budget
-        return self.cost(labels) <= budget and self.within_caps(labels)
+            return None if votes is None else self.crowd.price(labels, targets, *votes)
+        return self.cost(labels) if self.within_caps(labels) else None
 
     def within_caps(self, labels: Int) -> bool:
         """Whether the groups' budgets pay for changing some labels."""
