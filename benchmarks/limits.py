@@ -225,6 +225,7 @@ def measured(function: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, An
 def main(limit: float, losses: tuple[str, ...], functions: tuple[str, ...], full: bool, single: str | None) -> None:
     """Time limits and Ctrl-C: exit code 1 where a limit is missed by more than 2 s and 10 %, or Ctrl-C by 1 s."""
     if single is not None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores Ctrl-C
         for case in json.loads(single):
             click.echo(json.dumps(one(case)))
         return
