@@ -15,7 +15,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenKernel, Names, Parts, Task, support
 from labelcert.certification.places import walked_by
-from labelcert.checking import whole_number
+from labelcert.checking import real_array, whole_number
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question
 from labelcert.engines.control import Control
 from labelcert.engines.planning import duration
@@ -387,7 +387,7 @@ def _weights(weights: npt.ArrayLike | None, n: int, objective: str) -> Float:
         return np.full(n, 1.0 / n)
     if objective == COLLECTIVE:
         raise InvalidInput("weights are for the objective 'each'; the collective curve counts every node once")
-    array = np.asarray(weights, dtype=np.float64)
+    array = real_array("weights", weights)
     if array.shape != (n,) or not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
         raise InvalidInput(f"weights must be {n} numbers of at least 0, one per test node, not all of them 0")
     return np.asarray(array / array.sum())
@@ -405,7 +405,7 @@ def _payment(confirm: float, costs: npt.ArrayLike | None) -> float:
 def _costs(costs: npt.ArrayLike | None, m: int) -> Float:
     if costs is None:
         return np.ones(m)
-    array = np.asarray(costs)
-    if array.shape != (m,) or array.dtype.kind not in "iuf" or not ((array > 0) & (array < np.inf)).all():
+    array = real_array("confirm_costs", costs)
+    if array.shape != (m,) or not ((array > 0) & (array < np.inf)).all():
         raise InvalidInput(f"confirm_costs must be {m} positive numbers, one per label")
-    return array.astype(np.float64)
+    return array

@@ -202,6 +202,7 @@ def provenance(cert: Certificate) -> dict[str, str]:
         "budgets": f"0 to {cert.max_flips}",
         "ended": run.stopped.value,
         "seconds": f"{run.seconds:.2f}",
+        "seconds of compiling, not counted": f"{run.compiling:.2f}" if run.compiling_text else "",
         "device": run.device,
         "workers": str(run.workers),
         "time limit": "" if run.time_limit is None else f"{run.time_limit:g} s",
