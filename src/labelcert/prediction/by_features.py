@@ -121,7 +121,6 @@ class FeaturePredictor(Predictor):
     """
 
     tie_note: ClassVar[str] = "clean scores"
-    enumerated: ClassVar[str] = "relabellings"
 
     def __init__(self, problem: Problem, features: ByFeatures) -> None:
         self.problem, self.linear, self.features = problem, False, features
@@ -240,11 +239,13 @@ class FeaturePredictor(Predictor):
         return min(256, self.batch_size())
 
     def changed_by(self, changes: Sequence[Relabelling], nodes: Index) -> tuple[Bool, Bool]:
-        """All in batches."""
-        judged = self.judge(changes)
+        """All in batches; classes without labels are dropped, where models drop them."""
+        judged = self._judge_fewer(changes) if self.problem.emptied else self.judge(changes)
         return judged.changed[nodes].T, judged.unchanged[nodes].T
 
-    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
+    def _judge_fewer(
+        self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1, hurry: bool = False
+    ) -> Judged:
         """The same where relabellings may leave classes without labels, which are dropped then."""
         n, everyone = self.problem.n_test, np.arange(self.problem.n_test)
         others = [self.fewer(self.problem.relabelled(change)) for change in changes]
