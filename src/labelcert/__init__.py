@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from labelcert.baselines import certify_baseline
     from labelcert.certificate import Certificate, compare, load
     from labelcert.certificate import Comparison as Comparison
+    from labelcert.certificate import Metric as Metric
+    from labelcert.certificate import WorstCase as WorstCase
     from labelcert.certification import certify, certify_linear, certify_partition
     from labelcert.errors import CertificateFileError as CertificateFileError
     from labelcert.errors import DataUnavailable as DataUnavailable
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "attacks": ("attack",),
     "baselines": ("certify_baseline",),
-    "certificate": ("Certificate", "Comparison", "compare", "load"),
+    "certificate": ("Certificate", "Comparison", "Metric", "WorstCase", "compare", "load"),
     "certification": ("certify", "certify_linear", "certify_partition"),
     "errors": (
         *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),

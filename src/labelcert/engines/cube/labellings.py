@@ -27,7 +27,7 @@ from labelcert.engines.cube.lowest import Lowest
 from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
-from labelcert.engines.seen import FlipBits, Telling
+from labelcert.engines.seen import Counting, FlipBits, Telling
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
@@ -85,6 +85,8 @@ class CubeMethod:
             collectors.append(lowest)
         if question.observers:
             collectors.append(Telling(question, control, ledger.short, CubeSummary.seen))
+        if question.counting is not None:
+            collectors.append(Counting(question, question.counting, ledger.short, CubeSummary.counts))
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
         collect_all(CubeTask(task), chunks, collectors, control, count_stops(question, question.budget))
@@ -105,7 +107,7 @@ class CubeTask(NamedTuple):
         """A summary comes back, so nothing that is observed; devices count with 32 bits."""
         work = self.walk_over
         large = max(work.rows * work.scores.shape[1], work.last_row) >= 2**31
-        if large or work.observed or not (work.linear or work.retraining.on_device):
+        if large or work.observed or work.counted or not (work.linear or work.retraining.on_device):
             return None
         return DeviceLoad("labellings", work.y.size, labellings(work), 0)
 
@@ -221,6 +223,8 @@ def make_walk(question: Question) -> CubeWork:
         radius=np.full(question.nodes.size, a.never, dtype=np.int64),
         most=np.full(question.budget + 1, -1, dtype=np.int64),
         observed=bool(question.observers),
+        kinds=np.array([0, question.nodes.size]) if question.counting is None else question.counting.kinds,
+        counted=question.counting is not None,
     )
 
 
