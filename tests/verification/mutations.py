@@ -27,7 +27,7 @@ from labelcert.verification.record import STATED
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
 
-PARTS = ("run", "around", "node_attacks", "curve_attacks")
+PARTS = ("run", "around", "node_attacks", "curve_attacks", "metrics", "metric_attacks")
 """Fields that have fields of their own."""
 
 EVIDENCE = ("proofs", "K_train", "K_test")
@@ -78,6 +78,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
+    "metrics": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
+    ),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }

@@ -536,10 +536,16 @@ class Certificate:
             metric = Metric(metric, true_labels, positive=positive, groups=groups)
         elif not alone:
             raise InvalidInput("give true_labels, positive and groups to the Metric, or give its name alone")
-        stored = [] if self.metrics is None else self.metrics.called(metric.name)
+        stored = [] if self.metrics is None else self.metrics.called(metric.name, self.n_classes)
         if alone and metric.true_labels is None and len(stored) == 1:
             return worst_case.shown(self, stored[0])
         return worst_case.shown(self, self._counted(metric, stored))
+
+    @property
+    def worst_cases(self) -> list[WorstCase]:
+        """The worst values of all metrics that were asked for with the certificate."""
+        asked = [] if self.metrics is None else self.metrics.asked(self.n_classes)
+        return [worst_case.shown(self, one) for one in asked]
 
     def _counted(self, metric: Metric, stored: Sequence[CountedMetric]) -> CountedMetric:
         """A metric in numbers, with the true classes that are known."""

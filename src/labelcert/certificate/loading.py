@@ -45,9 +45,7 @@ def _certificate(stored: storage.Stored) -> Certificate:
     if f"graph_{storage.AROUND[0]}" in arrays:
         fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in storage.AROUND))
     if f"metric_{storage.METRICS[0]}" in arrays:
-        fields["metrics"] = AskedMetrics(
-            *(arrays[f"metric_{part}"] for part in storage.METRICS), n_classes=int(arrays["classes"].size)
-        )
+        fields["metrics"] = AskedMetrics(*(arrays[f"metric_{part}"] for part in storage.METRICS))
     found = Certificate(
         max_flips=whole_number("max_flips", metadata["max_flips"]),
         never=whole_number("never", metadata["never"]),

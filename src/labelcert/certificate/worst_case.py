@@ -10,6 +10,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int, Text
 from labelcert.certificate.metric import CountedMetric
+from labelcert.text import between
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,6 @@ class AskedMetrics:
     lower: Float
     upper: Float
     attack_of: Int
-    n_classes: int
 
     def fits(self, n: int, K: int, budgets: int, attacks: int) -> bool:
         """Whether it is well formed, and speaks of n test nodes, K classes, so many budgets, and so many attacks."""
@@ -59,14 +59,17 @@ class AskedMetrics:
             and np.all(self.lower <= self.upper)
         )
 
-    def called(self, name: str) -> list[CountedMetric]:
+    def called(self, name: str, K: int) -> list[CountedMetric]:
         """Those of a name, in numbers; what a function of the user's own computes is not stored."""
-        return [self.asked(q) for q in np.flatnonzero(self.names == name).tolist()]
+        return [one for one in self.asked(K) if one.name == name]
 
-    def asked(self, q: int) -> CountedMetric:
-        """One of them, in numbers."""
+    def asked(self, K: int) -> list[CountedMetric]:
+        """All of them in numbers."""
+        return [self._asked(q, K) for q in range(self.names.size)]
+
+    def _asked(self, q: int, K: int) -> CountedMetric:
         name, positive = str(self.names[q]), int(self.positive[q])
-        return CountedMetric(name, name, positive, self.truth[q], self.groups[q], self.n_classes)
+        return CountedMetric(name, name, positive, self.truth[q], self.groups[q], K)
 
     def find(self, asked: CountedMetric) -> int | None:
         """Which of them is the same question; None where none is."""
@@ -91,6 +94,8 @@ class WorstCase:
         The worst value lies between these, index b = 0..max_flips; infinite where nothing is known.
     attacks : tuple of dict
         For each budget, the change of labels that comes to the end that is not proved.
+    about : str
+        The positive class, or that it is a gap between groups.
     """
 
     metric: str
@@ -98,6 +103,20 @@ class WorstCase:
     lower: Float
     upper: Float
     attacks: tuple[dict[Any, Any], ...]
+    about: str = ""
+
+    @property
+    def title(self) -> str:
+        """Which value it is, in words."""
+        words = self.metric.replace("_", " ")
+        return f"{'highest' if self.highest else 'lowest'} {words}{f' ({self.about})' if self.about else ''}"
+
+    def text(self, b: int) -> str:
+        """The value at a budget: a share in per cent, or what a function of the user's own says."""
+        low, high = float(self.lower[b]), float(self.upper[b])
+        if not self.metric.endswith("()"):
+            return between(low, high, "%")
+        return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
     @property
     def exact(self) -> bool:
@@ -125,9 +144,7 @@ class WorstCase:
 
     def __repr__(self) -> str:
         ends = f"{self.lower[-1]:.4g} to {self.upper[-1]:.4g}" if self.lower[-1] != self.upper[-1] else None
-        last = ends or f"{self.lower[-1]:.4g}"
-        which = "highest" if self.highest else "lowest"
-        return f"WorstCase({which} {self.metric}: {last} at budget {self.lower.size - 1})"
+        return f"WorstCase({self.title}: {ends or f'{self.lower[-1]:.4g}'} at budget {self.lower.size - 1})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +242,10 @@ def shown(cert: Certificate, asked: CountedMetric) -> WorstCase:
     else:
         found = worst_from_radii(cert, asked)
         (lower, upper), attacks, attack_of = found.ends(asked), cert.curve_attacks, found.attack_of
-    return WorstCase(asked.name, asked.highest, lower, upper, _named(cert, attacks, attack_of.tolist()))
+    about = [str(cert.classes[asked.positive])] if asked.positive >= 0 else []
+    about += ["gap between groups"] if asked.n_groups > 1 else []
+    named = _named(cert, attacks, attack_of.tolist())
+    return WorstCase(asked.name, asked.highest, lower, upper, named, ", ".join(about))
 
 
 def _named(cert: Certificate, attacks: RelabellingList, chosen: Sequence[int]) -> tuple[dict[Any, Any], ...]:

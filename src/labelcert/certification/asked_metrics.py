@@ -53,7 +53,6 @@ def with_worst_values(cert: Certificate, asked: Sequence[CountedMetric], walked:
         lower=frozen(np.array([lower for lower, _ in ends])),
         upper=frozen(np.array([upper for _, upper in ends])),
         attack_of=frozen(attack_of.reshape(len(asked), -1).astype(np.int64)),
-        n_classes=cert.n_classes,
     )
     attacks = RelabellingList.pack([labels[k] for k in used], [targets[k] for k in used])
     cert = replace(cert, metrics=stored, metric_attacks=attacks)

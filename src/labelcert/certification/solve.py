@@ -97,6 +97,7 @@ def _request(task: Task, run: Run) -> support.Request:
         labels=problem.m,
         threat=support.kinds_of(problem.threat),
         margin=bool(margins_of(task)[0].any()),
+        metrics=bool(task.metrics),
         asks=asks or (support.CURVE if task.collective else support.RADII),
         engine=run.engine if single and asks is None else AUTO,
         place=support.place_of(run.scheduler, run.device),

@@ -53,6 +53,13 @@ class Counter(Protocol):
         """(J + 1,) where each kind of nodes begins, in the order of the question's nodes, and their number."""
 
     @property
+    def forms(self) -> Int:
+        """(L, J) sums of counts: a walk need not count what has none that is larger than all of at most its cost.
+
+        Where there are none, everything is counted.
+        """
+
+    @property
     def reach(self) -> int:
         """All relabellings that cost less were counted."""
 

@@ -24,7 +24,7 @@ from labelcert.engines.cube.cutting import (
     level_chunks,
 )
 from labelcert.engines.cube.lowest import Lowest
-from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
+from labelcert.engines.cube.recording import SOLVED, TILE, CubeSummary, CubeWork, in_tiles
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
 from labelcert.engines.seen import Counting, FlipBits, Telling
@@ -201,6 +201,9 @@ def make_walk(question: Question) -> CubeWork:
     a = problem.adversary
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
+    kinds, forms = np.array([0, question.nodes.size]), np.zeros((0, 1), dtype=np.int64)
+    if question.counting is not None:
+        kinds, forms = question.counting.kinds, question.counting.forms
     return CubeWork(
         retraining=scorer.sharpened(),
         scores=rows,
@@ -223,9 +226,19 @@ def make_walk(question: Question) -> CubeWork:
         radius=np.full(question.nodes.size, a.never, dtype=np.int64),
         most=np.full(question.budget + 1, -1, dtype=np.int64),
         observed=bool(question.observers),
-        kinds=np.array([0, question.nodes.size]) if question.counting is None else question.counting.kinds,
+        kinds=kinds,
         counted=question.counting is not None,
+        forms=forms,
+        left=_most_left(forms, kinds),
     )
+
+
+def _most_left(forms: Int, kinds: Int) -> Int:
+    """(L, tiles + 1) the most that the nodes from each tile on can add to sums over counts of nodes."""
+    gain = np.maximum(np.repeat(forms, np.diff(kinds), axis=1), 0)
+    starts = np.minimum(np.arange(0, kinds[-1] + TILE, TILE), kinds[-1])
+    before = np.concatenate([np.zeros((len(forms), 1), dtype=np.int64), np.cumsum(gain, axis=1)], axis=1)
+    return np.ascontiguousarray(before[:, -1:] - before[:, starts])
 
 
 def mirrors(adversary: Adversary, budget: int) -> bool:

@@ -58,6 +58,10 @@ class CubeWork(NamedTuple):
     # somebody counts. ``counted``: whether to write down how many of each kind every labelling changes.
     kinds: Int
     counted: bool
+    # (L, J) sums of these counts that are looked for, the larger the better: what is no more than known for its cost is
+    # not written down. Without any, everything is. ``left`` (L, tiles + 1): the most that nodes from a tile on can add.
+    forms: Int
+    left: Int
 
 
 @by_reference
@@ -85,7 +89,9 @@ class CubeSummary(NamedTuple):
     # seen_changed, seen_unchanged: (V, n) nodes that it provably changes, and nodes that it provably does not
     seen_changed: Bool
     seen_unchanged: Bool
-    # count_cost, count_set: (V,) and (V, W) every labelling, if they are counted; else V is 0
+    # (L, B + 1) the largest sums within each budget that were written down
+    largest: Int
+    # count_cost, count_set: (V,) and (V, W) labellings that were written down, if they are counted; else V is 0
     count_cost: Int
     count_set: Words
     # (V, 2, J) nodes of each kind that it provably changes, and nodes about which that is open
@@ -146,6 +152,7 @@ def new_summary(task: CubeWork, stops: int) -> CubeSummary:
         seen_set=np.empty((seen, words), dtype=np.uint64),
         seen_changed=np.empty((seen, n), dtype=np.bool_),
         seen_unchanged=np.empty((seen, n), dtype=np.bool_),
+        largest=np.full((task.forms.shape[0], task.budget + 1), -1 - 2**62, dtype=np.int64),
         count_cost=np.empty(counted, dtype=np.int64),
         count_set=np.empty((counted, words), dtype=np.uint64),
         count=np.zeros((counted, 2, task.kinds.size - 1), dtype=np.int64),
@@ -417,6 +424,15 @@ def _short_counts(p: Float32, tau: float, begin: int, end: int) -> tuple[int, in
     return int(negative), int(positive)
 
 
+@compiled(inner=True, fastmath=REORDER)
+def _short_negative(p: Float32, begin: int, end: int) -> int:
+    """How many decided scores are negative."""
+    negative = np.float32(0.0)
+    for t in range(begin, end):
+        negative += np.float32(1.0) if p[t] < np.float32(0.0) else np.float32(0.0)
+    return int(negative)
+
+
 @compiled(inner=True)
 def _decide(task: Any, batch: Any, s: int, first: int, width: int) -> tuple[int, int, bool]:
     """Score in double precision where single precision leaves a sign open: further counts, and whether all is decided.
@@ -448,9 +464,36 @@ def _short_kinds(task: Any, batch: Any, s: int, first: int, width: int) -> None:
     for j in range(task.kinds.shape[0] - 1):
         begin, end = max(first, task.kinds[j]), min(first + width, task.kinds[j + 1])
         if begin < end:
-            negative, positive = _short_counts(batch.p, batch.short_tau[s], begin - first, end - first)
+            negative = _short_negative(batch.p, begin - first, end - first)
             batch.kinds[s, 0, j] += negative
-            batch.kinds[s, 1, j] += positive
+            batch.kinds[s, 1, j] += end - begin - negative
+
+
+@compiled(inner=True)
+def _larger(task: Any, batch: Any, s: int, side: int, tile: int, found: Any) -> bool:
+    """Whether a sum may become larger than all known ones of its cost, with the nodes from a tile on still to come."""
+    for f in range(task.forms.shape[0]):
+        possible = task.left[f, tile]
+        for j in range(task.forms.shape[1]):
+            possible += task.forms[f, j] * batch.kinds[s, side, j]
+        if possible > found.largest[f, batch.cost[s, side]]:
+            return True
+    return task.forms.shape[0] == 0
+
+
+@compiled(inner=True)
+def _write_down(task: Any, batch: Any, s: int, side: int, found: Any) -> None:
+    """Write down how many nodes of each kind a labelling changes, all of which are decided."""
+    cost = batch.cost[s, side]
+    k = _tell(cost, batch.bits[s, side], found)
+    for j in range(batch.kinds.shape[2]):
+        found.count[k, 0, j] = batch.kinds[s, side, j]
+    for f in range(task.forms.shape[0]):
+        total: Any = np.int64(0)
+        for j in range(task.forms.shape[1]):
+            total += task.forms[f, j] * batch.kinds[s, side, j]
+        for b in range(cost, found.largest.shape[1]):
+            found.largest[f, b] = max(found.largest[f, b], total)
 
 
 @compiled(inner=True)
@@ -473,7 +516,7 @@ def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
     batch.changed[s, 1] += positive
     if task.counted:
         _short_kinds(task, batch, s, first, width)
-    needed = task.counted
+    needed = False
     for side in range(2):
         cost = batch.cost[s, side]
         if cost < 0:
@@ -482,6 +525,8 @@ def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
             _closer(batch.p, 1.0 - 2.0 * side, tau, first, width, cost, batch.bits[s, side], found)
         possible = batch.changed[s, side] + n - first - width
         needed = needed or possible > found.best[cost] or cost < batch.deepest[tile + 1]
+        if task.counted and not needed:
+            needed = _larger(task, batch, s, side, tile + 1, found)
     if not needed:
         batch.state[s] = SETTLED
 
@@ -510,8 +555,6 @@ def flush(task: Any, batch: Any, p: Float, found: Any) -> None:
                 record(p, 1.0 - 2.0 * side, batch.tau[s], cost, batch.row[s, side], batch.bits[s, side], found)
             elif cost >= 0:
                 _more(batch.changed[s, side], cost, batch.bits[s, side], found)
-                if task.counted:
-                    k = _tell(cost, batch.bits[s, side], found)
-                    for j in range(batch.kinds.shape[2]):
-                        found.count[k, 0, j] = batch.kinds[s, side, j]
+                if task.counted and batch.state[s] == PENDING and _larger(task, batch, s, side, tiles, found):
+                    _write_down(task, batch, s, side, found)
     batch.size[0] = 0

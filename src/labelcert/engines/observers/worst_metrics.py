@@ -15,6 +15,9 @@ from labelcert.engines.observing import Counted
 from labelcert.prediction import OPEN
 from labelcert.problem import NOTHING, Relabelling
 
+MOST_GROUPS = 4
+"""Up to so many groups, walks leave out relabellings that are no worse than others."""
+
 EFFORT = 2000
 """Relabellings that are looked at node by node, because it is open what they change, or into what."""
 
@@ -66,6 +69,22 @@ class _Hits:
                 low_by[j, cell] = float(K == 2)
         return cls(clean, high, low_by, high_by)
 
+    def forms(self, asked: CountedMetric) -> Int:
+        """(·, J) sums of counts that decide how bad a value is, where each node that changes adds its share; or none.
+
+        A gap is the larger one of two differences of shares, in units of one over both sizes.
+        """
+        J, G = len(self.low_by) // 2, asked.n_groups
+        side = {"accuracy": 0, "recall": 0, "false_positive_rate": 1}.get(asked.name)
+        if asked.n_classes > 2 or side is None or G > MOST_GROUPS:
+            return np.zeros((0, J), dtype=np.int64)
+        gains = self.low_by[:J, side::2].T.astype(np.int64)
+        if G == 1:
+            return gains if asked.highest else -gains
+        size = asked.sizes[:, side]
+        pairs = [(g, h) for g in range(G) for h in range(G) if g != h]
+        return np.array([size[h] * gains[g] - size[g] * gains[h] for g, h in pairs])
+
 
 class _Worst:
     """What is known about one metric: for each exact cost, values times ``sign``, so that the lowest is the worst."""
@@ -101,6 +120,9 @@ class WorstMetrics:
         self.kinds: Int = np.unique(np.concatenate([[0], new, [nodes.size]])).astype(np.int64)
         first = self.kinds[:-1]
         self._hits = [_Hits.of(question, asked, first) for asked in metrics]
+        forms = [hits.forms(asked) for hits, asked in zip(self._hits, metrics, strict=True)]
+        J = first.size
+        self.forms: Int = np.concatenate(forms) if all(map(len, forms)) else np.zeros((0, J), dtype=np.int64)
         self._worst = [_Worst(asked, question.budget + 1) for asked in metrics]
         self._unsure = bool((question.predictor.predicted == OPEN).any())
         self._effort = EFFORT
