@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from labelcert.errors import InvalidInput, LabelcertError
     from labelcert.errors import MissingExtra as MissingExtra
     from labelcert.errors import WorkTooLarge as WorkTooLarge
+    from labelcert.estimators import certify_regression as certify_regression
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
     from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from labelcert.problem import Votes as Votes
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
+    from labelcert.regression import RegressionCertificate as RegressionCertificate
     from labelcert.verification.verdict import Verification as Verification
     from labelcert.verification.verify import verify
 
@@ -72,7 +74,7 @@ _HOMES = {
         *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),
         "WorkTooLarge",
     ),
-    "estimators": ("from_sklearn",),
+    "estimators": ("certify_regression", "from_sklearn"),
     "estimators.classifier": ("CertifiedClassifier",),
     "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
     "finite": ("FiniteMargin", "finite_margin"),
@@ -87,6 +89,7 @@ _HOMES = {
     "pages": ("write_report",),
     "problem": ("Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
+    "regression": ("RegressionCertificate",),
     "verification": ("Verification", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

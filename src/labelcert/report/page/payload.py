@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Text, Values
-from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
-from labelcert.certificate.display import headline
+from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings, WorstCase
+from labelcert.certificate.display import budgets_to_show, headline
 from labelcert.errors import InvalidInput
 from labelcert.problem.threat import Threat
 from labelcert.report.layout import layout
