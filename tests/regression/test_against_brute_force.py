@@ -13,7 +13,7 @@ from labelcert import RegressionCertificate, Threat, certify_regression
 
 
 def threat_of(kind: str, m: int, rng: np.random.Generator) -> Threat | None:
-    groups = rng.integers(0, 2, m).tolist()
+    groups = [0, *rng.integers(0, 2, m - 1).tolist()]
     return {
         "any": None,
         "trusted": Threat(trusted=rng.random(m) < 0.4),

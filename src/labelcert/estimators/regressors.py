@@ -23,6 +23,12 @@ from labelcert.regression.rows import UNIT
 SUGGESTED = "Ridge, RidgeCV, LinearRegression, KernelRidge, GaussianProcessRegressor and KNeighborsRegressor"
 
 
+EIGENVALUES_AT_MOST = 2000
+"""Rows of matrices whose eigenvalues are computed; of larger ones, bounds are tried out."""
+
+GROWTH = 32.0
+"""From one bound to the next one to try."""
+
 LINEAR_IN_TARGETS = "Its predictions are linear in the targets, so that moves are exact at any number of them."
 
 
@@ -274,17 +280,22 @@ def _solved(
 
 
 def _least_eigenvalue(M: Float, guess: float) -> float:
-    """A lower bound on the smallest eigenvalue: where a Cholesky factorisation of ``M - guess`` ends, it is proved."""
+    """A lower bound on the smallest eigenvalue.
+
+    Of large matrices: where a Cholesky factorisation of ``M - guess`` comes to an end, ``guess`` is one, but for
+    rounding.
+    """
     m = len(M)
     rounding = 1.1 * (m + 2) * UNIT * float(np.abs(np.diagonal(M)).sum())
-    if guess > rounding:
+    least = 0.0
+    while m > EIGENVALUES_AT_MOST and guess > rounding:
         try:
             scipy.linalg.cholesky(M - guess * np.eye(m))
         except np.linalg.LinAlgError:
-            pass
-        else:
-            return guess - rounding
-    least = float(scipy.linalg.eigvalsh(M, subset_by_index=(0, 0))[0]) - 10 * rounding
+            break
+        least, guess = guess - rounding, GROWTH * guess
+    if least <= 0.0:
+        least = float(scipy.linalg.eigvalsh(M, subset_by_index=(0, 0))[0]) - 10 * rounding
     if not least > 0.0:
         raise InvalidInput("the estimator's linear system is singular, or nearly so; use a larger alpha")
     return least
