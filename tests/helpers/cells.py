@@ -121,7 +121,9 @@ def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
     if request.asks == "recheck":
         return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
-    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin", "threat", "metrics")}
+    asked = {
+        name: value for name, value in how.items() if name in ("max_flips", "collective", "margin", "threat", "metrics")
+    }
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
     return solve(Task(model, labels, **asked), Run(**run))
 

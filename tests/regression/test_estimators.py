@@ -69,9 +69,7 @@ def test_refitting_moves_as_far_and_no_farther(name: str) -> None:
                 ups[:, size] = np.maximum(ups[:, size], move)
                 downs[:, size] = np.maximum(downs[:, size], -move)
                 if own is not None:
-                    now, before = (
-                        (m.steps[-1][1] if hasattr(m, "steps") else m).coef_ for m in (refitted, clean)
-                    )
+                    now, before = ((m.steps[-1][1] if hasattr(m, "steps") else m).coef_ for m in (refitted, clean))
                     coefficients[:, size] = np.maximum(coefficients[:, size], np.abs(now - before))
     assert cert.shift_up == pytest.approx(np.maximum.accumulate(ups, axis=1), abs=1e-8)
     assert cert.shift_down == pytest.approx(np.maximum.accumulate(downs, axis=1), abs=1e-8)
@@ -92,9 +90,7 @@ def test_weights_of_targets() -> None:
         cert = certify_regression(estimator, X, y, T, change=1.0, max_changes=1, sample_weight=weight)
         clean = clone(estimator).fit(X, y, sample_weight=weight).predict(T)
         assert cert.predictions == pytest.approx(clean, abs=1e-9)
-        moves = [
-            clone(estimator).fit(X, y + np.eye(7)[i], sample_weight=weight).predict(T) - clean for i in range(7)
-        ]
+        moves = [clone(estimator).fit(X, y + np.eye(7)[i], sample_weight=weight).predict(T) - clean for i in range(7)]
         assert cert.shift[:, 1] == pytest.approx(np.abs(moves).max(axis=0), abs=1e-9)
     with pytest.raises(InvalidInput, match="no sample_weight"):
         certify_regression(KNeighborsRegressor(2), X, y, T, change=1.0, sample_weight=weight)

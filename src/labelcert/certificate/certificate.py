@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
 from labelcert.certificate.worst_case import AskedMetrics, WorstCase
-from labelcert.checking import as_labels, whole_number
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.budget import flips_for_fraction
@@ -497,7 +497,10 @@ class Certificate:
         true_labels : (n,) array
             In the labels' own values, or as the class codes of the graph that was certified (negative: not known).
         """
-        return np.asarray((true_values(true_labels, self.n_test, self.classes, self.class_list) == self.predictions) & (self.radius_upper > 0))
+        return np.asarray(
+            (true_values(true_labels, self.n_test, self.classes, self.class_list) == self.predictions)
+            & (self.radius_upper > 0)
+        )
 
     def worst_case(
         self,
@@ -509,8 +512,8 @@ class Certificate:
     ) -> WorstCase:
         """The worst value of a metric over all changes of labels within each budget, as proved intervals.
 
-        A metric that was asked for with the certificate (``certify(..., metrics=[...])``) is exact where labellings were
-        walked. Of others, radii and the curve prove an interval.
+        A metric that was asked for with the certificate (``certify(..., metrics=[...])``) is exact where labellings
+        were walked. Of others, radii and the curve prove an interval.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Answers whose fields are arrays and plain values, in files: a zip archive of ``.npy`` arrays and ``metadata.json``."""
+"""Answers whose fields are arrays and plain values, in files: ``.npy`` arrays and ``metadata.json`` in an archive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ def save_fields(answer: Any, path: str | os.PathLike[str], schema: str, version:
 
 
 def load_fields(
-    kind: type[Answer], path: str | os.PathLike[str], schema: str, version: int, maker: str, tuples: tuple[str, ...] = ()
+    kind: type[Answer],
+    path: str | os.PathLike[str],
+    schema: str,
+    version: int,
+    maker: str,
+    tuples: tuple[str, ...] = (),
 ) -> Answer:
     """Read what :func:`save_fields` wrote; ``tuples`` are fields that JSON makes lists of."""
     try:

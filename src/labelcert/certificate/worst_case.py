@@ -201,8 +201,8 @@ def worst_from_radii(cert: Certificate, asked: CountedMetric) -> WorstValues:
     proved = np.empty(cert.max_flips + 1)
     for b in range(proved.size):
         reach = (cert.radius_lower <= b) & ~free
-        ends = box(asked, predicted, nobody, reach, free, int(cert.collective_upper[b]))
-        proved[b] = asked.ends(*ends)[0][0]
+        limits = box(asked, predicted, nobody, reach, free, int(cert.collective_upper[b]))
+        proved[b] = asked.ends(*limits)[0][0]
     reached, attack_of = np.full(proved.size, sign * np.inf), np.zeros(proved.size, dtype=np.int64)
     for k in np.unique(cert.curve_attack_of).tolist():
         first = int(np.flatnonzero(cert.curve_attack_of == k)[0])

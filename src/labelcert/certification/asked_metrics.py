@@ -31,12 +31,16 @@ def in_numbers(task: Task, n: int, classes: Values) -> list[CountedMetric]:
     return found
 
 
-def with_worst_values(cert: Certificate, asked: Sequence[CountedMetric], walked: Walked, problem: Problem) -> Certificate:
+def with_worst_values(
+    cert: Certificate, asked: Sequence[CountedMetric], walked: Walked, problem: Problem
+) -> Certificate:
     """The certificate with the worst values that follow from its radii, and from a walk, if there was one."""
     if not asked:
         return cert
     known = [worst_from_radii(cert, one) for one in asked]
-    labels, targets = ([part[k] for part in map(cert.curve_attacks.__getitem__, range(len(cert.curve_attacks)))] for k in (0, 1))
+    labels, targets = (
+        [part[k] for part in map(cert.curve_attacks.__getitem__, range(len(cert.curve_attacks)))] for k in (0, 1)
+    )
     for q, (found, changes) in enumerate(walked):
         own = replace(found, attack_of=found.attack_of + len(labels))
         more = packed(problem, changes)

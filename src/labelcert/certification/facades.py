@@ -147,7 +147,17 @@ def certify(
     )
     model = GivenKernel(K_train, K_test, C, loss, intercept)
     known = names or Names()
-    task = Task(model, labels, threat, max_flips, max_fraction, margin=margin, collective=collective, metrics=metrics, names=known)
+    task = Task(
+        model,
+        labels,
+        threat,
+        max_flips,
+        max_fraction,
+        margin=margin,
+        collective=collective,
+        metrics=metrics,
+        names=known,
+    )
     return solve(task, run)
 
 
@@ -173,7 +183,9 @@ def certify_on_features(
     run = Run(time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     model = GivenFeatures(X_train, X_test, C, loss, intercept)
     known = names or Names()
-    return solve(Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known), run)
+    return solve(
+        Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known), run
+    )
 
 
 def certify_linear(
@@ -237,7 +249,9 @@ def certify_linear(
     """
     run = Run(ClosedForm.name, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     known = names or Names()
-    task = Task(GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known)
+    task = Task(
+        GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known
+    )
     return solve(task, run)
 
 
@@ -323,5 +337,16 @@ def certify_partition(
     dealt, known = Parts(parts, seed, combine, part_flips), names or Names()
     known = replace(known, model=dealt.described(known.model))
     model = GivenKernel(K_train, K_test, C, loss, intercept)
-    task = Task(model, labels, threat, max_flips, max_fraction, dealt, margin, collective=collective, metrics=metrics, names=known)
+    task = Task(
+        model,
+        labels,
+        threat,
+        max_flips,
+        max_fraction,
+        dealt,
+        margin,
+        collective=collective,
+        metrics=metrics,
+        names=known,
+    )
     return solve(task, run)

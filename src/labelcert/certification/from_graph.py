@@ -77,7 +77,9 @@ class GraphCertifier:
         if metrics := options.get("metrics"):
             truth = self._truth(nodes)
             known = [Metric.of(one) for one in metrics]
-            options["metrics"] = [one if one.true_labels is not None else replace(one, true_labels=truth) for one in known]
+            options["metrics"] = [
+                one if one.true_labels is not None else replace(one, true_labels=truth) for one in known
+            ]
         return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
 
     def _truth(self, nodes: Int) -> Values:

@@ -158,10 +158,7 @@ def _planned(simple: Task, task: Task, run: Run, control: Control, metrics: Sequ
     asked = AUTO if problem.threat.owns_annotators else run.engine  # façades of linear maps name their own
     try:
         return plan(
-            *(asked, problem, control, simple.predicted),
-            observers=task.observers,
-            metrics=metrics,
-            options=run.options,
+            *(asked, problem, control, simple.predicted), observers=task.observers, metrics=metrics, options=run.options
         )
     except Stopped:
         return nothing_known(problem)

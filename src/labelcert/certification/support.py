@@ -92,9 +92,7 @@ class Request:
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
             "metrics": self.metrics,
-            "bounded": self.predictor != MACHINE
-            or ANNOTATORS in self.threat
-            or not (can is None or can.observes),
+            "bounded": self.predictor != MACHINE or ANNOTATORS in self.threat or not (can is None or can.observes),
             "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,

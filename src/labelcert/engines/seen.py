@@ -170,8 +170,8 @@ class CountingShown:
         first = self._counter.kinds[:-1]
         changed = visited.changed & ~visited.close
         undecided = ~(changed | visited.unchanged)
-        counts = (np.add.reduceat(found, first, axis=1, dtype=np.int64) for found in (changed, undecided))
-        self._counter.count(Counted(visited.cost, *counts, visited.change))
+        sure, open_ = (np.add.reduceat(found, first, axis=1, dtype=np.int64) for found in (changed, undecided))
+        self._counter.count(Counted(visited.cost, sure, open_, visited.change))
 
     def unvisited(self, cost: int) -> None:
         """Remember what the walk left out."""

@@ -53,7 +53,7 @@ def certify_regression(
     sample_weight: npt.ArrayLike | None = None,
     time_limit: float | None = None,
 ) -> RegressionCertificate:
-    """How far can a few wrong targets move each prediction, and each coefficient, of a regression?
+    """How far a few wrong targets can move each prediction, and each coefficient, of a regression.
 
     The model must be linear in its targets. The largest moves are then sums of the largest single ones: exact at any
     size, but for rounding, which is bounded.
@@ -154,7 +154,9 @@ def _feature_names(X: Any, steps: list[tuple[str, Any]], d: int) -> Text | None:
 def _ridge(estimator: Any, X: Float, T: Float, weight: Float | None) -> Maps:
     """Ridge and linear regression: ``coef = (AᵀA + αI)⁻¹ Aᵀ √s (y - ȳ)`` with A the centred features times √s."""
     if getattr(estimator, "positive", False):
-        raise InvalidInput(f"{type(estimator).__name__}(positive=True) is not linear in the targets; use positive=False")
+        raise InvalidInput(
+            f"{type(estimator).__name__}(positive=True) is not linear in the targets; use positive=False"
+        )
     alpha = float(getattr(estimator, "alpha_", np.nan)) if hasattr(estimator, "alphas") else 0.0
     alpha = one_number(estimator, "alpha") if hasattr(estimator, "alpha") else alpha
     if np.isnan(alpha):
@@ -240,8 +242,8 @@ def _gaussian_process(estimator: Any, X: Float, T: Float, weight: Float | None) 
     """The same with a kernel of scikit-learn; where targets are normalised, their scale cancels."""
     if estimator.optimizer is not None:
         raise InvalidInput(
-            "GaussianProcessRegressor chooses its kernel's parameters by the targets; fix them with optimizer=None (and "
-            "kernel=fitted.kernel_ to keep those of a fitted one)"
+            "GaussianProcessRegressor chooses its kernel's parameters by the targets; fix them with optimizer=None "
+            "(and kernel=fitted.kernel_ to keep those of a fitted one)"
         )
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 

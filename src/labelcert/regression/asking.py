@@ -66,7 +66,11 @@ def certified_targets(
     aims = None if threshold is None else _aims(threshold, rows.n)
     several = () if coefficients is None else (coefficients,)
     values = sum(one.n for one in (rows, *several))
-    require_memory(3 * 16 * values * (budget + 1), f"moves of {values} values at {budget + 1} budgets", "give a smaller max_changes")
+    require_memory(
+        3 * 16 * values * (budget + 1),
+        f"moves of {values} values at {budget + 1} budgets",
+        "give a smaller max_changes",
+    )
     work = spending_work(a, budget, values, 4)
     if work.advice is not None and limit is None:
         raise WorkTooLarge(f"the work is too large: {work.reason}; give a smaller max_changes, or a time_limit")
@@ -76,7 +80,9 @@ def certified_targets(
 
     found = moved(rows, targets, changes, budget, aims, over)
     own = [moved(one, targets, changes, budget, np.zeros(one.n), over) for one in several]
-    none = Moved(*(np.zeros(0),) * 2, *(np.zeros((0, budget + 1)),) * 2, np.zeros(0), *(np.zeros(0, dtype=np.int64),) * 2)
+    none = Moved(
+        *(np.zeros(0),) * 2, *(np.zeros((0, budget + 1)),) * 2, np.zeros(0), *(np.zeros(0, dtype=np.int64),) * 2
+    )
     coefficient = own[0] if own else none
     moves = [*found.moves, *coefficient.moves]
     sizes = [0 if move is None else move[0].size for move in moves]

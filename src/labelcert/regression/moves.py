@@ -101,7 +101,9 @@ class _Block:
         off = Spending(changes.per_purchase((part.column_error * most)[None]).T, a, budget)
         # Of sums of up to m products; the factor covers the rounding of these bounds themselves.
         self._relative = 1.01 * (y.size + 8) * UNIT
-        self._off = {side: part.row_error * off.best + self._relative * self.spent[side].best + TINY for side in (1, -1)}
+        self._off = {
+            side: part.row_error * off.best + self._relative * self.spent[side].best + TINY for side in (1, -1)
+        }
         self._off_by_budget = part.row_error * off.by_budget()
         self.value = H @ y
         self.value_error = self._relative * (np.abs(H) @ np.abs(y)) + part.row_error * (part.column_error @ np.abs(y))

@@ -178,13 +178,17 @@ class RegressionCertificate:
         import pandas as pd
 
         index = pd.RangeIndex(self.n_test, name="row") if self.names is None else pd.Index(self.names, name="row")
-        given = {} if np.isnan(self.threshold).all() else {
-            "threshold": self.threshold,
-            "radius": self._words(self.radius_lower, self.radius_upper),
-            "radius_lower": self.radius_lower,
-            "radius_upper": self.radius_upper,
-            "witness": [self.witness(t) for t in range(self.n_test)],
-        }
+        given = (
+            {}
+            if np.isnan(self.threshold).all()
+            else {
+                "threshold": self.threshold,
+                "radius": self._words(self.radius_lower, self.radius_upper),
+                "radius_lower": self.radius_lower,
+                "radius_upper": self.radius_upper,
+                "witness": [self.witness(t) for t in range(self.n_test)],
+            }
+        )
         moved = {f"shift_{b}": self.shift[:, b] for b in sorted({min(1, self.max_changes), self.max_changes})}
         return pd.DataFrame({"prediction": self.predictions, **moved, **given}, index=index)
 
@@ -209,7 +213,9 @@ class RegressionCertificate:
         }
         radius = self._words(self.coefficient_radius_lower, self.coefficient_radius_upper)
         witness = [self.coefficient_witness(j) for j in range(d)]
-        return pd.DataFrame({"coefficient": self.coefficients, "radius": radius, **moved, "witness": witness}, index=index)
+        return pd.DataFrame(
+            {"coefficient": self.coefficients, "radius": radius, **moved, "witness": witness}, index=index
+        )
 
     def _words(self, lower: Int, upper: Int) -> list[str]:
         return [interval(low, high, self.never) for low, high in zip(lower.tolist(), upper.tolist(), strict=True)]
@@ -220,15 +226,20 @@ class RegressionCertificate:
         for b in sorted({0, 1, 2, 5, 10, self.max_changes}):
             if 0 < b <= self.max_changes and self.n_test:
                 far = self.shift[:, b]
-                lines.append(f"{b} {self.unit}: predictions move by at most {far.max():.4g} ({np.median(far):.4g} in the median)")
+                lines.append(
+                    f"{self._amount(b)}: predictions move by at most {far.max():.4g} ({np.median(far):.4g} in the median)"
+                )
         if not np.isnan(self.threshold).all():
             reach = int(np.sum(self.radius_lower > self.max_changes))
-            lines.append(f"{reach} predictions never reach their threshold within {self.max_changes} {self.unit}")
+            lines.append(f"{reach} predictions do not reach their threshold within {self._amount(self.max_changes)}")
         words = self._words(self.coefficient_radius_lower, self.coefficient_radius_upper)
         for j in np.argsort(self.coefficient_radius_lower, kind="stable")[:FEW].tolist():
             name = str(j) if self.features is None else str(self.features[j])
             lines.append(f"coefficient {name} ({self.coefficients[j]:.4g}) changes its sign with {words[j]}")
         return "\n".join(lines)
+
+    def _amount(self, budget: int) -> str:
+        return f"{budget} {self.unit.removesuffix('s') if budget == 1 else self.unit}"
 
     def __repr__(self) -> str:
         return (

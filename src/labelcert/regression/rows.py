@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from labelcert.arrays import Float
 from labelcert.errors import InvalidInput
@@ -44,20 +44,19 @@ class TargetMap:
     read: Callable[[int, int], TargetRows]
 
 
-def given_map(H: npt.ArrayLike) -> TargetMap:
+def given_map(H: Any) -> TargetMap:
     """The map of an array, or of a SciPy sparse matrix."""
-    sparse = hasattr(H, "toarray")
-    rows = H if sparse else np.asarray(H)
-    if getattr(rows, "ndim", 0) != 2 or np.asarray(rows.data if sparse else rows).dtype.kind not in "fiub":  # type: ignore[union-attr]
+    sparse = hasattr(H, "tocsr")
+    rows = H.tocsr() if sparse else np.asarray(H)
+    entries = rows.data if sparse else rows
+    if rows.ndim != 2 or entries.dtype.kind not in "fiub":
         raise InvalidInput("H must be a table of numbers with one row per prediction and one column per target")
-    if not np.isfinite(rows.data if sparse else rows).all():  # type: ignore[union-attr, arg-type]
+    if not np.isfinite(entries).all():
         raise InvalidInput("H must not hold missing or infinite values")
-    n, m = rows.shape  # type: ignore[union-attr]
-    if sparse:
-        rows = rows.tocsr()  # type: ignore[union-attr]
+    n, m = rows.shape
 
     def read(start: int, stop: int) -> TargetRows:
-        part = rows[start:stop]  # type: ignore[index]
+        part = rows[start:stop]
         return TargetRows.exact(np.asarray(part.toarray() if sparse else part, dtype=np.float64))
 
     return TargetMap(n, m, read)

@@ -32,6 +32,9 @@ from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
 
+NOTHING_KNOWN = -(2**62)
+"""Less than any sum of counts."""
+
 _CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
 _MAX_DOUBTS_HELD = 200_000
@@ -131,7 +134,7 @@ class CubeLedger(Ledger):
         self.short = FlipBits(question.problem.adversary)
         super().__init__(question, self.short.change)
         self._control = control
-        self.radius, self.most = task.radius, task.most
+        self.radius, self.most, self._largest = task.radius, task.most, task.largest
         self._doubts: list[tuple[Int, Words]] = []
         self._counters = np.zeros(recording.N_COUNTERS, dtype=np.int64)
 
@@ -140,6 +143,7 @@ class CubeLedger(Ledger):
         self.closer(found.radius, found.radius_set)
         for cost in np.flatnonzero(found.most > self.most).tolist():
             self.stronger(cost, int(found.most[cost]), found.most_set[cost])
+        np.maximum(self._largest, found.largest, out=self._largest)
         self._counters += found.counters
         if len(found.doubt):
             self._doubts.append((found.doubt, found.doubt_set))
@@ -230,6 +234,7 @@ def make_walk(question: Question) -> CubeWork:
         counted=question.counting is not None,
         forms=forms,
         left=_most_left(forms, kinds),
+        largest=np.full((len(forms), question.budget + 1), NOTHING_KNOWN, dtype=np.int64),
     )
 
 
@@ -263,7 +268,8 @@ def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
     if task.y.size > MANY_LABELS:
         size = min(size, _FEW_FLIPS)
     most = np.full(task.total + 1, -1, dtype=np.int64)
-    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most)
+    largest = np.full((len(task.forms), most.size), NOTHING_KNOWN, dtype=np.int64)
+    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most, largest=largest)
     pool = pool_in_force(CubeTask(task))
     if pool is not None:
         chunk = _large_sample(generous, size, _cube_fits(task))

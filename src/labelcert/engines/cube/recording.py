@@ -62,6 +62,7 @@ class CubeWork(NamedTuple):
     # not written down. Without any, everything is. ``left`` (L, tiles + 1): the most that nodes from a tile on can add.
     forms: Int
     left: Int
+    largest: Int  # (L, B + 1) the largest sums within each budget that are known when a chunk begins
 
 
 @by_reference
@@ -152,7 +153,7 @@ def new_summary(task: CubeWork, stops: int) -> CubeSummary:
         seen_set=np.empty((seen, words), dtype=np.uint64),
         seen_changed=np.empty((seen, n), dtype=np.bool_),
         seen_unchanged=np.empty((seen, n), dtype=np.bool_),
-        largest=np.full((task.forms.shape[0], task.budget + 1), -1 - 2**62, dtype=np.int64),
+        largest=task.largest.copy(),
         count_cost=np.empty(counted, dtype=np.int64),
         count_set=np.empty((counted, words), dtype=np.uint64),
         count=np.zeros((counted, 2, task.kinds.size - 1), dtype=np.int64),
