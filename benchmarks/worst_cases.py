@@ -1,7 +1,7 @@
 """Worst values of metrics beside the certificate alone, and regressions with many targets.
 
-``python -m benchmarks.worst_cases`` prints the figures of the pages "Worst cases" and "Numbers as targets". Cora-ML in two
-classes, 20 labels, all other nodes: it needs the dataset (LABELCERT_DATA_DIR).
+``python -m benchmarks.worst_cases`` prints the figures of the pages "Worst cases" and "Numbers as targets". Cora-ML in
+two classes, 20 labels, all other nodes: it needs the dataset (LABELCERT_DATA_DIR).
 """
 
 from __future__ import annotations

@@ -115,8 +115,11 @@ def test_bounds_hold_in_extended_precision() -> None:
 
 def test_diabetes_in_the_words_of_its_columns(tmp_path: Path) -> None:
     frame, target = load_diabetes(return_X_y=True, as_frame=True)
-    model = from_sklearn(make_pipeline(StandardScaler(), Ridge(1.0)))
-    cert = model.certify_regression(frame[:400], target[:400], frame[400:], change=50.0, max_changes=20, threshold=150)
+    model = make_pipeline(StandardScaler(), Ridge(1.0))
+    options: dict[str, Any] = {"change": 50.0, "max_changes": 20, "threshold": 150.0}
+    cert = certify_regression(model, frame[:400], target[:400], frame[400:], **options)
+    with pytest.raises(InvalidInput, match="certify_regression"):
+        from_sklearn(model).certify(frame[:400], target[:400], frame[400:])
     assert list(cert.coefficient_frame().index) == list(frame.columns)
     assert cert.coefficient_frame()["radius"]["age"] == "1"
     wrong = target[:400].copy()

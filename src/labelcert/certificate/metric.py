@@ -241,6 +241,8 @@ def true_values(true_labels: npt.ArrayLike, n: int, classes: Values, class_list:
                 f"or class names, got {truth.max()}"
             )
         return np.where(truth >= 0, class_list[np.maximum(truth, 0)], "")
+    if truth.dtype.kind == "U" and not (truth != "").any():
+        raise InvalidInput("the true classes of the test nodes are not known; give them as true_labels")
     if not np.isin(truth, classes).any():
         raise InvalidInput(
             f"true_labels must be given in the labels' own values {classes.tolist()}, "

@@ -28,7 +28,6 @@ from labelcert.losses.weighted import BALANCED, Weights
 from labelcert.prediction.by_features import LOSSES_BY_FEATURES
 from labelcert.problem import Threat
 from labelcert.rechecking import Recheck, recheck
-from labelcert.regression import RegressionCertificate
 from labelcert.text import per_cent
 
 
@@ -146,15 +145,6 @@ class Certifiable(ABC):
         weight = None if sample_weight is None else checked_weights(sample_weight, X_train)
         found: Any = self._certified(X_train, y_train, X_test, weight, {**options, "using": noise_of})
         return cast("Noise", found)
-
-    def certify_regression(self, X_train: Any, y_train: Any, X_test: Any, **options: Any) -> RegressionCertificate:
-        """How far wrong targets move predictions and coefficients, where the estimator is a regressor.
-
-        Options are those of :func:`labelcert.certify_regression`.
-        """
-        from labelcert.estimators.regressors import certify_regression
-
-        return certify_regression(self.whole, X_train, y_train, X_test, **options)
 
     def predict(self, X_train: Any, y_train: Any, X_test: Any) -> Values:
         """What the certified model predicts after training on ``y_train``."""

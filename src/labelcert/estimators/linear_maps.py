@@ -71,7 +71,8 @@ class LinearMap(Certifiable):
         labels = checked_labels(X_train, y_train)
         if self.signs and not np.isin(labels, (-1, 1)).all():
             raise InvalidInput(
-                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone"
+                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone; numbers as "
+                "targets are what labelcert.certify_regression is for"
             )
         known = labels != -1 if self.unlabeled and labels.dtype.kind in "if" else np.ones(labels.size, dtype=bool)
         features, tested = self.transform(X_train, X_test)

@@ -13,7 +13,8 @@ from sklearn.base import OneToOneFeatureMixin
 from labelcert.arrays import Float, Text
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import Certifiable, Transform, checked_weights, row_names
-from labelcert.estimators.linear_maps import LinearMap, kernel_between, neighbours, one_number
+from labelcert.estimators.kernels import kernel_between
+from labelcert.estimators.linear_maps import LinearMap, neighbours, one_number
 from labelcert.estimators.pipelines import Steps, unwrapped
 from labelcert.memory import require_memory
 from labelcert.problem import Threat

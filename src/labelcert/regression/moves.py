@@ -63,9 +63,14 @@ def moved(
     """
     n, a = rows.n, changes.adversary
     out = Moved(
-        *(np.full(n, np.nan), np.full(n, np.inf)),
-        *(np.full((n, budget + 1), np.inf), np.full((n, budget + 1), np.inf), np.full(n, np.inf)),
-        *(np.zeros(n, dtype=np.int64), np.full(n, a.never, dtype=np.int64), [None] * n),
+        value=np.full(n, np.nan),
+        value_error=np.full(n, np.inf),
+        up=np.full((n, budget + 1), np.inf),
+        down=np.full((n, budget + 1), np.inf),
+        slack=np.full(n, np.inf),
+        lower=np.zeros(n, dtype=np.int64),
+        upper=np.full(n, a.never, dtype=np.int64),
+        moves=[None] * n,
     )
     block = max(1, int(BLOCK_BYTES / (bytes_per_node(a, budget) + 64.0 * rows.m)))
     left = EXACT_ENTRIES

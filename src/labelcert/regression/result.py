@@ -225,10 +225,8 @@ class RegressionCertificate:
         lines = [f"{self.n_test} predictions, {self.targets.size} targets, up to {self.max_changes} {self.unit}"]
         for b in sorted({0, 1, 2, 5, 10, self.max_changes}):
             if 0 < b <= self.max_changes and self.n_test:
-                far = self.shift[:, b]
-                lines.append(
-                    f"{self._amount(b)}: predictions move by at most {far.max():.4g} ({np.median(far):.4g} in the median)"
-                )
+                most, median = self.shift[:, b].max(), np.median(self.shift[:, b])
+                lines.append(f"{self._amount(b)}: predictions move by at most {most:.4g} ({median:.4g} in the median)")
         if not np.isnan(self.threshold).all():
             reach = int(np.sum(self.radius_lower > self.max_changes))
             lines.append(f"{reach} predictions do not reach their threshold within {self._amount(self.max_changes)}")

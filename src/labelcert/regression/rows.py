@@ -47,8 +47,8 @@ class TargetMap:
 def given_map(H: Any) -> TargetMap:
     """The map of an array, or of a SciPy sparse matrix."""
     sparse = hasattr(H, "tocsr")
-    rows = H.tocsr() if sparse else np.asarray(H)
-    entries = rows.data if sparse else rows
+    rows: Any = H.tocsr() if sparse else np.asarray(H)
+    entries: Any = rows.data if sparse else rows
     if rows.ndim != 2 or entries.dtype.kind not in "fiub":
         raise InvalidInput("H must be a table of numbers with one row per prediction and one column per target")
     if not np.isfinite(entries).all():

@@ -268,8 +268,8 @@ def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
     if task.y.size > MANY_LABELS:
         size = min(size, _FEW_FLIPS)
     most = np.full(task.total + 1, -1, dtype=np.int64)
-    largest = np.full((len(task.forms), most.size), NOTHING_KNOWN, dtype=np.int64)
-    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most, largest=largest)
+    sums = np.full((len(task.forms), most.size), NOTHING_KNOWN, dtype=np.int64)
+    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most, largest=sums)
     pool = pool_in_force(CubeTask(task))
     if pool is not None:
         chunk = _large_sample(generous, size, _cube_fits(task))

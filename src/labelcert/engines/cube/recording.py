@@ -96,12 +96,12 @@ class CubeSummary(NamedTuple):
     count_cost: Int
     count_set: Words
     # (V, 2, J) nodes of each kind that it provably changes, and nodes about which that is open
-    count: Int
+    count_kinds: Int
     kinds: Int
 
     def counts(self) -> Counts:
         """All labellings that were walked, with how many nodes of each kind they change."""
-        return Counts(self.count_cost, self.count_set, self.count[:, 0], self.count[:, 1])
+        return Counts(self.count_cost, self.count_set, self.count_kinds[:, 0], self.count_kinds[:, 1])
 
     def seen(self) -> Seen:
         """All labellings that were walked, with what each does."""
@@ -119,7 +119,7 @@ class CubeSummary(NamedTuple):
             seen_unchanged=self.seen_unchanged[:seen],
             count_cost=self.count_cost[: self.counters[COUNTED]],
             count_set=self.count_set[: self.counters[COUNTED]],
-            count=self.count[: self.counters[COUNTED]],
+            count_kinds=self.count_kinds[: self.counters[COUNTED]],
         )
 
 
@@ -156,7 +156,7 @@ def new_summary(task: CubeWork, stops: int) -> CubeSummary:
         largest=task.largest.copy(),
         count_cost=np.empty(counted, dtype=np.int64),
         count_set=np.empty((counted, words), dtype=np.uint64),
-        count=np.zeros((counted, 2, task.kinds.size - 1), dtype=np.int64),
+        count_kinds=np.zeros((counted, 2, task.kinds.size - 1), dtype=np.int64),
         kinds=task.kinds,
     )
 
@@ -212,8 +212,8 @@ def _count_kinds(p: Float, sign: float, tau: float, cost: int, bits: Words, foun
         for t in range(found.kinds[j], found.kinds[j + 1]):
             v = sign * p[t]
             sure = v < -tau
-            found.count[k, 0, j] += sure
-            found.count[k, 1, j] += not (sure or v > tau)
+            found.count_kinds[k, 0, j] += sure
+            found.count_kinds[k, 1, j] += not (sure or v > tau)
 
 
 @compiled(inner=True)
@@ -488,7 +488,7 @@ def _write_down(task: Any, batch: Any, s: int, side: int, found: Any) -> None:
     cost = batch.cost[s, side]
     k = _tell(cost, batch.bits[s, side], found)
     for j in range(batch.kinds.shape[2]):
-        found.count[k, 0, j] = batch.kinds[s, side, j]
+        found.count_kinds[k, 0, j] = batch.kinds[s, side, j]
     for f in range(task.forms.shape[0]):
         total: Any = np.int64(0)
         for j in range(task.forms.shape[1]):
