@@ -143,6 +143,10 @@ def agrees(cert: Certificate, request: Request) -> None:
     if request.asks == "baseline":  # about another model, but for votes
         assert (cert.radius_upper >= cert.radius_lower).all()
         return
+    if request.metrics:
+        worst = cert.worst_case("accuracy")
+        assert np.all(worst.lower <= worst.upper)
+        assert worst.exact or any("worst values" in remark for remark in cert.run.remarks)
     radii, curve = known(request)
     for t, radius in enumerate(radii):
         assert min(cert.radius_lower[t], cert.max_flips + 1) <= radius

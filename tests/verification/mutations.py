@@ -40,8 +40,7 @@ CHECKED_AS = {
 }
 """The line of the verdict that is about a field, where that may say that nothing was checked."""
 
-
-PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_votes")
+PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_votes", "metrics", "metric_attacks")
 """Fields that have fields of their own."""
 
 EVIDENCE = ("proofs", "K_train", "K_test")
@@ -95,6 +94,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
+    "metrics": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
+    ),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
     "margins": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=1, margin=[0.0, 0.1, 0.05, 0.2, 0.01]),
     "annotators": lambda: certify(*_with(list("aabbabab")), C=1.0, threat=Threat(annotators=list("xxyyzzww"))),
@@ -302,7 +304,10 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     if path.startswith("run.threat.") and found.accepted:
         # The hash is over what the adversary can do, and that is the same.
         return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
-    if any(check.what in ("claims", CHECKED_AS.get(path)) and check.status is CheckStatus.NOT_CHECKED for check in found.checks):
+    if any(
+        check.what in ("claims", CHECKED_AS.get(path)) and check.status is CheckStatus.NOT_CHECKED
+        for check in found.checks
+    ):
         return UNCHECKED, found
     words = [word for word, names in STATED.items() if path in names]
     words += ["size of the shift"] * (path == "run.kernel_shift")

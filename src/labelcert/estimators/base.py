@@ -261,7 +261,7 @@ def certified(
         answer: Certificate = options["using"](Task(model, labels, names=names, offsets=offsets), **others)
         return answer
     how = {field.name for field in fields(Run)}
-    asked = {"threat", "max_flips", "max_fraction", "margin", "collective"}
+    asked = {"threat", "max_flips", "max_fraction", "margin", "collective", "metrics"}
     for name in options:
         if name not in how | asked:
             raise TypeError(f"certify() takes the options {', '.join(sorted(how | asked))}, got {name!r}")
