@@ -83,11 +83,12 @@ class Predictor(ABC):
 
     def fewer(self, codes: Int) -> Fewer | Without | None:
         """Who predicts instead: where labels are removed, or a class that is dropped has no labels in ``codes``."""
-        if self.problem.adversary.removes and (codes == self.problem.n_classes).any():
-            return self._without(np.flatnonzero(codes < self.problem.n_classes))
+        left = self.without(codes)
+        if left is not None:
+            return left
         if not self.problem.emptied:
             return None
-        present = np.unique(codes)
+        present = np.flatnonzero(np.bincount(codes, minlength=self.problem.n_classes))
         if present.size == self.problem.n_classes:
             return None
         key = present.tobytes()
@@ -95,8 +96,11 @@ class Predictor(ABC):
             self._on_fewer[key] = self.of(self.problem.remaining(codes))
         return Fewer(self, present, self._on_fewer.get(key))
 
-    def _without(self, left: Int) -> Without:
-        """The model of the labels that are left; the last few are kept."""
+    def without(self, codes: Int) -> Without | None:
+        """The model of the labels that are left, where some are removed; the last few are kept."""
+        if not (self.problem.adversary.removes and (codes == self.problem.n_classes).any()):
+            return None
+        left = np.flatnonzero(codes < self.problem.n_classes)
         key = left.tobytes()
         found = self._on_left.get(key)
         if found is None:
@@ -141,9 +145,11 @@ class Predictor(ABC):
     def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """(K, n) which classes have the highest score under labels ``codes``: provably, and possibly.
 
-        Several where it is shared.
+        Several where it is shared; where that cannot be said, all are possible.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no scores of classes")
+        found = np.array([self.predicts(codes, int(t)) for t in nodes], dtype=np.int64)
+        sure = found[None, :] == np.arange(self.problem.n_classes)[:, None]
+        return sure, sure | (found < 0)
 
     def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
         """Score of class ``c`` minus that of ``r`` for node ``t``, by level of precision; None where out of reach."""

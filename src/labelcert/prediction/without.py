@@ -84,6 +84,13 @@ class Without:
             tau.append(training.tau)
         return (np.array([-p[0], p[0]]), np.array(2 * tau)) if whole.one_score else (np.array(p), np.array(tau))
 
+    def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
+        """What the model says; without any label, all classes share the highest score."""
+        if self._left.size == 0:
+            return (np.ones((self._whole.problem.n_classes, nodes.size), dtype=bool),) * 2
+        assert self._model is not None
+        return self._model.leading(codes[self._left], nodes)
+
     def margins(self, codes: Int, nodes: Index) -> Float:
         """What the model says."""
         return np.zeros(nodes.size) if self._model is None else self._model.margins(codes[self._left], nodes)
