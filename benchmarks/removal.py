@@ -106,20 +106,22 @@ def hinge(data_dir: Path | None) -> None:
 
 
 def ridge(m: int, n: int, most: int) -> None:
-    """Odd and even digits, kernel ridge regression: all sets of up to so many rows."""
+    """Odd and even digits, kernel ridge regression, the n weakest predictions: all sets of up to so many rows."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.data))
     X, y = digits.data[order] / 16.0, np.where(digits.target[order] % 2 == 1, "odd", "even")
     squares = (X**2).sum(axis=1)
     K = np.exp(-(squares[:, None] + squares - 2.0 * X @ X.T) / 8.0)
     C = 0.5
-    arrays = K[:m, :m], y[:m], K[m : m + n, :m]
+    signs, A = np.where(y[:m] == "odd", 1.0, -1.0), K[:m, :m] + np.eye(m) / (2.0 * C)
+    alpha = np.linalg.solve(A, signs)
+    weak = m + np.argsort(np.abs(K[m:, :m] @ alpha))[:n]
+    arrays = K[:m, :m], y[:m], K[weak, :m]
     certify(*arrays, C, loss="square", threat=REMOVAL, max_flips=1)  # compiled first
     started = time.perf_counter()
     cert = certify(*arrays, C, loss="square", threat=REMOVAL, max_flips=most, time_limit=600)
-    shown(f"ridge, m = {m}, {n} test points, all sets of up to {most} rows", cert, time.perf_counter() - started)
-    signs, A = np.where(y[:m] == cert.classes[1], 1.0, -1.0), K[:m, :m] + np.eye(m) / (2.0 * C)
-    alpha, H = np.linalg.solve(A, signs), np.linalg.solve(A, K[m : m + n, :m].T).T
+    shown(f"ridge, m = {m}, the {n} weakest of {len(X) - m} test points, all sets of up to {most} rows", cert, time.perf_counter() - started)
+    H = np.linalg.solve(A, arrays[2].T).T
 
     def does(t: int, guess: list[int]) -> bool:
         left = np.setdiff1d(np.arange(m), guess)

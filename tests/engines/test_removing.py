@@ -198,3 +198,23 @@ def test_threats_that_are_refused(options: dict[str, Any], message: str) -> None
 def test_a_class_called_removed() -> None:
     with pytest.raises(InvalidInput, match="rename it"):
         certify(np.eye(2), ["kept", "removed"], np.eye(2), 1.0, threat=REMOVAL)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_worst_values_of_metrics(loss: str, classes: int) -> None:
+    rng = np.random.default_rng(3)
+    y = np.arange(15) % classes
+    X = rng.normal(size=(15, 2)) + 0.8 * np.eye(3)[y][:, :2]
+    Q, truth = X @ X.T + 1.0, y[9:]
+    metrics = [labelcert.Metric("accuracy", truth)]
+    cert = certify(Q[:9, :9], y[:9], Q[9:, :9], 1.0, loss=loss, threat=REMOVAL, max_flips=2, metrics=metrics)
+    least = [1.0] * 3
+    for size in range(3):
+        for out in combinations(range(9), size):
+            left = np.setdiff1d(np.arange(9), out)
+            K, rows = Q[np.ix_(left, left)], Q[9:, left]
+            predicted = certify(K, y[left], rows, 1.0, loss=loss, max_flips=0).predictions
+            least[size] = min(least[size], float(np.mean(predicted == truth)))
+    assert cert.worst_cases[0].exact
+    assert cert.worst_cases[0].lower.tolist() == np.minimum.accumulate(least).tolist()

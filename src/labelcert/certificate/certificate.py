@@ -923,7 +923,7 @@ class Certificate:
                     self.metrics is None
                     or self.metric_attacks is None
                     or (
-                        self.metric_attacks.fits(m[0], K)
+                        self.metric_attacks.fits(m[0], K + self.run.removes)
                         and self.metrics.fits(n[0], K, *budgets, len(self.metric_attacks))
                     )
                 )
