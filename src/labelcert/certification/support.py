@@ -196,12 +196,10 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
     "engine={engine!r}",
     (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
-    (ANNOTATORS, "ensemble", REFUSED): "ensembles on parts of the labels know no budgets that count annotators; use "
-    "one model",
+    (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
+    "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
     (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
-    (ANNOTATORS, RECHECK, REFUSED): "recheck verifies single labels; where budgets count annotators, "
-    "Certificate.annotators says whom to audit",
     (
         ANNOTATORS,
         VERIFY,

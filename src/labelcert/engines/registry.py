@@ -11,6 +11,7 @@ from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
+from labelcert.engines.partition.owned import OwnedPartEngine
 from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
@@ -50,6 +51,7 @@ for _engine in (
     TrainOnAll(),
     Grown(),
     AnnotatorEngine(),
+    OwnedPartEngine(),
 ):
     register(_engine)
 

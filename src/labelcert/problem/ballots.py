@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import floor, lcm, log10
 from typing import Any
 
 import numpy as np
@@ -367,8 +367,10 @@ class Ballots:
         return np.stack([need[chosen[:, v] == 1].min(axis=0) for v in range(size)])
 
 
-def whole_multiples(name: str, values: Sequence[Any]) -> tuple[Int, Fraction]:
+def whole_multiples(name: str, values: Sequence[Any], largest: int = LARGEST_SUM) -> tuple[Int, Fraction]:
     """Positive numbers as whole multiples of one unit, which is 1 where they are whole, and the unit.
+
+    Refused where they add up to more than ``largest`` units.
 
     Examples
     --------
@@ -382,9 +384,25 @@ def whole_multiples(name: str, values: Sequence[Any]) -> tuple[Int, Fraction]:
     exact = [Fraction(str(number)) for number in numbers]
     unit = Fraction(1, lcm(*(number.denominator for number in exact)) if exact else 1)
     whole = [int(number / unit) for number in exact]
-    if sum(whole) > LARGEST_SUM:
-        raise InvalidInput(f"{name} must be whole multiples of one unit that is not too small; round them")
+    if sum(whole) > largest:
+        digits = floor(log10(largest / sum(exact)))
+        advice = f"round them: numpy.maximum(numpy.round({name}, {digits}), {10.0**-digits:g})"
+        raise InvalidInput(
+            f"{name} add up to {sum(whole)} units{of_unit(unit)}, more than {largest}; "
+            + (advice if digits >= 0 else "divide them by a common unit")
+        )
     return np.array(whole, dtype=np.int64), unit
+
+
+def of_unit(unit: Fraction) -> str:
+    """A unit behind the word "units", unless it is 1.
+
+    Examples
+    --------
+    >>> of_unit(Fraction(1, 2))
+    ' of 0.5'
+    """
+    return "" if unit == 1 else f" of {float(unit):g}"
 
 
 def _rows(table: Any, *, wide_items: bool) -> list[tuple[Any, Any, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Int, Values
-from labelcert.checking import in_short, unmasked, whole_number
+from labelcert.checking import in_short, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import Ballots, Votes, whole_multiples
 from labelcert.problem.relabelling import Relabelling
@@ -224,6 +224,21 @@ def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
     return _owning(threat, labels, classes, flips)
 
 
+def total_cost(threat: Threat, m: int) -> int:
+    """What all that an adversary could change would cost, of m labels or of everybody who gave them.
+
+    Examples
+    --------
+    >>> total_cost(Threat(annotators=["ann", "ann", "bob"], prices={"bob": 0.5}), 3)
+    3
+    """
+    if not threat.owns_annotators:
+        return m if threat.costs is None else int(whole_multiples("costs", np.asarray(threat.costs).tolist())[0].sum())
+    names = threat.annotators if threat.votes is None else Votes.of(threat.votes).annotators
+    given = dict.fromkeys((who for who in names or () if not is_missing(who)), 1.0) | dict(threat.prices or {})
+    return int(whole_multiples("prices", list(given.values()))[0].sum())
+
+
 def _owning(threat: Threat, labels: Values, classes: Values, flips: Adversary) -> OwnerAdversary:
     """The adversary of a threat that counts annotators, from the one who may change the same labels one by one."""
     codes, targets = np.searchsorted(classes, labels), np.zeros((labels.size, classes.size), dtype=bool)
@@ -235,10 +250,8 @@ def _owning(threat: Threat, labels: Values, classes: Values, flips: Adversary) -
     for who in (*given, *honest):
         if who not in ballots.annotators:
             raise InvalidInput(f"the threat names the annotator {in_short(who)}, who gave no label")
-    prices, _ = whole_multiples("prices", [given[who] for who in ballots.annotators])
+    prices, _ = whole_multiples("prices", [given[who] for who in ballots.annotators], MAX_TOTAL_COST)
     total = int(prices.sum())
-    if total > MAX_TOTAL_COST:
-        raise InvalidInput(f"prices add up to {total} of their unit, more than {MAX_TOTAL_COST}; round them")
     prices[[ballots.annotators.index(who) for who in honest]] = 0
     wrong = np.flatnonzero(flippable & (ballots.labels != codes))
     if wrong.size:

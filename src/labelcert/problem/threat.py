@@ -18,7 +18,7 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.checking import in_short, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
-from labelcert.problem.ballots import Votes
+from labelcert.problem.ballots import Votes, of_unit, whole_multiples
 from labelcert.problem.relabelling import Relabelling
 
 MAX_TOTAL_COST = 100_000
@@ -34,8 +34,9 @@ class Threat:
     ----------
     trusted : (m,) boolean array, optional
         True where a label is verified and cannot be changed.
-    costs : (m,) integer array, optional
-        Price of changing each label, at least 1. Budgets and radii are then in these units.
+    costs : (m,) array, optional
+        Price of changing each label, any positive numbers. Budgets and radii are then in these units; where some are
+        not whole, in the largest unit of which all of them are multiples.
     allowed_flips : mapping, optional
         ``{label: labels it may become}``; a label that is not a key cannot be changed. ``{"spam": ["ham"]}`` lets
         the adversary hide spam but not invent it.
@@ -54,8 +55,7 @@ class Threat:
         The same where several annotators vote on each label: a table as :class:`labelcert.Votes` takes it, whose
         majority is the label; or a :class:`labelcert.Votes` with another rule.
     prices : mapping, optional
-        With annotators: what it costs to own each; 1 for those without an entry. Any positive numbers: where they are
-        not whole, budgets and radii are in the largest unit of which all of them are multiples.
+        With annotators: what it costs to own each; 1 for those without an entry. Any positive numbers, as ``costs``.
     trusted_annotators : collection, optional
         With annotators: those who are known to be honest.
     wrong_votes : int, optional
@@ -128,8 +128,8 @@ class Threat:
             is_, it = ("is", "it") if count == 1 else ("are", "they")
             words.append(f"{count} of {mask.size} labels {is_} trusted: {it} cannot be changed.")
         if self.costs is not None:
-            costs = np.asarray(self.costs)
-            words.append(f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units.")
+            costs, unit = whole_multiples("costs", np.asarray(self.costs).tolist())
+            words.append(f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units{of_unit(unit)}.")
         for source, targets in (self.allowed_flips or {}).items():
             words.append(f"Labels {source} may become {', '.join(map(str, _listed(targets)))}.")
         if self.allowed_flips is not None:
@@ -156,7 +156,9 @@ class Threat:
                 + ("a label is what its votes make it." if self.votes is not None else "each label has one annotator.")
             )
         if self.prices is not None:
-            words.append("Annotators cost " + ", ".join(f"{who}: {price}" for who, price in self.prices.items()) + ".")
+            _, unit = whole_multiples("prices", [1, *self.prices.values()])
+            prices = ", ".join(f"{who}: {price}" for who, price in self.prices.items())
+            words.append(f"Annotators cost {prices}{', in units' + of_unit(unit) if unit != 1 else ''}.")
         if self.trusted_annotators is not None:
             words.append(f"Honest annotators: {', '.join(map(str, self.trusted_annotators))}.")
         if self.wrong_votes is not None:
@@ -524,14 +526,7 @@ def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
     array = np.asarray(unmasked("costs", costs))
     if array.shape != (m,):
         raise InvalidInput(f"costs must have one entry per label, shape ({m},), got shape {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise InvalidInput(f"costs must be whole numbers, got dtype {array.dtype}; scale them to integers")
-    if array.min() < 1:
-        raise InvalidInput(f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted")
-    total = int(array.sum(dtype=object))
-    if total > MAX_TOTAL_COST:
-        raise InvalidInput(f"costs add up to {total}, more than {MAX_TOTAL_COST}; divide them by a common unit")
-    return array.astype(np.int64)
+    return whole_multiples("costs", array.tolist(), MAX_TOTAL_COST)[0]
 
 
 def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashable]]:

@@ -55,7 +55,7 @@ def bits_of(positions: Int, nu: int) -> Words:
     """
     flipped = np.zeros((1, nu), dtype=bool)
     flipped[0, positions] = True
-    return np.asarray(_words(flipped)[0])
+    return np.asarray(packed(flipped)[0])
 
 
 def list_attacks(question: Question, weights: Float, control: Control, *, strongest: bool) -> AttackList:
@@ -94,7 +94,7 @@ class AttackListing:
         self._complete &= bool((visited.changed | visited.unchanged).all())
         self._visited += visited.cost.size
         changed = visited.changed
-        self._batches.append((_words(visited.flipped()), _words(changed), self._weight(changed)))
+        self._batches.append((packed(visited.flipped()), packed(changed), self._weight(changed)))
 
     def unvisited(self, cost: int) -> None:
         """The list is not complete."""
@@ -104,7 +104,7 @@ class AttackListing:
         """The list: the empty set, then others by size, in the order of their positions."""
         nu, n = self._question.problem.adversary.labels.size, self._question.nodes.size
         empty = np.zeros((1, max(1, words_for(nu))), dtype=np.uint64)
-        clean = _words(self._question.contrary[None])
+        clean = packed(self._question.contrary[None])
         nothing = (empty, clean, self._weight(self._question.contrary[None]))
         codes, changed, weight = (np.concatenate(parts) for parts in zip(nothing, *self._batches, strict=True))
         # Several relabellings of a set count as one.
@@ -115,14 +115,14 @@ class AttackListing:
         own = np.bitwise_or.reduceat(changed[order], starts, axis=0)
         before = self._by_smaller_sets(sets, keys, own, clean[0])
         new = own & ~before
-        flipped = _bits(sets, nu)
+        flipped = unpacked(sets, nu)
         size = flipped.sum(axis=1)
         kept = np.flatnonzero((size == 0) | new.any(axis=1) | (self._strongest & (most > 0)))
         kept = kept[np.lexsort((*~flipped[kept].T[::-1], size[kept]))]
         new[size == 0] = clean
         return AttackList(
             sets=sets[kept],
-            overturned=_bits(new[kept], n),
+            overturned=unpacked(new[kept], n),
             strongest=most[kept],
             complete=self._complete,
             trainings=max(0, self._visited - 1),
@@ -130,7 +130,7 @@ class AttackListing:
 
     def _by_smaller_sets(self, sets: Words, keys: Any, own: Words, clean: Words) -> Words:
         """What a smaller set of each set overturns already; ``own`` becomes what it or any smaller one does."""
-        flipped = _bits(sets, self._question.problem.adversary.labels.size)
+        flipped = unpacked(sets, self._question.problem.adversary.labels.size)
         size = flipped.sum(axis=1)
         before = np.zeros_like(own)
         for s in range(1, int(size.max(initial=0)) + 1):
@@ -156,14 +156,14 @@ class AttackListing:
         return np.asarray(changed @ weights)
 
 
-def _words(bits: Bool) -> Words:
+def packed(bits: Bool) -> Words:
     """(S, W) rows of bits as words of 64."""
     wide = np.zeros((bits.shape[0], 64 * max(1, words_for(bits.shape[1]))), dtype=bool)
     wide[:, : bits.shape[1]] = bits
     return np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
 
 
-def _bits(words: Words, count: int) -> Bool:
+def unpacked(words: Words, count: int) -> Bool:
     """(S, count) words as rows of bits."""
     return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :count].astype(bool)
 

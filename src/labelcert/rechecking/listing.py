@@ -9,7 +9,7 @@ import numpy as np
 from labelcert.certificate import Certificate, ListedAttacks
 from labelcert.engines.control import Control
 from labelcert.errors import InvalidInput
-from labelcert.rechecking.attacks import list_attacks
+from labelcert.rechecking.attacks import list_attacks, unpacked
 from labelcert.rechecking.subject import Subject
 
 LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 20.0
@@ -56,7 +56,7 @@ def _listed(subject: Subject) -> ListedAttacks | None:
         found = list_attacks(question, np.ones(question.nodes.size), control, strongest=True)
     if not found.complete:
         return None
-    bits = np.unpackbits(found.sets.view(np.uint8), axis=1, bitorder="little")[:, : a.labels.size].astype(bool)
+    bits = unpacked(found.sets, a.labels.size)
     overturned = np.zeros((len(bits), n), dtype=bool)
     overturned[:, question.nodes] = found.overturned
     return ListedAttacks(

@@ -17,7 +17,7 @@ from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
-from labelcert.verification.crowds import Crowd
+from labelcert.verification.crowds import Crowd, whole
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
@@ -513,7 +513,7 @@ def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
 def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:
     """``(allowed, costs, groups, caps)`` from a certificate's record of the threat."""
     m, names = codes.size, [str(c) for c in classes.tolist()]
-    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else np.array(threat["costs"], dtype=np.int64)
+    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else whole(threat["costs"])
     allowed = np.arange(classes.size)[None, :] != codes[:, None]
     if threat["trusted"] is not None:
         allowed[threat["trusted"]] = False

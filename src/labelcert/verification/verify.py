@@ -11,7 +11,7 @@ from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
 from labelcert.verification.checker import Checker
-from labelcert.verification.crowd_checker import CrowdChecker
+from labelcert.verification.crowd_checker import CrowdChecker, CrowdVoteChecker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import LOSSES, VOTES, Statement
 from labelcert.verification.verdict import CheckStatus, Verification
@@ -89,7 +89,8 @@ def verify(
     out = Verification(stated=record.stated(cert))
     _about(cert, statement, out)
     if out.accepted:
-        kind = CrowdChecker if statement.crowd else VoteChecker if statement.combine == VOTES else Checker
+        one, counting = (CrowdChecker, CrowdVoteChecker) if statement.crowd else (Checker, VoteChecker)
+        kind = counting if statement.combine == VOTES else one
         checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
