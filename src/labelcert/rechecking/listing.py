@@ -9,6 +9,7 @@ import numpy as np
 from labelcert.certificate import Certificate, ListedAttacks
 from labelcert.engines.control import Control
 from labelcert.errors import InvalidInput
+from labelcert.problem.owners import OwnerAdversary
 from labelcert.rechecking.attacks import list_attacks, unpacked
 from labelcert.rechecking.subject import Subject
 
@@ -19,7 +20,7 @@ LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 20.0
 def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     """All attacks up to the largest budget at which that takes little time and room.
 
-    None where not even single changes can be listed, as without kernels.
+    None where not even single changes can be listed, as without kernels, and where budgets count annotators.
 
     Examples
     --------
@@ -35,6 +36,8 @@ def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     except InvalidInput:
         return None
     a, n = subject.problem.adversary, subject.problem.n_test
+    if isinstance(a, OwnerAdversary):  # attacks are sets of annotators, not of labels
+        return None
     options = a.targets.sum(axis=1)
 
     def fits(budget: int) -> bool:

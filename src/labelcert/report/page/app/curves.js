@@ -89,4 +89,6 @@ const togetherLine = (model, name, ink, dash, last) => ({
   low: percent(model, budgets(model, last).map((b) => model.n - model.curve.upper[b])),
   high: percent(model, budgets(model, last).map((b) => model.n - model.curve.lower[b])),
 });
-const budgetLabel = (model) => (model.unit === "flips" ? `wrong labels (of ${model.m})` : "cost units of the attack");
+const budgetLabel = (model) =>
+  ({ flips: `wrong labels (of ${model.m})`, annotators: `dishonest annotators (of ${model.crowd && model.crowd.names.length})` })[model.unit] ||
+  "cost units of the attack";
