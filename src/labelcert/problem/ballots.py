@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import as_labels, in_short, is_missing, real_number
+from labelcert.checking import as_labels, in_short, is_missing, real_number, whole_number
 from labelcert.errors import InvalidInput
 
 LONG = ("item", "annotator", "label")
@@ -92,6 +92,48 @@ class Votes:
     def of(cls, votes: Any) -> Votes:
         """Votes with their rule; a table alone goes by the majority."""
         return votes if isinstance(votes, cls) else cls(votes)
+
+    @classmethod
+    def planned(cls, labels: Values, *, each: int, most: int, right: float = 1.0, seed: int = 0) -> Votes:
+        """Votes as a plan would give them: what it would buy can be certified before anybody is paid.
+
+        Parameters
+        ----------
+        labels : (m,) array
+            What counts as right.
+        each : int
+            Votes for each item.
+        most : int
+            No annotator gives more votes than this. As many annotators share the work as that takes.
+        right : float
+            How often a vote is right; all other labels are equally probable.
+        seed : int
+
+        Examples
+        --------
+        >>> from labelcert import Votes
+        >>> votes = Votes.planned(["jazz", "rock"] * 10, each=3, most=6, right=0.8)
+        >>> len(votes.rows), len(votes.annotators), len(votes.labels)
+        (60, 10, 20)
+        """
+        array = as_labels(labels)
+        classes, codes = np.unique(array, return_inverse=True)
+        m, each, most = array.size, whole_number("each", each, 1), whole_number("most", most, 1)
+        annotators, chance = -(-m * each // most), real_number(right)
+        if annotators < each:
+            raise InvalidInput(
+                f"{each} votes for each item need {each} annotators, and {annotators} give all of them with up to "
+                f"{most} votes each; give a smaller most"
+            )
+        if chance is None or not 0.0 <= chance <= 1.0:
+            raise InvalidInput(f"right must be a rate between 0 and 1, got {in_short(right)}")
+        rng = np.random.default_rng(whole_number("seed", seed))
+        order = rng.permutation(m)
+        seats = np.arange(m * each) % annotators  # of one item, nobody has two
+        off = rng.integers(1, max(2, classes.size), (m, each))
+        says = np.where(rng.random((m, each)) < chance, codes[order][:, None], (codes[order][:, None] + off) % classes.size)
+        rows = zip(np.repeat(order, each).tolist(), seats.tolist(), classes[says.ravel()].tolist(), strict=True)
+        return cls(list(rows))
 
     def describe(self) -> dict[str, Any]:
         """In plain JSON values, as certificates record it; of a callable, that there is one."""
