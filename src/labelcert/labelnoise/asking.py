@@ -25,6 +25,7 @@ from labelcert.labelnoise.result import SAMPLES, Noise
 from labelcert.labelnoise.sampling import needed
 from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
+from labelcert.problem.ballots import Votes
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 
@@ -39,7 +40,7 @@ def noise(
     C: float | str,
     *,
     wrong: float | npt.ArrayLike | Mapping[Any, float],
-    annotators: npt.ArrayLike | None = None,
+    annotators: npt.ArrayLike | Votes | None = None,
     loss: str = "hinge",
     intercept: bool = False,
     width: float = 0.02,
@@ -66,8 +67,9 @@ def noise(
         One rate for all labels; one for each; one for each annotator, by name; or a confusion matrix whose row for a
         label holds the probabilities of all true classes, in the order of the sorted classes. A rate is shared equally
         by the other classes.
-    annotators : (m,) array, optional
-        Who gave each label, where ``wrong`` is a mapping.
+    annotators : (m,) array or Votes, optional
+        Who gave each label, where ``wrong`` is a mapping; or all votes, which say by Bayes' rule how probable each class
+        is for each label.
     width : float
         Sampled intervals are to be no wider.
     confidence : float
