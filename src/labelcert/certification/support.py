@@ -199,7 +199,8 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
     "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
-    (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
+    (ANNOTATORS, "elsewhere", NOTED): "where budgets count annotators, walks over what a set of them can do go to the "
+    "{place}; sums over annotators, and ensembles, stay on threads",
     (
         ANNOTATORS,
         VERIFY,
