@@ -1,7 +1,7 @@
 """Labels that are wrong by chance: exact, proved and sampled probabilities, each beside an independent simulation.
 
-``python -m benchmarks.noise [FOLDER]`` prints them; Cora-MLb is read from that folder, or downloaded. The simulation draws
-labellings of its own and trains each of them from scratch, with scikit-learn or NumPy.
+``python -m benchmarks.noise [FOLDER]`` prints them; Cora-MLb is read from that folder, or downloaded. The simulation
+draws labellings of its own and trains each of them from scratch, with scikit-learn.
 """
 
 from __future__ import annotations

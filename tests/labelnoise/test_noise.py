@@ -280,8 +280,8 @@ def test_several_votes_for_each_label() -> None:
         found = noise_linear(H, codes, wrong=rates, annotators=votes, workers=1)
         assert np.allclose(found.odds, odds)
         agrees(found, by_sums(H, codes, odds))
+    liars = Votes([(0, "ann", 0), (0, "bob", 1), (1, "ann", 1)])
     with pytest.raises(InvalidInput, match="never wrong disagree"):
-        liars = Votes([(0, "ann", 0), (0, "bob", 1), (1, "ann", 1)])
         noise_linear([[1.0, 2.0]], liars.labels, wrong={"ann": 0.0, "bob": 0.0}, annotators=liars)
     with pytest.raises(InvalidInput, match="no rate for the annotator 'bob'"):
         noise_linear([[1.0, 2.0]], liars.labels, wrong={"ann": 0.0}, annotators=liars)

@@ -58,7 +58,9 @@ def test_linear_maps(kind: str) -> None:
         ask: dict[str, Any] = {"labels": crowd.labels, "H": H, "threat": crowd.threat(kind), "flips": flips}
         audited = recheck(**ask, audit=2)
         free = [a for a in crowd.prices if a not in crowd.honest]
-        agrees(crowd, audited, scores, flips, lambda k, free=free: ({"honest": s} for s in itertools.combinations(free, k)))
+        agrees(
+            crowd, audited, scores, flips, lambda k, free=free: ({"honest": s} for s in itertools.combinations(free, k))
+        )
         confirmed = recheck(**ask, confirm=2)
         items = range(crowd.m)
         agrees(crowd, confirmed, scores, flips, lambda k, i=items: ({"items": s} for s in itertools.combinations(i, k)))

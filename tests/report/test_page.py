@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 import labelcert
+from labelcert import Threat, certify
 from labelcert.certificate.run_record import RunRecord, command_line
 from labelcert.cli import cli
 from labelcert.examples import several_clouds, two_clouds
 from labelcert.rechecking.listing import listed_attacks
 from labelcert.report.layout import layout
 from labelcert.report.page import html as page_html
-from labelcert import Threat, certify
 from labelcert.report.page.payload import Shown, certificates_page, comparability, exactness
 
 PAGE = Path(page_html.__file__).parent

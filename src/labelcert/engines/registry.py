@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from labelcert.engines.annotators import AnnotatorEngine
+from labelcert.engines.annotators.ensembles import OwnedPartEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
-from labelcert.engines.partition.owned import OwnedPartEngine
 from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound

@@ -68,8 +68,8 @@ def noise(
         label holds the probabilities of all true classes, in the order of the sorted classes. A rate is shared equally
         by the other classes.
     annotators : (m,) array or Votes, optional
-        Who gave each label, where ``wrong`` is a mapping; or all votes, which say by Bayes' rule how probable each class
-        is for each label.
+        Who gave each label, where ``wrong`` is a mapping; or all votes, which say by Bayes' rule how probable each
+        class is for each label.
     width : float
         Sampled intervals are to be no wider.
     confidence : float

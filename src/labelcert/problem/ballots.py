@@ -131,7 +131,9 @@ class Votes:
         order = rng.permutation(m)
         seats = np.arange(m * each) % annotators  # of one item, nobody has two
         off = rng.integers(1, max(2, classes.size), (m, each))
-        says = np.where(rng.random((m, each)) < chance, codes[order][:, None], (codes[order][:, None] + off) % classes.size)
+        says = np.where(
+            rng.random((m, each)) < chance, codes[order][:, None], (codes[order][:, None] + off) % classes.size
+        )
         rows = zip(np.repeat(order, each).tolist(), seats.tolist(), classes[says.ravel()].tolist(), strict=True)
         return cls(list(rows))
 
@@ -475,7 +477,7 @@ def _rows(table: Any, *, wide_items: bool) -> list[tuple[Any, Any, Any]]:
 
 def _triples(table: Any) -> list[Any]:
     try:
-        rows = [tuple(row) for row in table]
+        rows = [] if isinstance(table, str | Mapping) else [tuple(row) for row in table if not isinstance(row, str)]
     except TypeError:
         rows = []
     if not rows or any(len(row) != len(LONG) for row in rows):

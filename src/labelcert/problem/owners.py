@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Int, Values
-from labelcert.checking import in_short, is_missing, unmasked, whole_number
+from labelcert.checking import in_short, is_flat, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import Ballots, Votes, whole_multiples
 from labelcert.problem.relabelling import Relabelling
@@ -286,7 +286,7 @@ def _ballots(threat: Threat, codes: Int, classes: Values) -> Ballots:
         )
     if names is None:
         ballots = Votes.of(threat.votes).ballots(classes)
-    elif isinstance(names, str) or np.ndim(unmasked("annotators", names)) != 1 or len(names) != m:
+    elif not is_flat(unmasked("annotators", names)) or len(names) != m:
         raise InvalidInput(
             f"annotators must have one entry per label ({m}), got {in_short(names)}; several votes for each label go "
             "into votes"

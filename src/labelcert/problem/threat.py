@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import in_short, is_missing, unmasked, whole_number
+from labelcert.checking import in_short, is_flat, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import Votes, of_unit, whole_multiples
 from labelcert.problem.relabelling import Relabelling
@@ -129,7 +129,9 @@ class Threat:
             words.append(f"{count} of {mask.size} labels {is_} trusted: {it} cannot be changed.")
         if self.costs is not None:
             costs, unit = whole_multiples("costs", np.asarray(self.costs).tolist())
-            words.append(f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units{of_unit(unit)}.")
+            words.append(
+                f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units{of_unit(unit)}."
+            )
         for source, targets in (self.allowed_flips or {}).items():
             words.append(f"Labels {source} may become {', '.join(map(str, _listed(targets)))}.")
         if self.allowed_flips is not None:
@@ -533,7 +535,7 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
     """Index of each label's group (last index, one past the names: none) and the groups' names."""
     if groups is None:
         return np.zeros(m, dtype=np.int64), []
-    if _length(groups) != m or np.ndim(unmasked("groups", groups)) != 1:
+    if _length(groups) != m or not is_flat(unmasked("groups", groups)):
         raise InvalidInput(f"groups must have one entry per label ({m}), got {_length(groups) or in_short(groups)}")
     values = _plain(groups)
     names = list(dict.fromkeys(g for g in values if g is not None))

@@ -140,15 +140,7 @@ def recheck(
         _renamed("confirm", confirm, verify),
         _renamed("confirm_costs", confirm_costs, verify_costs),
     )
-    if objective not in OBJECTIVES:
-        raise InvalidInput(f"objective must be 'each' or 'collective', got {objective!r}")
-    if sum(given is not None for given in (confirm, audit, until)) != 1:
-        raise InvalidInput(
-            "say how many labels to confirm (confirm=5), what to reach (until=0.9), or how many annotators to audit "
-            "(audit=3): one of these"
-        )
-    if until is not None and not 0 <= until <= 1:
-        raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
+    _check_wish(objective, confirm, audit, until)
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     control.start_clock()
     if isinstance(K_train, Certificate):
@@ -178,11 +170,9 @@ def recheck(
     subject = subject.within(_budget(subject.problem, flips, fraction))
     prices = _costs(confirm_costs, subject.problem.m)
     pays = float(prices.sum()) if confirm is None else _payment(confirm, confirm_costs)
-    if not isinstance(subject.problem.adversary, OwnerAdversary):
-        if audit is not None:
-            raise InvalidInput("audit is about annotators: give Threat(annotators=...) or votes, or use confirm")
-    elif objective != EACH:
-        raise InvalidInput("where budgets count annotators, recheck counts predictions one by one: objective='each'")
+    crowd = isinstance(subject.problem.adversary, OwnerAdversary)
+    if not crowd and audit is not None:
+        raise InvalidInput("audit is about annotators: give Threat(annotators=...) or votes, or use confirm")
     support.require(subject.request(support.place_of(scheduler, device)))
     asked = _Asked(
         subject,
@@ -196,14 +186,16 @@ def recheck(
     with progress_report("listing attacks", progress) as show, walked_by(scheduler, control.workers, device):
         with control.running():
             control.report, control.note = show.report, show.note
-            if isinstance(subject.problem.adversary, OwnerAdversary):
-                return _of_crowd(asked, None if audit is None else whole_number("audit", audit, 1))
+            if crowd:
+                return _of_crowd(asked, audit)
             chosen = _by_gains(asked) or _Listed(asked)
         return chosen.result() if isinstance(chosen, _Listed) else _gained(asked, chosen)
 
 
 def _of_crowd(asked: _Asked, audit: int | None) -> Recheck:
     """Which items to annotate again, or whom to audit, checked by a certificate."""
+    if asked.objective != EACH:
+        raise InvalidInput("where budgets count annotators, recheck counts predictions one by one: objective='each'")
     question, control, m = asked.question, asked.control, asked.subject.problem.m
     weights, a = asked.weights[question.nodes], cast(OwnerAdversary, asked.subject.problem.adversary)
     names, order, gains = list[str](), list[int](), np.full(m, np.nan)
@@ -402,6 +394,21 @@ class _Listed:
         safe = np.zeros(self._asked.subject.n, dtype=bool)
         safe[self._question.nodes] = self._search.safe(chosen)
         return safe
+
+
+def _check_wish(objective: str, confirm: int | None, audit: int | None, until: float | None) -> None:
+    """What is wanted, and for what."""
+    if objective not in OBJECTIVES:
+        raise InvalidInput(f"objective must be 'each' or 'collective', got {objective!r}")
+    if sum(given is not None for given in (confirm, audit, until)) != 1:
+        raise InvalidInput(
+            "say how many labels to confirm (confirm=5), what to reach (until=0.9), or how many annotators to audit "
+            "(audit=3): one of these"
+        )
+    if audit is not None:
+        whole_number("audit", audit, 1)
+    if until is not None and not 0 <= until <= 1:
+        raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
 
 
 def _budget(problem: Problem, flips: int | None, fraction: float | None) -> int:

@@ -114,7 +114,9 @@ def _listed(sets: Bool, overturned: Bool, clean: Bool) -> AttackList:
             new = new & ~known.get(smaller.tobytes(), clean)
         if new.any():
             kept.append((row, new))
-    return AttackList(packed(np.array([row for row, _ in kept])), np.array([new for _, new in kept]), np.zeros(len(kept)), True, 0)
+    return AttackList(
+        packed(np.array([row for row, _ in kept])), np.array([new for _, new in kept]), np.zeros(len(kept)), True, 0
+    )
 
 
 def _by_lists(
@@ -162,8 +164,8 @@ def _by_gains(
         sure, maybe = method.of_sets(sets)
         # Of several items that are taken together, nothing is known in between but that they do no harm.
         steps = len(order) + 1 - len(safe)
-        safe += [*([safe[-1]] * (steps - 1) if safe else []), ~maybe.any(axis=1)]
-        possible += [~sure.any(axis=1)] * (len(safe) - len(possible))
+        safe += [*([safe[-1]] * (steps - 1) if safe else []), np.asarray(~maybe.any(axis=1))]
+        possible += [np.asarray(~sure.any(axis=1))] * (len(safe) - len(possible))
         if not order and free.size and a.wrong_votes is None and len(sets) * maybe.shape[0] * free.size <= BOUND_CELLS:
             bound = float(weights[method.gains.savable(sets, affordable(costs, budget)) & ~question.contrary].sum())
         if control.over() or (until is not None and float(weights[safe[-1]].sum()) >= until - 1e-12):

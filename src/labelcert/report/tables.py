@@ -116,7 +116,14 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table
     """One row per label, or annotator: who or what it is, what survives then, and the nodes that it secures."""
     secures = advice.objective == "each"
     then = f"survive then, {'each alone' if secures else 'all at once'}"
-    table = _table(title, "", *(("confirm", "labelled") if advice.annotators is None else ("audit", "votes")), then, "worth alone", *(["secures"] if secures else []))
+    table = _table(
+        title,
+        "",
+        *(("confirm", "labelled") if advice.annotators is None else ("audit", "votes")),
+        then,
+        "worth alone",
+        *(["secures"] if secures else []),
+    )
     frame = advice.to_frame()
     what, about = frame.columns[:2]
     for step, row in frame.iterrows():

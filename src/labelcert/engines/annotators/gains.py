@@ -104,7 +104,9 @@ class Gains:
                     gain = self._up[own] @ most.T + self._down[own] @ least.T
                     beyond = gain - self.margins(own, c, r)[:, None]
                     each = np.where(beyond >= 0, weights[at][:, part] / np.maximum(beyond + largest, 1e-300), 0.0)
-                    total += (self._up[own] * (each @ most)).sum(axis=0) + (self._down[own] * (each @ least)).sum(axis=0)
+                    total += (self._up[own] * (each @ most)).sum(axis=0) + (self._down[own] * (each @ least)).sum(
+                        axis=0
+                    )
         return total
 
     def savable(self, sets: Bool, count: int) -> Bool:

@@ -30,7 +30,7 @@ CLOSE = 20
 """Sets within rounding of a change that are looked at exactly, for one node at one price."""
 
 CLOSE_SETS = 500
-"""Sets within rounding of a change of some node that are looked at exactly, where all of them are tried on all nodes."""
+"""Sets within rounding of a change of some node that are looked at exactly, where all are tried on all nodes."""
 
 ON_CURVE = 20
 """Attacks that are tried on all nodes at each price, for the lower end of the curve."""

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Text, Values
-from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
-from labelcert.certificate import owners
+from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings, owners
 from labelcert.certificate.display import headline
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import whole_multiples
