@@ -187,6 +187,28 @@ def test_retrained_models(loss: str) -> None:
         agrees(crowd, cert, changed)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "square", "squared_hinge"])
+def test_models_of_more_classes(loss: str) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng([seed, 3])
+        crowd = Crowd.draw(rng, several=seed % 2 == 0, most_classes=3)
+        points = rng.integers(-2, 3, size=(crowd.m + 3, 2)).astype(float)
+        K = points @ points.T + 0.5 * np.eye(len(points)) * (seed % 3 > 0)
+        K_train, K_test = K[: crowd.m, : crowd.m], K[crowd.m :, : crowd.m]
+        case = Case("crowd", K_train, np.array(crowd.labels), K_test, 1.0, loss, Threat(), crowd.m)
+        truth = by_training(case, 1, "mean")
+        hits = {
+            tuple(change.get(i, label) for i, label in enumerate(crowd.labels)): hit
+            for change, hit in zip(truth.changes, truth.hits, strict=True)
+        }
+
+        def changed(codes: tuple[int, ...], hits: Any = hits) -> Any:
+            return hits[tuple(codes)]
+
+        cert = certify(K_train, crowd.labels, K_test, 1.0, loss=loss, threat=crowd.threat("votes"), workers=1)
+        agrees(crowd, cert, changed)
+
+
 def test_search_beyond_all_sets_agrees_with_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     rows = [(i, int(a), int(rng.integers(3))) for i in range(30) for a in rng.choice(8, 3, replace=False)]
