@@ -21,7 +21,7 @@ from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.errors import WorkTooLarge
 from labelcert.problem.owners import OwnerAdversary
-from labelcert.rechecking.attacks import AttackList, list_attacks, packed, unpacked
+from labelcert.rechecking.attacks import AttackList, bits, list_attacks, packed
 from labelcert.rechecking.best_labels import Chosen, EachAlone, LabelSearch, choose, choose_until
 from labelcert.rechecking.gains import affordable
 
@@ -133,7 +133,7 @@ def _by_lists(
             listed = list_attacks(walked, weights, control, strongest=False)
             complete &= listed.complete
             some = np.zeros((listed.strongest.size, nu), dtype=bool)
-            some[:, at] = unpacked(listed.sets, at.size)
+            some[:, at] = bits(listed.sets, at.size)
             found.append((some[1:], listed.overturned[1:]))
         if at.size and (walked is None or not complete):  # any of these labels may do anything
             complete = False

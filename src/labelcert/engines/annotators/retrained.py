@@ -135,7 +135,7 @@ class RetrainedOwners:
         if adversary.labels.size == 0:
             return None
         problem = replace(self._question.problem, adversary=adversary, max_flips=adversary.spendable)
-        return replace(self._question, problem=problem, observers=())
+        return replace(self._question, problem=problem, observers=(), counting=None)
 
     def _of_set(self, owners: Bool) -> tuple[Bool, Bool, int]:
         """(n,) which nodes a set of annotators provably changes, which it may change, and how many of them at once."""
