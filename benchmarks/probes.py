@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.probes`` prints a table for each part, some 30 minutes on two idle cores; ``--only PART`` (may be
 repeated) a part alone. ``--other PYTHON`` asks the interpreter of another installation of labelcert the same, each for
-at most ``--patience`` seconds. Every row is measured in a process of its own; one that fails says so and stops no other.
+at most ``--patience`` seconds. Every row is measured in a process of its own; one that fails says so, and stops none.
 """
 
 from __future__ import annotations
@@ -315,9 +315,7 @@ PARTS: dict[str, list[Case]] = {
     ],
     "refits": [("refits", {"problems": 2000}, "no radius wrong")],
     "ridge": [("ridge", {"m": 2000, "flips": 50, "features": d}, "15 s, 10 % wide") for d in (384, 64)],
-    "nodes": [
-        ("nodes", {"n": n, "predictions": 100_000, "labels": 20, "flips": 5}, "") for n in (200_000, 1_000_000)
-    ],
+    "nodes": [("nodes", {"n": n, "predictions": 100_000, "labels": 20, "flips": 5}, "") for n in (200_000, 1_000_000)],
     "labels": [
         *(_probe("LinearSVC", m, 384, 2, 1, 120.0, "") for m in SIZES),
         *(_probe("RidgeClassifier", m, 384, 2, 20, None, "") for m in SIZES),

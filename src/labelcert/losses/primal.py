@@ -349,9 +349,7 @@ class PrimalMachine:
         """How many labellings fit into one batch."""
         return max(1, int(BATCH_BYTES / (8 * self.m * self.outputs)))
 
-    def train(
-        self, changes: Changes, start: Float | None = None, accuracy: float = 0.0, near: float = 0.0
-    ) -> Float:
+    def train(self, changes: Changes, start: Float | None = None, accuracy: float = 0.0, near: float = 0.0) -> Float:
         """(p, K, B) solutions for changed labels; as accurate as float64 allows.
 
         Or to an ``accuracy`` of ``‖g‖``, or until they are as ``near`` the optimum, in the norm of H.

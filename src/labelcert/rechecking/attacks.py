@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int, Words
+from labelcert.arrays import Bool, Float, Words
 from labelcert.engines.base import Engine, Findings, Question
 from labelcert.engines.bitsets import words_for
 from labelcert.engines.control import Control

@@ -1,9 +1,10 @@
 """The SVM on many labels, from nothing: sweeps over single labels, and Newton steps on those that are free.
 
 The dual is ``min ½ z·Qz − y·z`` over a box. A sweep moves one label after the other to its optimum, which tells which
-labels end at 0 or at their cap. Of the others, one linear system gives the optimum if they stay free. Labels that should
-be elsewhere then go there, all at once, as long as that makes them fewer. Otherwise, labels that leave the box stop at
-its border, and the next sweep goes on from there. On singular kernels that can take forever: then an interior-point method finds the states. Nothing here has to be believed: see
+labels end at 0 or at their cap. Of the others, one linear system gives the optimum if they stay free. Labels that
+should be elsewhere then go there, all at once, as long as that makes them fewer. Otherwise, labels that leave the box
+stop at its border, and the next sweep goes on from there. On singular kernels that can take forever: then an
+interior-point method finds the states. Nothing here has to be believed: see
 :mod:`~labelcert.svm.error_bound`.
 """
 

@@ -17,9 +17,13 @@ def test_rows_in_processes_of_their_own() -> None:
 
 
 def test_a_row_that_fails_says_so() -> None:
-    assert "no such estimator" in measured(
-        ("probe", {"name": "no such estimator", "m": 9, "features": 2}, ""), sys.executable, 60.0
-    )["asked"]
+    assert (
+        "no such estimator"
+        in measured(("probe", {"name": "no such estimator", "m": 9, "features": 2}, ""), sys.executable, 60.0)["asked"]
+    )
     row = measured(("ridge", {"m": 0, "flips": 1, "features": 2}, ""), sys.executable, 60.0)
     assert row["answer"]
-    assert measured(("ridge", {"m": 9, "flips": 1, "features": 2}, ""), sys.executable, 0.1)["answer"] == "nothing in 0.1 s"
+    assert (
+        measured(("ridge", {"m": 9, "flips": 1, "features": 2}, ""), sys.executable, 0.1)["answer"]
+        == "nothing in 0.1 s"
+    )

@@ -67,8 +67,10 @@ class Proving:
         problem = self._question.problem
         if problem.emptied:
             doubtful |= np.bincount(problem.codes)[problem.codes[problem.adversary.labels[self._position]]] == 1
-        found = [[Relabelling(self._position[[k]], self._target[[k]]) for k in np.flatnonzero(own)]
-                 for own in (doubtful, ~doubtful)]
+        found = [
+            [Relabelling(self._position[[k]], self._target[[k]]) for k in np.flatnonzero(own)]
+            for own in (doubtful, ~doubtful)
+        ]
         return found[0], found[1]
 
     def _any_doubtful(self) -> Bool:
