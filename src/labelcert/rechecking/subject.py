@@ -33,7 +33,9 @@ from labelcert.stopping import stopped_by
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A kernel machine, an ensemble of some, a linear map, or a linear model by its features: its predictions have to survive wrong labels.
+    """A kernel machine, an ensemble of some, a linear map, or a linear model by its features.
+
+    Its predictions have to survive wrong labels.
 
     Attributes
     ----------
