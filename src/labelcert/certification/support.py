@@ -23,9 +23,9 @@ VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
-TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS = THREATS = (
+TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, REMOVALS = THREATS = (
     *("trusted labels", "costs", "groups", "directions"),
-    "annotators",
+    *("annotators", "removed labels"),
 )
 
 GPU_LABELS = 512
@@ -107,6 +107,7 @@ class Request:
             "large": can is not None and self.limited and self.labels > can.most_labels,
             "incomplete": can is not None and not can.finds_attacks,
             "claims": can is not None and can.claims,
+            "keeps-labels": can is not None and not can.removes,
         }
         words = (self.predictor, self.asks, self.engine, self.place, loss.name, *self.threat)
         return frozenset([*words, *(name for name, holds in facts.items() if holds)])
@@ -210,6 +211,20 @@ TABLE: dict[tuple[str, ...], str] = {
         VERIFY,
         NOTED,
     ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
+    # Adversaries who remove labels.
+    (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
+    (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
+    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
+    "has one",
+    (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",
+    (REMOVALS, ATTACK, REFUSED): "attack changes labels, and removes none; use the witnesses of certify",
+    (REMOVALS, GPU, REFUSED): "device='gpu' knows no labels that are removed; leave out the device",
+    (
+        REMOVALS,
+        VERIFY,
+        NOTED,
+    ): "where labels are removed, verify looks at every relabelling, or at a share of them where there are many",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -237,6 +252,7 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         GROUPS: threat.groups is not None,
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
         ANNOTATORS: threat.owns_annotators,
+        REMOVALS: threat.removes,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 

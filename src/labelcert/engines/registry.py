@@ -9,6 +9,7 @@ from labelcert.engines.annotators import AnnotatorEngine
 from labelcert.engines.annotators.ensembles import OwnedPartEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
+from labelcert.engines.downdates import Downdates
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
@@ -52,6 +53,7 @@ for _engine in (
     Grown(),
     AnnotatorEngine(),
     OwnedPartEngine(),
+    Downdates(),
 ):
     register(_engine)
 

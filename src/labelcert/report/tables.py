@@ -53,9 +53,8 @@ def budget_table(
     cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
 ) -> Table:
     """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
-    units = {"flips": ("flips", "of labels"), "annotators": ("annotators", "of all")}.get(
-        cert.run.unit, ("cost", "of total")
-    )
+    of_labels = {unit: (unit, "of labels") for unit in ("flips", "labels", "removals")}
+    units = {**of_labels, "annotators": ("annotators", "of all")}.get(cert.run.unit, ("cost", "of total"))
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
     worst = cert.worst_cases
