@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from labelcert.certificate import Certificate, compare, load
     from labelcert.certificate import Comparison as Comparison
     from labelcert.certification import certify, certify_linear, certify_partition
+    from labelcert.certification import certify_votes as certify_votes
+    from labelcert.certification import seeded as seeded
     from labelcert.errors import CertificateFileError as CertificateFileError
     from labelcert.errors import DataUnavailable as DataUnavailable
     from labelcert.errors import InvalidInput, LabelcertError
@@ -65,7 +67,7 @@ _HOMES = {
     "attacks": ("attack",),
     "baselines": ("certify_baseline",),
     "certificate": ("Certificate", "Comparison", "compare", "load"),
-    "certification": ("certify", "certify_linear", "certify_partition"),
+    "certification": ("certify", "certify_linear", "certify_partition", "certify_votes", "seeded"),
     "errors": (
         *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),
         "WorkTooLarge",

@@ -156,6 +156,9 @@ class Certificate:
     node_votes, curve_votes : RelabellingList or None
         Where budgets count annotators: the votes that each of these attacks changes, by their positions in
         ``run.threat``, and what they are for then.
+    part_votes : (n, k, R) array or None
+        Of models that nobody knows: the classes that each of k models ranks first to last for each test point, as
+        positions in ``classes``; R is 1 where votes alone count. Predictions and radii follow from them.
     proofs : Proofs or None
         What a search proved, in a form that :func:`labelcert.verify` can check.
     checksum : str
@@ -200,6 +203,7 @@ class Certificate:
     proofs: Proofs | None = None
     node_votes: RelabellingList | None = None
     curve_votes: RelabellingList | None = None
+    part_votes: Int | None = None
     checksum: str = ""
 
     def __post_init__(self) -> None:
@@ -856,6 +860,16 @@ class Certificate:
                 (votes is not None) == self.run.counts_annotators
                 and (votes is None or (len(votes) == len(attacks) and votes.fits(len(owners.ballots(self.run)), K)))
                 for votes, attacks in ((self.node_votes, self.node_attacks), (self.curve_votes, self.curve_attacks))
+            ),
+            "the votes of models": lambda: (
+                self.part_votes is None
+                or (
+                    self.part_votes.ndim == 3
+                    and self.part_votes.shape[0] == n[0]
+                    and self.part_votes.shape[2] in (1, K)
+                    and self.part_votes.dtype.kind in "iu"
+                    and np.all((self.part_votes >= 0) & (self.part_votes < K))
+                )
             ),
             "the graph": lambda: self.around is None or self.around.fits(m[0], n[0]),
             "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,

@@ -53,6 +53,7 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     prices: dict[str, float] | None = None
     trusted_annotators: list[str] | None = None
     wrong_votes: Count | None = None
+    samples: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -176,6 +177,8 @@ class RunRecord:
     @property
     def unit(self) -> str:
         """What budgets and radii count."""
+        if self.threat.get("samples"):
+            return "samples"
         if self.counts_annotators:
             return "annotators" if self.threat.get("prices") is None else "cost units"
         return "flips" if self.threat.get("costs") is None else "cost units"

@@ -95,6 +95,7 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         K_train=K_train,
         K_test=K_test,
         proofs=found.proofs,
+        part_votes=None if found.read is None or found.read.votes is None else frozen(found.read.votes),
     )
     return replace(cert, checksum=cert.computed_checksum())
 

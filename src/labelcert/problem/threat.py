@@ -9,14 +9,14 @@ from __future__ import annotations
 import html
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import in_short, is_missing, unmasked, whole_number
+from labelcert.checking import flag, in_short, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import Votes
 from labelcert.problem.relabelling import Relabelling
@@ -60,6 +60,10 @@ class Threat:
         With annotators: those who are known to be honest.
     wrong_votes : int, optional
         With annotators: the most votes of one annotator that are changed. By default all may be.
+    samples : bool
+        Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
+        or whose label changes; one whose features change counts twice. Only ensembles of :func:`labelcert.certify_votes`
+        and :class:`labelcert.CertifiedEnsemble` withstand that.
 
     Examples
     --------
@@ -79,6 +83,14 @@ class Threat:
     prices: Mapping[Any, float] | None = None
     trusted_annotators: Collection[Any] | None = None
     wrong_votes: int | None = None
+    samples: bool = False
+
+    def __post_init__(self) -> None:
+        if flag("samples", self.samples) and any(getattr(self, one.name) is not None for one in fields(self)[:-1]):
+            raise InvalidInput(
+                "samples=True lets the adversary bring samples of their own, whatever is known about those that are "
+                "there: leave out everything else"
+            )
 
     @property
     def owns_annotators(self) -> bool:
@@ -108,6 +120,7 @@ class Threat:
             parts.append(f"votes={len(voted.rows)} of {len(voted.annotators)} annotators")
         own = ("prices", "trusted_annotators", "wrong_votes")
         parts += [f"{name}={getattr(self, name)!r}" for name in own if getattr(self, name) is not None]
+        parts += ["samples=True"] * self.samples
         return f"Threat({', '.join(parts)})"
 
     def in_words(self) -> list[str]:
@@ -146,6 +159,11 @@ class Threat:
         elif self.group_budgets is not None:
             words.append(f"At most {self.group_budgets} may be spent in each group.")
         words += self._annotators_in_words()
+        if self.samples:
+            words.append(
+                "Samples can be inserted, removed and relabelled at a cost of 1 each; one whose features change counts "
+                "twice."
+            )
         return words or ["Any label can be changed, into any other class, at a cost of 1."]
 
     def _annotators_in_words(self) -> list[str]:
@@ -223,6 +241,7 @@ class Threat:
             prices=plain.get("prices"),
             trusted_annotators=plain.get("trusted_annotators"),
             wrong_votes=plain.get("wrong_votes"),
+            samples=plain.get("samples", False),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -244,7 +263,7 @@ class Threat:
         plain = {
             name: None if (given := getattr(self, name)) is None else write(given) for name, write in written.items()
         }
-        return plain | self._annotators_described()
+        return plain | self._annotators_described() | ({"samples": True} if self.samples else {})
 
     def _annotators_described(self) -> dict[str, Any]:
         """What is only written down where budgets count annotators."""
