@@ -23,7 +23,7 @@ from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
 from labelcert.verification import Verification, verify
-from labelcert.verification.record import STATED
+from labelcert.verification.record import STATED, UNSEEN
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
 
@@ -77,10 +77,23 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "baseline": lambda: labelcert.certify_baseline(*_with(list("aabbabab")), C=1.0, using="sensitivity", max_flips=3),
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
+    "models": lambda: _models(combine="votes", spread=2),
+    "run-off": lambda: _models(combine="run-off", labels="aabbccab"),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
+
+
+def _models(labels: str = "aabbabab", **how: Any) -> Certificate:
+    """Nearest neighbours in three parts."""
+    K, rows = _points(len(labels), 5)
+
+    def train(indices: Any, given: Any) -> Any:
+        near = rows[:, indices]
+        return np.array([near[:, given == c].max(axis=1, initial=0.0) for c in sorted(set(labels))]).T
+
+    return labelcert.certify_votes(train, list(labels), n_test=5, parts=3, max_flips=2, **how)
 
 
 def _with(labels: list[str]) -> tuple[Any, Any, Any]:
@@ -248,7 +261,7 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     if path.startswith("run.threat.") and found.accepted:
         # The hash is over what the adversary can do, and that is the same.
         return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
-    words = [word for word, names in STATED.items() if path in names]
+    words = [word for word, names in {**STATED, **UNSEEN}.items() if path in names]
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 
 

@@ -15,9 +15,6 @@ from labelcert.engines.voting.rules import Ballots, Condition
 CELLS = 4_000_000
 """Entries of tables that are held at a time."""
 
-CHAIN = 6
-"""So many models are taken at most before the others are bounded by what each of them adds."""
-
 ROUNDS = 60
 """Steps of the multipliers behind the curve."""
 
@@ -69,7 +66,7 @@ class Reach:
         open_ = np.flatnonzero((one.need > 0) & (one.need <= 3 * self.touches.shape[1]))
         if open_.size and self.prices.size:
             part = Condition(one.gains[open_], one.need[open_])
-            out[open_] = self._one_each(part) if self.alone else self._several(part)
+            out[open_] = self._one_each(part) if self.alone else self._in_part(part)
         return out
 
     def _one_each(self, one: Condition) -> Int:
@@ -88,26 +85,21 @@ class Reach:
                 break
         return np.minimum(best, NEVER)
 
-    def _several(self, one: Condition) -> Int:
-        """Purchases reach several models, and may reach the same.
+    def _in_part(self, one: Condition) -> Int:
+        """Purchases reach several models, and may reach the same: together they gain at most what each gains alone.
 
-        A union gains no more than what some purchases A gain, and what each of the others adds to them alone, whatever
-        A is: gains are submodular. The best of a growing chain of such bounds counts, each a knapsack of which the last
-        purchase may be bought in part.
+        The last one may be bought in part; the cost is rounded up, since prices are whole.
         """
-        best = np.zeros(one.need.size, dtype=np.int64)
-        left, missing = one.gains.copy(), one.need.copy()
-        for _ in range(CHAIN):
-            adds = self.added(left)
-            best = np.maximum(best, _in_part(adds, self.prices, missing))
-            chosen = adds.argmax(axis=1)
-            gained = adds[np.arange(best.size), chosen]
-            go_on = (gained > 0) & (missing > gained)
-            if not go_on.any():
-                break
-            missing = np.where(go_on, missing - gained, missing)
-            left = np.where(self.touches[chosen] & go_on[:, None], 0, left)
-        return best
+        adds, need, rows = self.added(one.gains), one.need, np.arange(one.need.size)
+        order = np.argsort(-adds / self.prices, axis=1, kind="stable")
+        gain = np.take_along_axis(adds, order, axis=1)
+        total, paid = np.cumsum(gain, axis=1), np.cumsum(self.prices[order], axis=1)
+        reached = total >= need[:, None]
+        at = reached.argmax(axis=1)
+        last, price = gain[rows, at], self.prices[order][rows, at]
+        missing = need - (total[rows, at] - last)
+        partly = -(-missing * price // np.maximum(last, 1))
+        return np.where(reached.any(axis=1), paid[rows, at] - price + partly, NEVER)
 
 
 class Costs(NamedTuple):
@@ -118,7 +110,8 @@ class Costs(NamedTuple):
     least : (n,) array
         No attack that costs less changes a prediction.
     share : (n, I) array
-        Purchases that change a prediction have shares that add up to 1 or more; nothing where nobody asked.
+        Purchases that change a prediction have shares that add up to 1 or more; none is more than 1. Nothing where
+        nobody asked.
     """
 
     least: Int
@@ -141,7 +134,7 @@ def costs_of(ballots: Ballots, own: Int, reach: Reach, *, shares: bool) -> Costs
                 hardest = np.where(possible, paid.argmax(axis=0), 0)
                 for c, one in enumerate(every):
                     at = np.flatnonzero(possible & (hardest == c) & (one.need > 0))
-                    adds = reach.added(one.gains[at]) / one.need[at, None]
+                    adds = np.minimum(reach.added(one.gains[at]) / one.need[at, None], 1.0)
                     share[some[at]] = np.maximum(share[some[at]], adds)
     return Costs(least, share)
 
@@ -181,20 +174,6 @@ def _cheapest(mask: Bool, prices: Int) -> Int:
     order = np.argsort(~mask, axis=1, kind="stable")
     total = np.cumsum(np.where(np.take_along_axis(mask, order, axis=1), prices[order], FAR), axis=1)
     return np.hstack([np.zeros((mask.shape[0], 1), dtype=np.int64), np.where(total >= FAR, NEVER, total)])
-
-
-def _in_part(adds: Int, prices: Int, need: Int) -> Int:
-    """(n,) what it costs to reach a need, if the last purchase may be bought in part; rounded up, since prices are whole."""
-    order = np.argsort(-adds / prices, axis=1, kind="stable")
-    gain = np.take_along_axis(adds, order, axis=1)
-    total = np.cumsum(gain, axis=1)
-    reached = total >= need[:, None]
-    at, rows = reached.argmax(axis=1), np.arange(need.size)
-    paid = np.cumsum(prices[order], axis=1)
-    last, price = gain[rows, at], prices[order][rows, at]
-    before, missing = paid[rows, at] - price, need - (total[rows, at] - last)
-    partly = -(-missing * price // np.maximum(last, 1))
-    return np.where(need <= 0, 0, np.where(reached.any(axis=1), before + partly, NEVER))
 
 
 def _blocks(n: int, cells: int) -> Iterator[Int]:

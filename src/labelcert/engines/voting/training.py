@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -83,14 +85,20 @@ def ranks(said: Any, classes: Values, n: int, *, ranked: bool) -> Int:
 
 def portable(train: Train) -> bytes:
     """A function that any process can unpickle, also where it belongs to a script or a notebook."""
-    from joblib.externals import cloudpickle
-
     try:
-        return bytes(cloudpickle.dumps(train))
+        return bytes(_pickler().dumps(train))
     except Exception as error:
         raise InvalidInput(
             f"train cannot be sent to other processes ({type(error).__name__}: {error}); leave out the scheduler"
         ) from None
+
+
+def _pickler() -> Any:
+    """What pickles functions by value: scikit-learn's joblib needs it, and older versions bring it along."""
+    for name in ("cloudpickle", "joblib.externals.cloudpickle"):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    return pickle
 
 
 @dataclass(frozen=True, eq=False)
