@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from labelcert.errors import WorkTooLarge as WorkTooLarge
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
+    from labelcert.estimators.ensemble import CertifiedEnsemble as CertifiedEnsemble
     from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
     from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
@@ -74,6 +75,7 @@ _HOMES = {
     ),
     "estimators": ("from_sklearn",),
     "estimators.classifier": ("CertifiedClassifier",),
+    "estimators.ensemble": ("CertifiedEnsemble",),
     "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
     "finite": ("FiniteMargin", "finite_margin"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),

@@ -21,7 +21,7 @@ from labelcert.engines.partition.engine import Parts
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.engines.voting import BlackBox
-from labelcert.engines.voting.dealing import deal, row_keys
+from labelcert.engines.voting.dealing import Dealt, deal, row_keys
 from labelcert.engines.voting.rules import RULES, VOTES
 from labelcert.engines.voting.training import Train
 from labelcert.errors import InvalidInput
@@ -154,7 +154,7 @@ class GivenVotes:
 
     train: Train
     n_test: int
-    parts: int | npt.ArrayLike = 50
+    parts: int | npt.ArrayLike | Dealt = 50
     combine: str = VOTES
     spread: int = 1
     seed: int = 0
@@ -163,6 +163,8 @@ class GivenVotes:
     folder: str | os.PathLike[str] | None = None
     twice: int = 2
     attempts: int | None = None
+    known: Mapping[int, Any] | None = None
+    """What models say that are trained already, by their numbers."""
     C: float = 1.0  # of no meaning
 
     def __post_init__(self) -> None:
@@ -177,18 +179,23 @@ class GivenVotes:
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and who is trained on which of them."""
         problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=1, loss=UNKNOWN)
+        dealt = self.parts if isinstance(self.parts, Dealt) else self._dealt(task, problem)
+        if task.max_flips is None:
+            problem = replace(problem, max_flips=min(problem.adversary.full_budget, dealt.models))
+        folder = None if self.folder is None else Path(self.folder)
+        how = {"folder": folder, "twice": self.twice, "attempts": self.attempts, "seed": self.seed}
+        by = BlackBox(self.train, dealt, self.combine, known=self.known or {}, **how)
+        return replace(problem, K_test=np.zeros((self.n_test, 0)), by=by), ""
+
+    def _dealt(self, task: Task, problem: Problem) -> Dealt:
+        """Labels by a hash of their rows, or of their names."""
         samples = problem.threat.samples
         if samples and self.rows is None:
             raise InvalidInput("threat='samples' deals samples out by their content: give their features as rows=")
         keys: Sequence[bytes | str] = task.names.keys(problem.m) if self.rows is None else row_keys(self.rows)
         if len(keys) != problem.m:
             raise InvalidInput(f"rows must hold one row per label ({problem.m}), got {len(keys)}")
-        dealt = deal(self.parts, keys, spread=self.spread, seed=self.seed, by_content=samples)
-        if task.max_flips is None:
-            problem = replace(problem, max_flips=min(problem.adversary.full_budget, dealt.models))
-        folder = None if self.folder is None else Path(self.folder)
-        by = BlackBox(self.train, dealt, self.combine, folder, self.twice, self.attempts, self.seed)
-        return replace(problem, K_test=np.zeros((self.n_test, 0)), by=by), ""
+        return deal(self.parts, keys, spread=self.spread, seed=self.seed, by_content=samples)
 
     @property
     def described(self) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,6 +51,8 @@ class BlackBox:
     attempts: int | None = None
     """Trainings on changed labels that look for attacks; None: as many as there are models."""
     seed: int = 0
+    known: Mapping[int, Any] = field(default_factory=dict)
+    """What models say that are trained already, by their numbers."""
     kind: str = BLACK_BOX
 
     def predictor(self, problem: Problem) -> Predictor:
@@ -147,7 +150,9 @@ class _Count:
         chunks = [chunk for chunk in chunks if chunk.indices.size]
         done: dict[int, Int] = {}
         for chunk in chunks:
-            if (found := self._trainer.stored(chunk)) is not None:
+            given = self._box.known.get(chunk.number)
+            found = self._trainer.stored(chunk) if given is None else self._trainer.task.ranks(given)
+            if found is not None:
                 done[chunk.number] = found
         self._stored = len(done)
         # Those that are trained twice come first: nobody waits for hours to learn that all was in vain.
@@ -210,7 +215,7 @@ class _Count:
             return upper
         open_ = np.flatnonzero(upper)
         fit = int(CURVE_WORK / max(1, ROUNDS * costs.share.size))
-        for b in open_[:: -(-open_.size // max(1, fit))].tolist():
+        for b in open_[:: max(1, -(-open_.size // max(1, fit)))].tolist():
             if self._control.over():
                 break
             upper[b] = min(upper[b], most_changed(costs, reach.prices, b))

@@ -55,8 +55,11 @@ class TrainTask(NamedTuple):
         """What one model says; None where the run is over."""
         if flag[0]:
             return None
-        labels = self.classes[chunk.codes]
-        return ranks(worker(chunk.indices.copy(), labels), self.classes, self.n_test, ranked=self.ranked)
+        return self.ranks(worker(chunk.indices.copy(), self.classes[chunk.codes]))
+
+    def ranks(self, said: Any) -> Int:
+        """What a model says, as ranks."""
+        return ranks(said, self.classes, self.n_test, ranked=self.ranked)
 
 
 def ranks(said: Any, classes: Values, n: int, *, ranked: bool) -> Int:
