@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
     from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
+    from labelcert.finite import Stress as Stress
     from labelcert.finite import finite_margin
+    from labelcert.finite import stress as stress
     from labelcert.graphs import Graph, graph_from_files, load_dataset, published_split
     from labelcert.graphs import Split as Split
     from labelcert.graphs import own_split as own_split
@@ -77,7 +79,7 @@ _HOMES = {
     "estimators.classifier": ("CertifiedClassifier",),
     "estimators.ensemble": ("CertifiedEnsemble",),
     "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
-    "finite": ("FiniteMargin", "finite_margin"),
+    "finite": ("FiniteMargin", "Stress", "finite_margin", "stress"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
     "hardening": ("Hardened", "harden"),
