@@ -43,19 +43,25 @@ class Combined:
 
 
 def trials(
-    problem: Problem, dealt: Dealt, trainer: Trainer, attempts: int, seed: int, control: Control
+    problem: Problem, weak: Int, dealt: Dealt, trainer: Trainer, attempts: int, seed: int, control: Control
 ) -> Iterator[Trial]:
-    """As many trainings on changed labels as are allowed: of one label of each bucket, then two, and so on."""
+    """As many trainings on changed labels as are allowed: of one label of each bucket, then two, and so on.
+
+    ``weak`` (w, 2): predictions that may be within reach, each with its closest rival. Labels of the one become the
+    other, where a bucket has such labels.
+    """
     a, rng = problem.adversary, np.random.default_rng([seed, 1])
     buckets = [np.flatnonzero(dealt.bucket_of[a.labels] == b) for b in range(dealt.members.shape[0])]
     planned: list[tuple[Relabelling, list[Chunk]]] = []
     spread = int(dealt.members[0].sum())
     for q in range(attempts // spread):
-        own = buckets[q % len(buckets)]
-        positions = np.sort(rng.permutation(own)[: 1 + q // len(buckets)])
+        own = rng.permutation(buckets[q % len(buckets)])
+        was, rival = rng.choice(weak) if len(weak) else (-1, -1)
+        hopeful = (problem.codes[a.labels[own]] == was) & a.targets[own, rival]
+        positions = np.sort(own[np.argsort(~hopeful, kind="stable")][: 1 + q // len(buckets)])
         if positions.size == 0 or not a.affords(positions, problem.max_flips):
             continue
-        targets = [int(rng.choice(np.flatnonzero(a.targets[p]))) for p in positions]
+        targets = [rival if a.targets[p, rival] else int(rng.choice(np.flatnonzero(a.targets[p]))) for p in positions]
         change = Relabelling(positions.astype(np.int64), np.array(targets, dtype=np.int64))
         codes = problem.relabelled(change)
         models = dealt.models_of(a.labels[positions]).tolist()

@@ -17,7 +17,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.voting.attacks import Trial, chunk_of, search, trials
 from labelcert.engines.voting.dealing import Dealt
 from labelcert.engines.voting.prices import ROUNDS, Costs, Reach, costs_of, most_changed
-from labelcert.engines.voting.rules import RUN_OFF, VOTES, Ballots
+from labelcert.engines.voting.rules import RUN_OFF, VOTES, Ballots, leaders
 from labelcert.engines.voting.training import Chunk, Train, Trainer
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
@@ -132,7 +132,9 @@ class _Count:
         lower = np.minimum(costs.least, question.budget + 1)
         if not isinstance(problem.adversary, OwnerAdversary):
             lower = problem.adversary.next_payable(question.budget)[lower]
-        tried = self._trials(question)
+        first, second = leaders(ballots.counts)
+        rivals = np.where(first == question.predicted, second, first)
+        tried = self._trials(question, np.column_stack([question.predicted, rivals])[lower <= question.budget])
         attacks, becomes, changed = search(question, ballots, lower, tried, self._control)
         found = attacks.findings(lower, self._statistics(tried), self._curve(lower, costs, reach, wanted))
         nobody = np.zeros(question.nodes.size, dtype=bool)
@@ -195,14 +197,14 @@ class _Count:
                 )
         return self._repeated == len(probes)
 
-    def _trials(self, question: Question) -> list[Trial]:
+    def _trials(self, question: Question, weak: Int) -> list[Trial]:
         """Trainings on changed labels, as many as were asked for and as time allows."""
         box, problem = self._box, self._problem
         attempts = box.dealt.models if box.attempts is None else box.attempts
-        if isinstance(problem.adversary, OwnerAdversary) or question.budget == 0 or self._control.over():
+        if isinstance(problem.adversary, OwnerAdversary) or question.budget == 0 or not len(weak) or self._control.over():
             return []
         found: list[Trial] = []
-        for trial in trials(problem, box.dealt, self._trainer, attempts, box.seed, self._control):
+        for trial in trials(problem, weak, box.dealt, self._trainer, attempts, box.seed, self._control):
             found.append(trial)
             self._trained += len(trial.ranks)
             self._control.note(f"{len(found)} changes of labels tried")
