@@ -159,6 +159,17 @@ def stress(
     Returns
     -------
     Stress
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import labelcert
+    >>> X, T = np.array([-4.0, -3, -1, 1, 2, 5]), np.array([-3.0, -0.5, 2.0])
+    >>> cert = labelcert.certify(np.outer(X, X), X > 0, np.outer(T, X), C=1.0, max_flips=1)
+    >>> def train(indices, labels):
+    ...     return labels[np.abs(X[indices] - T[:, None]).argmin(axis=1)]
+    >>> labelcert.stress(train, cert).same.held
+    3
     """
     if not callable(train):
         raise InvalidInput("train must be a function train(indices, labels) that returns predictions for the test nodes")
