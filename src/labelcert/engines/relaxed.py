@@ -177,7 +177,7 @@ class _Extremes(Collector):
             return
         part = slice(found.first, found.first + found.tau.size)
         owner, cost = forest.tree.owner[part], forest.tree.cost[part].copy()
-        for row in forest.poor(found.first, found.P, found.tau):
+        for row in forest.poor(found.first, found.tau, lambda rows: found.P[rows] @ forest.rows.T.astype(np.float32)):
             exact = None
             if cost[row] <= self._budget and not self._control.over():
                 exact = forest.sharp(found.first + row)
