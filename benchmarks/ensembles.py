@@ -94,7 +94,11 @@ def _compared(about: Row, data: tuple[Any, Any, Any, Any], seeds: int) -> list[R
                 right = cert.predictions == truth
                 found["votes, as published"].append([float(np.mean(right & (published >= b))) for b in BUDGETS])
     return [
-        {**about, "rule": rule, **{str(b): f"{100 * a:.1f}" for b, a in zip(BUDGETS, np.mean(each, axis=0), strict=True)}}
+        {
+            **about,
+            "rule": rule,
+            **{str(b): f"{100 * a:.1f}" for b, a in zip(BUDGETS, np.mean(each, axis=0), strict=True)},
+        }
         for rule, each in found.items()
     ]
 
@@ -166,7 +170,12 @@ def one(labels: int, parts: int, test: int, scheduler: str, store: str) -> None:
     cert = labelcert.certify_votes(train, y, **how, **place)
     plain = {**cert.settings, "seconds": 0}
     stage = plain["stages"][0]["statistics"]
-    same = [cert.predictions.tolist(), cert.radius_lower.tolist(), cert.collective_upper.tolist(), plain["problem_sha256"]]
+    same = [
+        cert.predictions.tolist(),
+        cert.radius_lower.tolist(),
+        cert.collective_upper.tolist(),
+        plain["problem_sha256"],
+    ]
     found = {
         "models": stage["models"],
         "stored": stage["stored"],

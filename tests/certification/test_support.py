@@ -95,7 +95,9 @@ def by_retraining(case: Case, change: dict[int, Any], *, content: bool) -> list[
     part_of = by_hash(keys, 2, 0) if content else assign([key.hex() for key in keys], 2, 0)
 
     def winners(labels: Any) -> list[Any]:
-        votes = [cells.Nearest(case.K_test)(own, labels[own]) for k in (0, 1) if (own := np.flatnonzero(part_of == k)).size]
+        votes = [
+            cells.Nearest(case.K_test)(own, labels[own]) for k in (0, 1) if (own := np.flatnonzero(part_of == k)).size
+        ]
         votes += [np.zeros(len(case.K_test))] * (2 - len(votes))
         return np.minimum(*votes).tolist()  # of two votes that differ, the first class wins
 

@@ -81,12 +81,15 @@ def test_it_pickles() -> None:
 
 def test_tables_with_words_and_gaps() -> None:
     names = np.array(["setosa", "versicolor", "virginica"])[Y]
-    frame = pd.DataFrame({"a": X[:, 2], "b": np.where(X[:, 3] > 1, "wide", "small")}, index=[f"f{i}" for i in range(150)])
+    frame = pd.DataFrame(
+        {"a": X[:, 2], "b": np.where(X[:, 3] > 1, "wide", "small")}, index=[f"f{i}" for i in range(150)]
+    )
     frame.loc["f4", "a"] = np.nan
     prepare = make_column_transformer((SimpleImputer(), ["a"]), (OneHotEncoder(handle_unknown="ignore"), ["b"]))
     model = CertifiedEnsemble(make_pipeline(prepare, DecisionTreeClassifier()), parts=8).fit(frame[TRAIN], names[TRAIN])
     cert = model.certify(frame[TEST], max_flips=2)
-    assert cert.test_names is not None and cert.test_names[0] == "f0"
+    assert cert.test_names is not None
+    assert cert.test_names[0] == "f0"
     assert np.array_equal(cert.predictions, model.predict(frame[TEST]))
     sparse = CertifiedEnsemble(LogisticRegression(), parts=8).fit(scipy.sparse.csr_array(X[TRAIN]), Y[TRAIN])
     dense = CertifiedEnsemble(LogisticRegression(), parts=8).fit(X[TRAIN], Y[TRAIN])

@@ -39,7 +39,9 @@ def test_the_certified_model_itself_holds() -> None:
     shares = found.same, found.attacks, found.certified, found.relabellings
     assert all(one.held == one.of for one in shares)
     assert found.attacks.of == int(np.sum((cert.radius_upper > 0) & (cert.radius_upper <= 2))) > 0
-    assert found.deterministic and not found.stopped and not found.broken.any()
+    assert found.deterministic
+    assert not found.stopped
+    assert not found.broken.any()
     assert found.same.interval[1] == 1.0 > found.same.interval[0] > 0.8
 
 
@@ -80,7 +82,8 @@ def test_random_changes_keep_to_the_threat() -> None:
     labelcert.stress(watched, certified(threat=threat), flips=2, attacks=0, random=15)
     assert len(seen) == 17
     assert all(np.all(one >= 6) and sum((1, 2)[i % 2] for i in one) <= 2 for one in seen)
-    assert any(one.size == 2 for one in seen) and any(one.size == 1 for one in seen)
+    assert any(one.size == 2 for one in seen)
+    assert any(one.size == 1 for one in seen)
 
 
 def test_chance_is_noticed_and_work_can_end() -> None:
@@ -90,7 +93,8 @@ def test_chance_is_noticed_and_work_can_end() -> None:
         return np.random.default_rng(next(draws)).choice(LABELS, 20)
 
     found = labelcert.stress(random, certified(), random=3)
-    assert not found.deterministic and "trained twice" in found.summary()
+    assert not found.deterministic
+    assert "trained twice" in found.summary()
     assert labelcert.stress(ridge, certified(), time_limit=1e-9).stopped
 
     def interrupted(indices: Any, labels: Any) -> Any:
@@ -99,7 +103,8 @@ def test_chance_is_noticed_and_work_can_end() -> None:
         return ridge(indices, labels)
 
     found = labelcert.stress(interrupted, certified(), random=60, flips=2)
-    assert found.stopped and 0 < found.trainings < 60
+    assert found.stopped
+    assert 0 < found.trainings < 60
 
 
 @pytest.mark.parametrize(

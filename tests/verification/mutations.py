@@ -87,7 +87,7 @@ KINDS: dict[str, Callable[[], Certificate]] = {
 
 def _models(labels: str = "aabbabab", **how: Any) -> Certificate:
     """Nearest neighbours in three parts."""
-    K, rows = _points(len(labels), 5)
+    _K, rows = _points(len(labels), 5)
 
     def train(indices: Any, given: Any) -> Any:
         near = rows[:, indices]

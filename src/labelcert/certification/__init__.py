@@ -1,6 +1,12 @@
 """From arrays, or from a graph and a kernel, to a certificate."""
 
-from labelcert.certification.facades import certify, certify_linear, certify_on_features, certify_partition, certify_votes
+from labelcert.certification.facades import (
+    certify,
+    certify_linear,
+    certify_on_features,
+    certify_partition,
+    certify_votes,
+)
 from labelcert.certification.from_graph import GraphCertifier, KernelModel
 from labelcert.certification.solve import solve
 from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, GivenVotes, Predicts, Run, Task

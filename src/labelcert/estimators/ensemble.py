@@ -190,7 +190,10 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         tags = get_tags(self.estimator).input_tags
         how: dict[str, Any] = {"skip_check_array": True}
         if not frame:
-            how = {"accept_sparse": "csr" if tags.sparse else False, "ensure_all_finite": "allow-nan" if tags.allow_nan else True}
+            how = {
+                "accept_sparse": "csr" if tags.sparse else False,
+                "ensure_all_finite": "allow-nan" if tags.allow_nan else True,
+            }
             how["dtype"] = None if tags.string or tags.categorical else "numeric"
         if y is None:
             return validate_data(self, X, reset=False, **how), None

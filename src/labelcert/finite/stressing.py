@@ -1,4 +1,4 @@
-"""Replays a certificate on a training function of the user: does it say something about *my* model?"""
+"""Replays a certificate on a training function of the user, to see how much it says about that model."""
 
 from __future__ import annotations
 
@@ -172,7 +172,9 @@ def stress(
     3
     """
     if not callable(train):
-        raise InvalidInput("train must be a function train(indices, labels) that returns predictions for the test nodes")
+        raise InvalidInput(
+            "train must be a function train(indices, labels) that returns predictions for the test nodes"
+        )
     whole_number("flips", flips, 1, max(1, cert.max_flips), "what the certificate covers")
     for name, count in (("attacks", attacks), ("random", random)):
         whole_number(name, count)
@@ -294,12 +296,8 @@ class _Replay:
             flips=self._flips,
             same=share("same prediction", same.sum(), same.size),
             attacks=share("attacks that work", worked, attacked),
-            certified=share(
-                f"certified at {amount} and not broken", certified.sum() - broken.sum(), certified.sum()
-            ),
-            relabellings=share(
-                f"random changes of {amount} that break no certified prediction", sum(held), len(held)
-            ),
+            certified=share(f"certified at {amount} and not broken", certified.sum() - broken.sum(), certified.sum()),
+            relabellings=share(f"random changes of {amount} that break no certified prediction", sum(held), len(held)),
             broken=broken,
             deterministic=self.deterministic,
             trainings=self.trainings,

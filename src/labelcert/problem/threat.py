@@ -62,8 +62,8 @@ class Threat:
         With annotators: the most votes of one annotator that are changed. By default all may be.
     samples : bool
         Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
-        or whose label changes; one whose features change counts twice. Only ensembles of :func:`labelcert.certify_votes`
-        and :class:`labelcert.CertifiedEnsemble` withstand that.
+        or whose label changes; one whose features change counts twice. Only :func:`labelcert.certify_votes` and
+        :class:`labelcert.CertifiedEnsemble` are certified against that.
 
     Examples
     --------

@@ -107,5 +107,5 @@ class BallotChecker(Checker):
         sums = {0}
         for cost in given.costs[given.movable].tolist():
             sums |= {s + cost for s in sums if s + cost <= given.budget}
-        steps = np.array(sorted(sums) + [given.budget + 1])
+        steps = np.array([*sorted(sums), given.budget + 1])
         return np.asarray(steps[np.searchsorted(steps, np.minimum(least, given.budget + 1))])

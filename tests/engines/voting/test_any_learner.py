@@ -51,7 +51,7 @@ def ballots(train: Learner, members: list[Any], labels: Any) -> list[list[tuple[
     said = []
     for own in members:
         scores = train(own, labels[own]) if own.size else np.tile(-np.arange(train.K), (len(train.T), 1))
-        said.append([tuple(sorted(range(train.K), key=lambda c: (-row[c], c))) for row in scores.tolist()])  # noqa: B023
+        said.append([tuple(sorted(range(train.K), key=lambda c: (-row[c], c))) for row in scores.tolist()])
     return [list(one) for one in zip(*said, strict=True)]
 
 
@@ -86,9 +86,9 @@ def labellings(labels: Any, K: int, threat: Threat | None, budget: int) -> Itera
             cost = int(costs[list(some)].sum())
             if cost > budget:
                 continue
-            if threat is not None and threat.groups is not None:
-                if max(np.bincount(np.asarray(threat.groups)[list(some)])) > 1:
-                    continue
+            groups = np.arange(m) if threat is None or threat.groups is None else np.asarray(threat.groups)
+            if max(np.bincount(groups[list(some)])) > 1:
+                continue
             for new in itertools.product(range(K), repeat=size):
                 moved = [(int(labels[i]), c) for i, c in zip(some, new, strict=True)]
                 if any(a == b for a, b in moved):
@@ -114,7 +114,9 @@ def problems(seed: int, count: int) -> Iterator[tuple[Any, Any, Any, int, Any]]:
 def test_no_certified_prediction_changes(kind: str, seed: int, count: int) -> None:
     found = 0
     for X, labels, T, K, rng in problems(seed, count):
-        for threat, rule, spread in zip(threats(rng, labels.size, K), [VOTES, RUN_OFF] * 3, [1, 1, 2, 2, 1], strict=False):
+        for threat, rule, spread in zip(
+            threats(rng, labels.size, K), [VOTES, RUN_OFF] * 3, [1, 1, 2, 2, 1], strict=False
+        ):
             train, parts = Learner(kind, X, T, K), min(int(rng.integers(2, 4)), labels.size // spread)
             asked: dict[str, Any] = {"combine": rule, "spread": spread, "seed": int(rng.integers(9))}
             cert = certify_votes(train, labels, n_test=4, parts=parts, threat=threat, max_flips=2, **asked)

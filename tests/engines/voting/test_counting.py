@@ -29,7 +29,9 @@ def cheapest(ballots: list[tuple[int, ...]], K: int, rule: str, reach: Reach) ->
     own, best = elected(ballots, K, rule), NEVER
     says = list(itertools.permutations(range(K))) if rule == RUN_OFF else [(c,) for c in range(K)]
     seen: set[tuple[int, ...]] = set()
-    bought = [s for size in range(1, reach.prices.size + 1) for s in itertools.combinations(range(reach.prices.size), size)]
+    bought = [
+        s for size in range(1, reach.prices.size + 1) for s in itertools.combinations(range(reach.prices.size), size)
+    ]
     for some in sorted(bought, key=lambda s: int(reach.prices[list(s)].sum())):
         models = tuple(np.flatnonzero(reach.touches[list(some)].any(axis=0)).tolist())
         if int(reach.prices[list(some)].sum()) >= best or models in seen:

@@ -110,7 +110,8 @@ def test_a_function_of_a_script_travels(tmp_path: Path) -> None:
         "shift = 0.5\n"
         "def train(indices, labels):\n"
         "    return np.full(3, labels[0] if shift else 0)\n"
-        "cert = labelcert.certify_votes(train, np.arange(12) % 2, n_test=3, parts=4, scheduler='processes', workers=2)\n"
+        "how = dict(n_test=3, parts=4, scheduler='processes', workers=2)\n"
+        "cert = labelcert.certify_votes(train, np.arange(12) % 2, **how)\n"
         "print(cert.n_test)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
@@ -125,7 +126,8 @@ def test_time_that_is_over_proves_nothing_and_keeps_what_is_stored(tmp_path: Pat
     how: dict[str, Any] = {"n_test": 25, "parts": 10, "max_flips": 3, "store": tmp_path, "attempts": 0}
     cert = certify_votes(slow, LABELS, time_limit=0.6, **how)
     assert cert.run.stopped == "time limit"
-    assert cert.radius_lower.max() == 0 and cert.radius_upper.min() == cert.never
+    assert cert.radius_lower.max() == 0
+    assert cert.radius_upper.min() == cert.never
     assert 0 < len(list(tmp_path.glob("model-*"))) < 10
     assert verify(certify_votes(nearest, LABELS, **how)).accepted
 
@@ -137,7 +139,8 @@ def test_interrupted_within_a_moment() -> None:
 
     threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
     cert = certify_votes(endless, LABELS, n_test=25, parts=10)
-    assert cert.run.stopped == "interrupted" and cert.run.seconds < 1.9
+    assert cert.run.stopped == "interrupted"
+    assert cert.run.seconds < 1.9
 
 
 @pytest.mark.parametrize(
@@ -172,19 +175,25 @@ def test_bad_input_is_refused(given: dict[str, Any], words: str) -> None:
 def test_labels_do_not_deal_labels_out() -> None:
     other = np.array(["c", "a", "b"] * 20)
     first, second = (
-        certify_votes(nearest, labels, n_test=25, parts=7, rows=X, max_flips=1, attempts=0) for labels in (LABELS, other)
+        certify_votes(nearest, labels, n_test=25, parts=7, rows=X, max_flips=1, attempts=0)
+        for labels in (LABELS, other)
     )
     part_of = [cert.run.stages[0].statistics["part_of"] for cert in (first, second)]
     assert part_of[0] == part_of[1]
     order = RNG.permutation(60)
-    third = certify_votes(lambda i, y: nearest(order[i], y), LABELS[order], n_test=25, parts=7, rows=X[order], attempts=0)
+    third = certify_votes(
+        lambda i, y: nearest(order[i], y), LABELS[order], n_test=25, parts=7, rows=X[order], attempts=0
+    )
     assert np.array_equal(np.array(part_of[0])[order], third.run.stages[0].statistics["part_of"])
 
 
 def test_trusted_labels_cannot_be_bought() -> None:
     all_ = labelcert.Threat(trusted=np.ones(60, dtype=bool))
     cert = certify_votes(nearest, LABELS, n_test=25, parts=7, threat=all_, max_flips=5)
-    assert (cert.radius_lower == 6).all() and cert.collective_upper.max() == 0 and cert.exact
+    assert (cert.radius_lower == 6).all()
+    assert cert.collective_upper.max() == 0
+    assert cert.exact
     assert verify(cert).accepted
     none = certify_votes(nearest, LABELS, n_test=25, parts=7, max_flips=0)
-    assert (none.radius_lower == 1).all() and none.exact
+    assert (none.radius_lower == 1).all()
+    assert none.exact

@@ -70,9 +70,7 @@ class Dealt:
         return adversary.prices[own], (voted[own].astype(np.int64) @ self.members.astype(np.int64)) > 0
 
 
-def deal(
-    parts: int | npt.ArrayLike, keys: Sequence[bytes | str], *, spread: int, seed: int, by_content: bool
-) -> Dealt:
+def deal(parts: int | npt.ArrayLike, keys: Sequence[bytes | str], *, spread: int, seed: int, by_content: bool) -> Dealt:
     """Deal labels out by a hash of their keys, or as they were dealt out already.
 
     With ``spread`` d and k parts, there are kd buckets and as many models, each trained on d of the buckets: as many

@@ -201,7 +201,12 @@ class _Count:
         """Trainings on changed labels, as many as were asked for and as time allows."""
         box, problem = self._box, self._problem
         attempts = box.dealt.models if box.attempts is None else box.attempts
-        if isinstance(problem.adversary, OwnerAdversary) or question.budget == 0 or not len(weak) or self._control.over():
+        if (
+            isinstance(problem.adversary, OwnerAdversary)
+            or question.budget == 0
+            or not len(weak)
+            or self._control.over()
+        ):
             return []
         found: list[Trial] = []
         for trial in trials(problem, weak, box.dealt, self._trainer, attempts, box.seed, self._control):
@@ -252,4 +257,3 @@ class _Count:
 def decision(strength: Float) -> Float:
     """(n,) of two classes, half the lead of the second one; (n, K) of more."""
     return (strength[:, 1] - strength[:, 0]) / 2 if strength.shape[1] == 2 else strength
-

@@ -142,8 +142,8 @@ def costs_of(ballots: Ballots, own: Int, reach: Reach, *, shares: bool) -> Costs
 def most_changed(found: Costs, prices: Int, budget: int) -> int:
     """An upper bound on how many predictions one attack within a budget changes.
 
-    A prediction t that changes has shares that add up to 1 or more. So, for any multipliers λ_t between 0 and 1, purchases
-    S change at most Σ_t (1 − λ_t) + Σ_{i∈S} Σ_t λ_t share_ti of them. The second sum is largest for purchases with the
+    A prediction t that changes has shares that add up to 1 or more. So, for any multipliers λ_t between 0 and 1,
+    purchases S change at most Σ_t (1 − λ_t) + Σ_{i∈S} Σ_t λ_t share_ti of them. The second sum is largest for purchases with the
     largest sums for their price, of which the last may be bought in part. The multipliers follow subgradients; whatever
     they are, the bound holds.
     """

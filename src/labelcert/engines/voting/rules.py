@@ -100,14 +100,13 @@ class Ballots:
         rows = np.arange(own.size)
         for r in range(self.classes):
             rival = np.where(own == r, (r + 1) % self.classes, r)  # a class is no rival of itself: see below
-            if self.rule == VOTES:
-                way = self._overtaking(own, rival)
-            else:
-                way = self._second_round(own, rival)
+            way = self._overtaking(own, rival) if self.rule == VOTES else self._second_round(own, rival)
             yield _only(way, own != r)
         if self.rule == RUN_OFF:
             for r, s in combinations(range(self.classes), 2):
-                yield _only(self._two_overtake(own, np.full(rows.size, r), np.full(rows.size, s)), (own != r) & (own != s))
+                yield _only(
+                    self._two_overtake(own, np.full(rows.size, r), np.full(rows.size, s)), (own != r) & (own != s)
+                )
 
     def _overtaking(self, own: Int, rival: Int) -> Way:
         """A rival gets ahead of the winner: each model taken from it counts two, from anybody else one."""
@@ -173,13 +172,17 @@ class Ballots:
             left = counts[rows, own] - np.minimum(X, own_held)
             for_r = left + (r > own) - counts[rows, r]
             for_s = left + (s > own) - counts[rows, s]
-            lent = np.where(for_r < 0, np.minimum(-for_r, r_held), 0) + np.where(for_s < 0, np.minimum(-for_s, s_held), 0)
+            lent = np.where(for_r < 0, np.minimum(-for_r, r_held), 0) + np.where(
+                for_s < 0, np.minimum(-for_s, s_held), 0
+            )
             wanted = np.maximum(for_r, 0) + np.maximum(for_s, 0)
             # Where both rivals miss votes, none can lend some; where none does, nothing is wanted.
             return np.asarray(wanted <= np.minimum(X, own_held + rest + lent))
 
         # A model of the winner that goes to one rival counts two there and one for the other; of others, one in all.
-        both = Condition(np.where(voted == own[:, None], 3, np.where(one.gains + two.gains == 2, 1, 0)), one.need + two.need)
+        both = Condition(
+            np.where(voted == own[:, None], 3, np.where(one.gains + two.gains == 2, 1, 0)), one.need + two.need
+        )
         return Way([one, two, both], _smallest(enough, np.full(own.size, int(take.sum()))))
 
 
