@@ -124,23 +124,28 @@ def _published(cert: labelcert.Certificate) -> Any:
 @click.option("--parts", default=500, show_default=True)
 @click.option("--test", default=2_000, show_default=True)
 @click.option("--scheduler", default="processes", show_default=True)
-@click.option("--kill-after", default=30.0, show_default=True, help="Seconds after which the first run is killed.")
-def scale(labels: int, parts: int, test: int, scheduler: str, kill_after: float) -> None:
+@click.option("--kill-at", default=0.4, show_default=True, help="Share of the models after which the run is killed.")
+def scale(labels: int, parts: int, test: int, scheduler: str, kill_at: float) -> None:
     """A forest on many rows in many parts: killed once, resumed, and compared with a run that was left alone."""
     with tempfile.TemporaryDirectory() as folder:
         asked = [labels, parts, test, scheduler]
         first = _child([*asked, f"{folder}/kept"])
-        time.sleep(kill_after)
+        while first.poll() is None and _kept(f"{folder}/kept") < kill_at * parts:
+            time.sleep(0.1)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-        kept = len(list(Path(f"{folder}/kept").glob("model-*.npz")))
-        rows: list[Row] = [{"run": f"killed after {kill_after:g} s", "models": kept}]
+        rows: list[Row] = [{"run": "killed", "models": _kept(f"{folder}/kept")}]
         for run, store in (("resumed", "kept"), ("left alone", "other")):
             done = _child([*asked, f"{folder}/{store}"])
             out, _ = done.communicate()
             rows.append({"run": run, **json.loads(out.splitlines()[-1])})
         _print(f"{parts} parts of a forest on {labels:,} rows, with 50 trees each", rows)
         print("the same certificate:", rows[1]["sha256"] == rows[2]["sha256"])
+
+
+def _kept(folder: str) -> int:
+    """Models in a folder."""
+    return len(list(Path(folder).glob("model-*.npz")))
 
 
 def _child(arguments: list[Any]) -> subprocess.Popen[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -38,11 +39,12 @@ class Election:
     @property
     def plurality(self) -> bool:
         """Whether the class with the most votes wins, and not a second round among two."""
-        return self.ranks.shape[2] == 1 < self.classes
+        return bool(self.ranks.shape[2] == 1)
 
-    def counts(self) -> Int:
-        """(n, K) votes in the first round."""
-        return np.array([np.bincount(row, minlength=self.classes) for row in self.ranks[:, :, 0]])
+    @cached_property
+    def _takeable(self) -> list[bool]:
+        """Which models somebody can buy."""
+        return [bool(some) for some in np.any(self.touches, axis=0)]
 
     def for_first(self, t: int, a: int, b: int) -> list[bool]:
         """Which models prefer one class to another for a node."""
@@ -99,7 +101,7 @@ class Election:
         lead = 2 * sum(prefer) - len(votes) + (r > own)
         third = {s: self._gap(votes, s, r) for s in range(self.classes) if s not in (own, r)}
         paid = [self._price([2 * one for one in prefer], lead), *(self._price(*gap) for gap in third.values())]
-        free = self.touches.any(axis=0).tolist()
+        free = self._takeable
         kinds = [(vote, likes) for vote, likes, may in zip(votes, prefer, free, strict=True) if may and vote != r]
 
         def enough(X: int) -> bool:
@@ -120,7 +122,7 @@ class Election:
         one, two = self._gap(votes, own, r), self._gap(votes, own, s)
         sums = [3 * (vote == own) + (vote not in (own, r, s)) for vote in votes]
         paid = [self._price(*one), self._price(*two), self._price(sums, one[1] + two[1])]
-        free = [vote for vote, may in zip(votes, self.touches.any(axis=0).tolist(), strict=True) if may]
+        free = [vote for vote, may in zip(votes, self._takeable, strict=True) if may]
         held = {c: free.count(c) for c in (own, r, s)}
 
         def enough(X: int) -> bool:
@@ -132,12 +134,12 @@ class Election:
 
         return max(*paid, self._first(enough, len(free)))
 
-    def _first(self, enough: object, most: int) -> int:
+    def _first(self, enough: Callable[[int], bool], most: int) -> int:
         """What as many models cost as are enough, the cheapest first."""
         low, high = 0, most + 1
         while low < high:
             middle = (low + high) // 2
-            if middle <= most and enough(middle):  # type: ignore[operator]
+            if middle <= most and enough(middle):
                 high = middle
             else:
                 low = middle + 1

@@ -52,7 +52,7 @@ class Reach:
         return np.asarray(self.touches.any(axis=0))
 
     @cached_property
-    def alone(self) -> Bool:
+    def alone(self) -> bool:
         """Whether each purchase reaches one model, and no model is reached by two."""
         return bool((self.touches.sum(axis=1) == 1).all() and (self.touches.sum(axis=0) <= 1).all())
 
@@ -143,9 +143,9 @@ def most_changed(found: Costs, prices: Int, budget: int) -> int:
     """An upper bound on how many predictions one attack within a budget changes.
 
     A prediction t that changes has shares that add up to 1 or more. So, for any multipliers λ_t between 0 and 1,
-    purchases S change at most Σ_t (1 − λ_t) + Σ_{i∈S} Σ_t λ_t share_ti of them. The second sum is largest for purchases with the
-    largest sums for their price, of which the last may be bought in part. The multipliers follow subgradients; whatever
-    they are, the bound holds.
+    purchases S change at most Σ_t (1 − λ_t) + Σ_{i∈S} Σ_t λ_t share_ti of them. The second sum is largest for purchases
+    with the largest sums for their price, of which the last may be bought in part. The multipliers follow subgradients;
+    whatever they are, the bound holds.
     """
     share = found.share[found.least <= budget]
     if share.shape[0] == 0:

@@ -7,7 +7,7 @@ equal scores, so that every point has a prediction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -202,11 +202,11 @@ def _only(way: Way, applies: Bool) -> Way:
     return Way(conditions, np.where(applies, way.least, never))
 
 
-def _smallest(enough: object, most: Int) -> Int:
+def _smallest(enough: Callable[[Int], Bool], most: Int) -> Int:
     """(n,) the smallest number up to ``most`` that is enough, by bisection: more never hurts. Else a large number."""
     low, high = np.zeros_like(most), most + 1
     while np.any(low < high):
         middle = (low + high) // 2
-        good = enough(np.minimum(middle, most)) & (middle <= most)  # type: ignore[operator]
+        good = enough(np.minimum(middle, most)) & (middle <= most)
         low, high = np.where(good | (low >= high), low, middle + 1), np.where(good & (low < high), middle, high)
     return np.where(low > most, np.iinfo(np.int32).max, low)
