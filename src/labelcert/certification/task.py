@@ -183,8 +183,9 @@ class GivenVotes:
         if task.max_flips is None:
             problem = replace(problem, max_flips=min(problem.adversary.full_budget, dealt.models))
         folder = None if self.folder is None else Path(self.folder)
-        how = {"folder": folder, "twice": self.twice, "attempts": self.attempts, "seed": self.seed}
-        by = BlackBox(self.train, dealt, self.combine, known=self.known or {}, **how)
+        by = BlackBox(
+            self.train, dealt, self.combine, folder, self.twice, self.attempts, seed=self.seed, known=self.known or {}
+        )
         return replace(problem, K_test=np.zeros((self.n_test, 0)), by=by), ""
 
     def _dealt(self, task: Task, problem: Problem) -> Dealt:
@@ -195,7 +196,8 @@ class GivenVotes:
         keys: Sequence[bytes | str] = task.names.keys(problem.m) if self.rows is None else row_keys(self.rows)
         if len(keys) != problem.m:
             raise InvalidInput(f"rows must hold one row per label ({problem.m}), got {len(keys)}")
-        return deal(self.parts, keys, spread=self.spread, seed=self.seed, by_content=samples)
+        parts = cast(int, self.parts)  # or an array, which is looked at there
+        return deal(parts, keys, spread=self.spread, seed=self.seed, by_content=samples)
 
     @property
     def described(self) -> str:

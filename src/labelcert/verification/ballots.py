@@ -50,8 +50,8 @@ class ModelVotes:
         if not sound:
             raise InvalidInput("the certificate does not say which model is trained on which labels, or how they vote")
         samples = bool(cert.run.threat.get("samples"))
-        whole = (array.astype(np.int64) for array in (ranks, part_of, offsets))
-        return cls(*whole, combine=about["combine"], samples=samples)
+        ranks, part_of, offsets = (array.astype(np.int64) for array in (ranks, part_of, offsets))
+        return cls(ranks, part_of, offsets, about["combine"], samples)
 
     def digest(self, finish: Any) -> str:
         """The hash that a certificate names; ``finish`` takes in labels and threat."""
