@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from labelcert.baselines import certify_baseline
     from labelcert.certificate import Certificate, compare, load
     from labelcert.certificate import Comparison as Comparison
+    from labelcert.certificate import Metric as Metric
+    from labelcert.certificate import WorstCase as WorstCase
     from labelcert.certification import certify, certify_linear, certify_partition
     from labelcert.certification import certify_votes as certify_votes
     from labelcert.certification import seeded as seeded
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from labelcert.errors import InvalidInput, LabelcertError
     from labelcert.errors import MissingExtra as MissingExtra
     from labelcert.errors import WorkTooLarge as WorkTooLarge
+    from labelcert.estimators import certify_regression as certify_regression
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
     from labelcert.estimators.ensemble import CertifiedEnsemble as CertifiedEnsemble
@@ -63,19 +66,20 @@ if TYPE_CHECKING:
     from labelcert.problem import Votes as Votes
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
+    from labelcert.regression import RegressionCertificate as RegressionCertificate
     from labelcert.verification.verdict import Verification as Verification
     from labelcert.verification.verify import verify
 
 _HOMES = {
     "attacks": ("attack",),
     "baselines": ("certify_baseline",),
-    "certificate": ("Certificate", "Comparison", "compare", "load"),
+    "certificate": ("Certificate", "Comparison", "Metric", "WorstCase", "compare", "load"),
     "certification": ("certify", "certify_linear", "certify_partition", "certify_votes", "seeded"),
     "errors": (
         *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),
         "WorkTooLarge",
     ),
-    "estimators": ("from_sklearn",),
+    "estimators": ("certify_regression", "from_sklearn"),
     "estimators.classifier": ("CertifiedClassifier",),
     "estimators.ensemble": ("CertifiedEnsemble",),
     "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
@@ -91,6 +95,7 @@ _HOMES = {
     "pages": ("write_report",),
     "problem": ("Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
+    "regression": ("RegressionCertificate",),
     "verification": ("Verification", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -669,3 +669,25 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
     code, _, err = call(*own, "--votes", "votes.csv")
     assert code == 2
     assert "has no vote in votes.csv" in err
+
+
+def test_worst_values_of_metrics(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,e\na,c\n")
+    (tmp_path / "labels.csv").write_text("node,label\na,x\nb,x\nd,y\ne,y\n")
+    (tmp_path / "truth.csv").write_text("node,label\nc,y\n")
+    own = ("certify", "--edges", "edges.csv", "--labels", "labels.csv", "--no-pictures", "--metric", "accuracy")
+    code, _, said = call(*own)
+    assert code == 2
+    assert "are not known; give them as --true-labels" in said
+    code, shown, said = call(*own, "--true-labels", "truth.csv", "--json")
+    assert code == 0, said
+    assert '"lowest accuracy from": ' in shown
+    code, shown, _ = call(
+        "certify", "karate", "--metric", "recall", "--positive", "Mr. Hi", "--no-pictures", "--out", "o"
+    )
+    assert code == 0
+    assert "lowest recall (Mr. Hi)" in shown
+    assert "lowest recall (Mr. Hi) from" in (tmp_path / "o" / "gcn-all-budgets.csv").read_text()
+    code, _, said = call(*own, "--positive", "x")
+    assert code == 2
+    assert "--positive is about recall" in said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float
 from labelcert.certificate import Certificate
+from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.places import CPU
 from labelcert.certification.solve import solve
 from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, GivenVotes, Run, Task
@@ -45,6 +46,7 @@ def certify(
     scheduler: str | None = None,
     device: str = "auto",
     margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -106,6 +108,9 @@ def certify(
         Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
         zero: with two classes, the signed score; with more, the predicted class's score minus the highest other one.
         Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
+    metrics : sequence of Metric
+        Whose worst values are wanted, for :meth:`Certificate.worst_case`: exact where labellings are enumerated, else
+        proved bounds.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -145,7 +150,17 @@ def certify(
     )
     model = GivenKernel(K_train, K_test, C, loss, intercept)
     known = names or Names()
-    task = Task(model, labels, threat, max_flips, max_fraction, margin=margin, collective=collective, names=known)
+    task = Task(
+        model,
+        labels,
+        threat,
+        max_flips,
+        max_fraction,
+        margin=margin,
+        collective=collective,
+        metrics=metrics,
+        names=known,
+    )
     return solve(task, run)
 
 
@@ -164,13 +179,16 @@ def certify_on_features(
     workers: int | None = None,
     progress: bool = False,
     collective: bool = True,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify a linear model by the features of its points, without a kernel: for thousands of labels."""
     run = Run(time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     model = GivenFeatures(X_train, X_test, C, loss, intercept)
     known = names or Names()
-    return solve(Task(model, labels, threat, max_flips, max_fraction, collective=collective, names=known), run)
+    return solve(
+        Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known), run
+    )
 
 
 def certify_linear(
@@ -184,6 +202,7 @@ def certify_linear(
     workers: int | None = None,
     progress: bool = False,
     collective: bool = True,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify a model whose scores are ``H @ one-hot(labels)``: the score of class c is a sum over labels of class c.
@@ -198,7 +217,7 @@ def certify_linear(
         are dense or sparse, with m columns; they are read once and not kept, so memory does not grow with n.
     labels : (m,) array
         Two classes or more, of any type.
-    threat, max_fraction, workers, progress, names
+    threat, max_fraction, workers, progress, metrics, names
         As in :func:`labelcert.certify`.
     max_flips : int, optional
         Largest budget (in cost units, with costs); by default all labels, but at most 1,000.
@@ -233,7 +252,9 @@ def certify_linear(
     """
     run = Run(ClosedForm.name, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     known = names or Names()
-    task = Task(GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, names=known)
+    task = Task(
+        GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known
+    )
     return solve(task, run)
 
 
@@ -259,6 +280,7 @@ def certify_partition(
     intercept: bool = False,
     collective: bool = True,
     margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify an ensemble whose members are trained on parts of the labels, at every budget at once.
@@ -282,7 +304,7 @@ def certify_partition(
         As in :func:`labelcert.certify`, for all labels together.
     part_flips : int, optional
         Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
-    time_limit, workers, scheduler, device, progress, loss, intercept, names
+    time_limit, workers, scheduler, device, progress, loss, intercept, metrics, names
         As in :func:`labelcert.certify`.
     collective : bool
         Whether the collective curve counts as asked for. It is an interval: see the documentation.
@@ -318,7 +340,18 @@ def certify_partition(
     dealt, known = Parts(parts, seed, combine, part_flips), names or Names()
     known = replace(known, model=dealt.described(known.model))
     model = GivenKernel(K_train, K_test, C, loss, intercept)
-    task = Task(model, labels, threat, max_flips, max_fraction, dealt, margin, collective=collective, names=known)
+    task = Task(
+        model,
+        labels,
+        threat,
+        max_flips,
+        max_fraction,
+        dealt,
+        margin,
+        collective=collective,
+        metrics=metrics,
+        names=known,
+    )
     return solve(task, run)
 
 
@@ -347,6 +380,7 @@ def certify_votes(
     scheduler: str | None = None,
     progress: bool = False,
     collective: bool = True,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify any learner: train it on parts of the labels, and count how many votes an adversary could buy.
@@ -381,7 +415,7 @@ def certify_votes(
         ``samples=True``), samples may come and go as well: parts are by a hash of ``rows`` alone.
     max_flips : int, optional
         Largest budget; by default the number of models.
-    max_fraction, time_limit, scheduler, progress, collective, names
+    max_fraction, time_limit, scheduler, progress, collective, metrics, names
         As in :func:`labelcert.certify`. A model that is being trained when time is over is not waited for.
     attempts : int, optional
         Trainings on changed labels that look for attacks; by default as many as there are models.
@@ -423,4 +457,5 @@ def certify_votes(
     model = GivenVotes(train, n_test, parts, combine, spread, seed, rows, store, twice, attempts)
     known = names or Names()
     known = replace(known, model=", ".join(words for words in (known.model, model.described) if words))
-    return solve(Task(model, labels, threat, max_flips, max_fraction, collective=collective, names=known), run)
+    task = Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known)
+    return solve(task, run)

@@ -62,6 +62,8 @@ class Request:
     threat: tuple[str, ...] = ()
     """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
+    metrics: bool = False
+    """Whether worst values of metrics are wanted, too."""
     weights: bool = False
     """Whether labels have weights."""
     asks: str = RADII
@@ -91,6 +93,8 @@ class Request:
             "intercept": self.intercept or loss.intercept,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
+            "metrics": self.metrics,
+            "bounded": self.predictor != MACHINE or ANNOTATORS in self.threat or not (can is None or can.observes),
             "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,
@@ -146,11 +150,7 @@ TABLE: dict[tuple[str, ...], str] = {
     "has",
     (FEATURES, "weights", VERIFY, REFUSED): "verify does not train models whose labels have weights",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
-    (
-        FEATURES,
-        RECHECK,
-        REFUSED,
-    ): "recheck knows no models on features; ask with RidgeClassifier, at any size, or about fewer labels",
+    (FEATURES, RECHECK, NOTED): "a certificate does not hold features: give recheck them again, as X_train and X_test",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
@@ -190,6 +190,10 @@ TABLE: dict[tuple[str, ...], str] = {
     ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
     ("intercept", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
     "labels",
+    # Worst values of metrics.
+    ("margin", "metrics", REFUSED): "metrics are about predictions, and not about margins; leave out one of them",
+    ("bounded", "metrics", NOTED): "worst values of metrics are intervals that follow from radii and the curve; they "
+    "are exact where the labellings of one model are enumerated",
     # Engines, as they declare it.
     ("other-loss", REFUSED): "engine={engine!r} does not apply: {why}",
     ("unproved", NOTED): "engine={engine!r} has no proofs for loss={loss!r}: it enumerates small budgets, and looks "
@@ -311,7 +315,7 @@ def axes() -> dict[str, dict[str, Change]]:
         "classes": {"two classes": ("classes", 2), "more classes": ("classes", 3)},
         "threat": {"any label": ("threat", ()), **{f"threat: {name}": ("threat", (name,)) for name in THREATS}},
         "margin": {"no margin": ("margin", False), "margin": ("margin", True)},
-        "question": {name: ("asks", name) for name in QUESTIONS},
+        "question": {**{name: ("asks", name) for name in QUESTIONS}, "metrics": ("metrics", True)},
         "engine": {name: ("engine", name) for name in engine_names()},
         "place": {name: ("place", name) for name in PLACES},
     }

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
+from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.advice import Adviser
 from labelcert.checking import flag, in_short, one_of, whole_number, word
 from labelcert.engines.control import check_solver
@@ -202,7 +203,8 @@ class GivenVotes:
     @property
     def described(self) -> str:
         """The ensemble in a few words."""
-        dealt = "given parts" if np.ndim(self.parts) else f"{self.parts!r} parts (seed {self.seed})"
+        given = isinstance(self.parts, Dealt) or np.ndim(self.parts)
+        dealt = "given parts" if given else f"{self.parts!r} parts (seed {self.seed})"
         overlapping = f", each label in {self.spread} models" if self.spread != 1 else ""
         return f"{dealt}{overlapping}, {self.combine}"
 
@@ -228,6 +230,8 @@ class Task:
     collective: bool = True
     observers: Sequence[Observer] = ()
     """Who else wants to know what relabellings do."""
+    metrics: Sequence[Metric | str | Measure] = ()
+    """Whose worst values are wanted: exactly where relabellings are walked, as proved bounds elsewhere."""
     adviser: Adviser | None = None
     """Who says what would prove more, where proofs end early; None: that of the kind of model."""
     names: Names = field(default_factory=Names)

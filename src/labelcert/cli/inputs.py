@@ -8,13 +8,14 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
+from labelcert.certificate.metric import Metric
 from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
@@ -55,6 +56,29 @@ def read_request(given: Mapping[str, Any]) -> GraphRequest:
     readers = _THREAT if "trusted" in given else {}  # a command without an adversary has none of its options
     threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in readers.items()})
     return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
+
+
+def read_metrics(given: Mapping[str, Any]) -> list[Metric]:
+    """The metrics whose worst values are wanted."""
+    names, positive = given["metrics"], given["positive"]
+    if positive is not None and not set(names) - {"accuracy"}:
+        raise InvalidInput("--positive is about recall, precision and rates: name one as --metric")
+    return [Metric(name, positive=None if name == "accuracy" else positive) for name in dict.fromkeys(names)]
+
+
+def with_true_labels(asked: GraphRequest, path: Path | None) -> Graph:
+    """The graph with the classes of test nodes that a table names."""
+    graph = asked.graph
+    if path is None:
+        return graph
+    code = {name: k for k, name in enumerate(graph.class_names)}
+    labels, tested = graph.labels.copy(), {int(node) for targets in asked.targets for node in targets.nodes}
+    for node, name in _table(graph, path, "label"):
+        if name not in code:
+            raise InvalidInput(f"{path} has the label {name!r}, which is none of the classes {_some(list(code))}")
+        if node in tested:
+            labels[node] = code[name]
+    return replace(graph, labels=labels)
 
 
 def shows_progress(given: Mapping[str, Any]) -> bool:

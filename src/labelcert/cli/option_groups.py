@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from labelcert.certificate.metric import NAMED
 from labelcert.certification.places import DEVICES
 from labelcert.cli.inputs import COLUMNS
 from labelcert.cli.options import FILE, OptionGroup, option
@@ -69,6 +70,18 @@ MODEL_OPTIONS = OptionGroup(
     click.option("--bias", is_flag=True, default=None, help="Add a constant to the linear kernel."),
     option("--edge-weight", float, "Weight of all edges before self-loops are added."),
     option("--variant", VARIANTS, "Exact kernels, or those of the published code."),
+)
+
+METRIC_OPTIONS = OptionGroup(
+    "What is asked",
+    option(
+        "--metric metrics",
+        NAMED,
+        "Also the worst value of this metric at each budget, over all test nodes whose class is known; repeatable.",
+        multiple=True,
+    ),
+    option("--positive", "CLASS", "The class that recall, precision and rates are about. [default: the second of two]"),
+    option("--true-labels", FILE, "CSV with the columns node, label: classes of test nodes that the graph lacks."),
 )
 
 ENSEMBLE_OPTIONS = OptionGroup(

@@ -142,7 +142,7 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             Largest budget; by default the number of members.
         **options
             Of :func:`labelcert.certify_votes`: ``attempts``, ``twice``, ``store``, ``max_fraction``, ``collective``,
-            ``time_limit``, ``scheduler``, ``workers``, ``progress``.
+            ``metrics``, ``time_limit``, ``scheduler``, ``workers``, ``progress``.
         """
         check_is_fitted(self)
         threat = self.threat if threat is None else threat
@@ -156,7 +156,7 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             )
         names = Names(test=row_names(X_test), labels=self.names_, model=" ".join(repr(self).split()))
         X_test, _ = self._checked(X_test, None)
-        asked = {name: options.pop(name) for name in ("max_fraction", "collective") if name in options}
+        asked = {name: options.pop(name) for name in ("max_fraction", "collective", "metrics") if name in options}
         box: dict[str, Any] = {name: options.pop(name) for name in ("attempts", "twice") if name in options}
         box["folder"] = options.pop("store", None)
         members = {j: self._refit.said(m, X_test) for j, m in enumerate(self.estimators_) if m is not None}

@@ -71,7 +71,8 @@ class LinearMap(Certifiable):
         labels = checked_labels(X_train, y_train)
         if self.signs and not np.isin(labels, (-1, 1)).all():
             raise InvalidInput(
-                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone"
+                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone; numbers as "
+                "targets are what labelcert.certify_regression is for"
             )
         known = labels != -1 if self.unlabeled and labels.dtype.kind in "if" else np.ones(labels.size, dtype=bool)
         features, tested = self.transform(X_train, X_test)
@@ -102,7 +103,7 @@ def ridge(estimator: Any, transform: Transform) -> Certifiable:
     """``Ridge`` and ``RidgeClassifier``, with or without an intercept."""
     if estimator.positive:
         raise InvalidInput(f"{type(estimator).__name__}(positive=True) is not linear in the labels; use positive=False")
-    alpha, intercept = _number(estimator, "alpha"), bool(estimator.fit_intercept)
+    alpha, intercept = one_number(estimator, "alpha"), bool(estimator.fit_intercept)
     itself = f"The certified model is {type(estimator).__name__} itself, intercept included."
     class_weight, said = class_weights(estimator) if hasattr(estimator, "class_weight") else (None, "")
     if class_weight is not None:
@@ -135,7 +136,7 @@ def ridge(estimator: Any, transform: Transform) -> Certifiable:
 
 def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
     """``KernelRidge`` on labels -1 and 1."""
-    alpha = _number(estimator, "alpha")
+    alpha = one_number(estimator, "alpha")
     own = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
     options = (estimator.kernel_params or {}) if callable(estimator.kernel) else own
 
@@ -298,7 +299,8 @@ def _solve(A: Float, B: Float) -> Float:
         raise InvalidInput("the estimator's linear system is singular; use a larger alpha") from None
 
 
-def _number(estimator: Any, name: str) -> float:
+def one_number(estimator: Any, name: str) -> float:
+    """A parameter that could be an array, and must not be."""
     value = getattr(estimator, name)
     if np.ndim(value) != 0:
         raise InvalidInput(f"{type(estimator).__name__}({name}=...) must be one number, got an array")

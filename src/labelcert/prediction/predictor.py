@@ -78,7 +78,7 @@ class Predictor(ABC):
         """Who predicts instead, where classes without labels are dropped and ``codes`` have none of some class."""
         if not self.problem.emptied:
             return None
-        present = np.unique(codes)
+        present = np.flatnonzero(np.bincount(codes, minlength=self.problem.n_classes))
         if present.size == self.problem.n_classes:
             return None
         key = present.tobytes()
@@ -121,9 +121,11 @@ class Predictor(ABC):
     def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """(K, n) which classes have the highest score under labels ``codes``: provably, and possibly.
 
-        Several where it is shared.
+        Several where it is shared; where that cannot be said, all are possible.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no scores of classes")
+        found = np.array([self.predicts(codes, int(t)) for t in nodes], dtype=np.int64)
+        sure = found[None, :] == np.arange(self.problem.n_classes)[:, None]
+        return sure, sure | (found < 0)
 
     def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
         """Score of class ``c`` minus that of ``r`` for node ``t``, by level of precision; None where out of reach."""

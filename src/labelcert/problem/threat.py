@@ -62,8 +62,8 @@ class Threat:
         With annotators: the most votes of one annotator that are changed. By default all may be.
     samples : bool
         Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
-        or whose label changes; one whose features change counts twice. Only :func:`labelcert.certify_votes` and
-        :class:`labelcert.CertifiedEnsemble` are certified against that.
+        or whose label changes, into a known class; one whose features change counts twice. Only
+        :func:`labelcert.certify_votes` and :class:`labelcert.CertifiedEnsemble` are certified against that.
 
     Examples
     --------
@@ -561,6 +561,9 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
         raise InvalidInput(f"groups must have one entry per label ({m}), got {_length(groups) or in_short(groups)}")
     values = _plain(groups)
     names = list(dict.fromkeys(g for g in values if g is not None))
+    known = {(g, str(g)) for g in values if g is not None}
+    if not len(names) == len(known) == len({text for _, text in known}):  # certificates name them by words
+        raise InvalidInput("groups must have different names, also as words: 1, 1.0 and '1' are alike; rename them")
     position = {g: k for k, g in enumerate(names)}
     return np.array([len(names) if g is None else position[g] for g in values], dtype=np.int64), names
 

@@ -58,7 +58,9 @@ def budget_table(
     )
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
-    table = _table(title, *units, "each alone", *votes, "all at once", "changed", "by flipping", cert=cert)
+    worst = cert.worst_cases
+    asked = (*votes, "all at once", "changed", *(one.title for one in worst))
+    table = _table(title, *units, "each alone", *asked, "by flipping", cert=cert)
     total = cert.never - 1
     for b in range(cert.last_flips + 1) if budgets is None else budgets:
         lower, upper, claimed = (
@@ -74,6 +76,7 @@ def budget_table(
             *([] if counted is None else [f"{per_cent(float(np.mean(counted > b)))}%"]),
             f"{share(cert, b, True)}%" if cert.run.collective else NOT_ASKED,
             changed,
+            *(one.text(b) for one in worst),
             flips_text(cert.collective_witness(b, names=True)),
         )
     return table
@@ -155,7 +158,7 @@ def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
     notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.remarks, *cert.run.advice) if note)
-    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{notes}"
+    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{cert.run.compiling_text}{notes}"
 
 
 def _how(statistics: Mapping[str, Any]) -> str:

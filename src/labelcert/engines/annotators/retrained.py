@@ -116,7 +116,7 @@ class RetrainedOwners:
         if adversary.labels.size == 0:
             return None
         problem = replace(self._question.problem, adversary=adversary, max_flips=adversary.spendable)
-        return replace(self._question, problem=problem, observers=())
+        return replace(self._question, problem=problem, observers=(), counting=None)
 
     def _of_set(self, owners: Bool) -> tuple[Bool, int]:
         """(n,) which nodes a set of annotators may change, and how many of them at once."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Text, Values
-from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
-from labelcert.certificate.display import headline
+from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings, WorstCase
+from labelcert.certificate.display import budgets_to_show, headline
 from labelcert.errors import InvalidInput
 from labelcert.problem.threat import Threat
 from labelcert.report.layout import layout
@@ -191,6 +191,11 @@ def comparability(certs: Sequence[Certificate]) -> list[str]:
     return notes
 
 
+def _by_budget(cert: Certificate, worst: WorstCase) -> str:
+    """The worst value of a metric at a few budgets."""
+    return ", ".join(f"{worst.text(b)} at {cert.run.amount(b)}" for b in budgets_to_show(cert.last_flips))
+
+
 def provenance(cert: Certificate) -> dict[str, str]:
     """How the certificate came about: what is worth writing down to get it again."""
     run = cert.run
@@ -200,8 +205,10 @@ def provenance(cert: Certificate) -> dict[str, str]:
         "C": repr(run.C),
         "engine": f"{cert.engine} (asked for: {run.engine_asked})",
         "budgets": f"0 to {cert.max_flips}",
+        **{one.title: _by_budget(cert, one) for one in cert.worst_cases},
         "ended": run.stopped.value,
         "seconds": f"{run.seconds:.2f}",
+        "seconds of compiling, not counted": f"{run.compiling:.2f}" if run.compiling_text else "",
         "device": run.device,
         "workers": str(run.workers),
         "time limit": "" if run.time_limit is None else f"{run.time_limit:g} s",
