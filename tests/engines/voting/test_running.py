@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -197,3 +198,27 @@ def test_trusted_labels_cannot_be_bought() -> None:
     none = certify_votes(nearest, LABELS, n_test=25, parts=7, max_flips=0)
     assert (none.radius_lower == 1).all()
     assert none.exact
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_of_a_cluster_that_is_killed_changes_nothing() -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'labelcert[dask]'")
+    how: dict[str, Any] = {"n_test": 25, "parts": 40, "max_flips": 4, "attempts": 10}
+
+    def slow(indices: Any, labels: Any) -> Any:
+        time.sleep(0.2)
+        return nearest(indices, labels)
+
+    options: dict[str, Any] = {"processes": True, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
+
+        def kill() -> None:
+            with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        timer = threading.Timer(4.0, kill)
+        timer.start()
+        far = certify_votes(slow, LABELS, scheduler=cluster.scheduler_address, **how)
+        timer.join()
+    assert alike(far, certify_votes(nearest, LABELS, **how))
