@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from labelcert.engines.annotators import AnnotatorEngine
+from labelcert.engines.annotators.ensembles import OwnedPartEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.downdates import Downdates
@@ -16,6 +17,7 @@ from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
 from labelcert.engines.tables.open_nodes import OpenNodes
+from labelcert.engines.voting.engine import OwnedVoteEngine, VoteEngine
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.problem import ONE_MODEL
@@ -51,7 +53,10 @@ for _engine in (
     TrainOnAll(),
     Grown(),
     AnnotatorEngine(),
+    OwnedPartEngine(),
     Downdates(),
+    VoteEngine(),
+    OwnedVoteEngine(),
 ):
     register(_engine)
 

@@ -33,6 +33,8 @@ for (const model of MODELS) {
   model.curve.changed = model.curve.changed.map(bitsFrom);
   if (model.listed) model.listed.rows = model.listed.rows.map((text) => (text ? ones(bitsFrom(text), model.n) : null));
   model.trusted = new Set();
+  if (model.crowd) for (const part of ["sure", "maybe"]) model.crowd[part] = model.crowd[part].map((text) => ones(bitsFrom(text), model.n));
+  model.honest = new Set();
 }
 
 const number = (value) => value.toLocaleString("en");
@@ -47,9 +49,11 @@ function share(count, total, up = false) {
 const between = (low, high, total) =>
   low === high ? share(low, total) : `${share(low, total)} to ${share(high, total, true)}`;
 
-const UNITS = { flips: "wrong labels", labels: "wrong or removed labels", removals: "removed labels" };
-const units = (model) => UNITS[model.unit] || "cost units";
-const amount = (model, b) => plural(b, units(model).replace(/s$/, ""), units(model));
+const UNITS = {
+  flips: ["wrong label", "wrong labels"], labels: ["wrong or removed label", "wrong or removed labels"], removals: ["removed label", "removed labels"],
+  annotators: ["dishonest annotator", "dishonest annotators"], "cost units": ["cost unit", "cost units"],
+};
+const amount = (model, b) => plural(b, ...UNITS[model.unit]);
 const testName = (model, t) => (model.testNames ? model.testNames[t] : `node ${t}`);
 const labelName = (model, i) => (model.labelNames ? model.labelNames[i] : `label ${i}`);
 
