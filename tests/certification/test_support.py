@@ -39,6 +39,7 @@ TRIPLES = [
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
     Request(predictor=FEATURES, loss="logistic", threat=("annotators",)),
+    Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
     Request(predictor=FEATURES, loss="logistic", margin=True),
     Request(predictor=FEATURES, loss="logistic", place="processes"),
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
