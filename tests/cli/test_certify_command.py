@@ -679,6 +679,19 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
     assert "has no vote in votes.csv" in err
 
 
+def test_removed_labels(call: Call) -> None:
+    code, out, err = call("certify", "karate", "--removal-only", "--max-flips", "2", "-q")
+    assert (code, err) == (0, "")
+    assert "fewest removals that change each prediction" in out
+    assert "→ removed" in out
+    some = call("certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "-q")[1]
+    assert "15 → removed" not in some
+    code, _, err = call("certify", "karate", "--removable", "9", "--max-flips", "1")
+    assert code != 0
+    assert "--removable names the node '9', which is not labelled" in err
+    assert call("recheck", "karate", "--removable", "all", "--flips", "1", "--confirm", "2", "-q")[0] == 0
+
+
 def test_worst_values_of_metrics(call: Call, tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,e\na,c\n")
     (tmp_path / "labels.csv").write_text("node,label\na,x\nb,x\nd,y\ne,y\n")

@@ -54,6 +54,9 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     prices: dict[str, Cost] | None = None
     trusted_annotators: list[str] | None = None
     wrong_votes: Count | None = None
+    removable: list[Count] | bool | None = None
+    changes: bool = True
+    samples: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -77,6 +80,9 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
         return (
             all(one is None or len(one) == m for one in lists)
             and all(i < m for i in self.trusted or [])
+            and (self.changes or self.removable is not None)
+            and self.removable is not False
+            and (not isinstance(self.removable, list) or max(self.removable, default=0) < m)
             and set(named) <= set(classes)
             and all(i < m and label in classes for i, _, label in votes)
             and {*(self.prices or ()), *(self.trusted_annotators or ())} <= self.names
@@ -185,9 +191,17 @@ class RunRecord:
     @property
     def unit(self) -> str:
         """What budgets and radii count."""
+        if self.threat.get("samples"):
+            return "samples"
         if self.counts_annotators:
             return "annotators" if self.threat.get("prices") is None else "cost units"
-        return "flips" if self.threat.get("costs") is None else "cost units"
+        counted = "flips" if not self.removes else "labels" if self.threat.get("changes", True) else "removals"
+        return counted if self.threat.get("costs") is None else "cost units"
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return self.threat.get("removable") is not None
 
     @property
     def counts_annotators(self) -> bool:

@@ -339,6 +339,22 @@ def _group_budgets(_: Graph, __: Int, given: Mapping[str, Any]) -> int | dict[st
     return budgets
 
 
+def _removable(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> bool | Bool | None:
+    """(m,) which labels may be removed; True for all."""
+    text = given["removable"]
+    if text is None:
+        return True if given["removal_only"] else None
+    if text == "all":
+        return True
+    chosen = parse_nodes(graph, text, "--removable")
+    for node in chosen[~np.isin(chosen, labeled)].tolist():
+        raise InvalidInput(
+            f"--removable names the node {graph.names([node])[0]!r}, which is not labelled; the labelled "
+            f"nodes are {_some(graph.names(labeled), 12)}"
+        )
+    return np.isin(labeled, chosen)
+
+
 _THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "trusted": _trusted,
     "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"]),
@@ -347,6 +363,8 @@ _THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "group_budgets": _group_budgets,
     "annotators": _annotators,
     "votes": _votes,
+    "removable": _removable,
+    "changes": lambda graph, labeled, given: not given["removal_only"],
 }
 """How each keyword of `Threat` is read from the options of the group THREAT_OPTIONS."""
 

@@ -219,7 +219,10 @@ def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
     """A threat against (m,) labels: whether budgets count labels or annotators."""
     if not threat.owns_annotators:
         return threat.resolve(labels, classes)
-    own = {"annotators": None, "votes": None, "prices": None, "trusted_annotators": None, "wrong_votes": None}
+    if threat.removes or not threat.changes:
+        raise InvalidInput("annotators change labels, and remove none; leave out removable and changes")
+    names = ("annotators", "votes", "prices", "trusted_annotators", "wrong_votes")
+    own: dict[str, Any] = dict.fromkeys(names)
     flips = replace(threat, **own).resolve(labels, classes)
     return _owning(threat, labels, classes, flips)
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import html
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import in_short, is_flat, is_missing, unmasked, whole_number
+from labelcert.checking import flag, in_short, is_flat, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import Votes, of_unit, whole_multiples
-from labelcert.problem.relabelling import Relabelling
+from labelcert.problem.relabelling import REMOVED, Relabelling
 
 MAX_TOTAL_COST = 100_000
 
@@ -60,6 +60,15 @@ class Threat:
         With annotators: those who are known to be honest.
     wrong_votes : int, optional
         With annotators: the most votes of one annotator that are changed. By default all may be.
+    removable : bool or (m,) boolean array, optional
+        Labels that may be removed, besides being changed; True: all but the trusted ones. It costs as much as a change.
+        The model is then trained on the other labels alone, with the same ``C``; in a graph, the node stays.
+    changes : bool
+        Whether labels may be changed; False, with ``removable``: they may be removed, and nothing else.
+    samples : bool
+        Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
+        or whose label changes, into a known class; one whose features change counts twice. Only
+        :func:`labelcert.certify_votes` and :class:`labelcert.CertifiedEnsemble` are certified against that.
 
     Examples
     --------
@@ -79,6 +88,23 @@ class Threat:
     prices: Mapping[Any, float] | None = None
     trusted_annotators: Collection[Any] | None = None
     wrong_votes: int | None = None
+    removable: bool | npt.ArrayLike | None = None
+    changes: bool = True
+    samples: bool = False
+
+    def __post_init__(self) -> None:
+        if flag("samples", self.samples) and any(
+            getattr(self, one.name) is not one.default for one in fields(self)[:-1]
+        ):
+            raise InvalidInput(
+                "samples=True lets the adversary bring samples of their own, whatever is known about those that are "
+                "there: leave out everything else"
+            )
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return self.removable is not None and self.removable is not False
 
     @property
     def owns_annotators(self) -> bool:
@@ -106,8 +132,13 @@ class Threat:
         if self.votes is not None:
             voted = Votes.of(self.votes)
             parts.append(f"votes={len(voted.rows)} of {len(voted.annotators)} annotators")
+        if self.removes:
+            parts.append("removable=" + ("True" if self.removable is True else _some(self.removable)))
+        if not self.changes:
+            parts.append("changes=False")
         own = ("prices", "trusted_annotators", "wrong_votes")
         parts += [f"{name}={getattr(self, name)!r}" for name in own if getattr(self, name) is not None]
+        parts += ["samples=True"] * self.samples
         return f"Threat({', '.join(parts)})"
 
     def in_words(self) -> list[str]:
@@ -147,8 +178,20 @@ class Threat:
             ]
         elif self.group_budgets is not None:
             words.append(f"At most {self.group_budgets} may be spent in each group.")
-        words += self._annotators_in_words()
+        words += [*self._annotators_in_words(), *self._removal_in_words()]
+        if self.samples:
+            words.append(
+                "Samples can be inserted, removed and relabelled at a cost of 1 each; one whose features change counts "
+                "twice."
+            )
         return words or ["Any label can be changed, into any other class, at a cost of 1."]
+
+    def _removal_in_words(self) -> list[str]:
+        if not self.removes:
+            return []
+        which = "Any label" if self.removable is True else f"{_some(self.removable)} labels"
+        also, alone = ("also ", "") if self.changes else ("", " No label can be changed.")
+        return [f"{which} can {also}be removed: the model is then trained on the others.{alone}"]
 
     def _annotators_in_words(self) -> list[str]:
         words = []
@@ -178,6 +221,10 @@ class Threat:
         """
         m = labels.size
         targets = self._targets(labels, classes)
+        if not self.changes and not self.removes:
+            raise InvalidInput("changes=False leaves nothing to do for the adversary; give removable=True, too")
+        if self.removes:
+            targets = np.column_stack([targets, self._removable(labels, classes)])
         flippable = ~_mask("trusted", self.trusted, m) & targets.any(axis=1)
         costs = _costs(self.costs, m)
         if self.groups is None and self.group_budgets is not None:
@@ -200,6 +247,7 @@ class Threat:
             group_caps=np.array([min(caps[g] or 0, MAX_TOTAL_COST) for g in limited], dtype=np.int64),
             never=int(costs.sum()) + 1,
             targets=targets[index],
+            removes=self.removes,
         )
 
     @classmethod
@@ -227,6 +275,9 @@ class Threat:
             prices=plain.get("prices"),
             trusted_annotators=plain.get("trusted_annotators"),
             wrong_votes=plain.get("wrong_votes"),
+            removable=_from_indices(plain.get("removable"), labels.size),
+            changes=plain.get("changes", True),
+            samples=plain.get("samples", False),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -248,7 +299,10 @@ class Threat:
         plain = {
             name: None if (given := getattr(self, name)) is None else write(given) for name, write in written.items()
         }
-        return plain | self._annotators_described()
+        if self.removes:
+            plain["removable"] = True if self.removable is True else np.flatnonzero(np.asarray(self.removable)).tolist()
+            plain["changes"] = bool(self.changes)
+        return plain | self._annotators_described() | ({"samples": True} if self.samples else {})
 
     def _annotators_described(self) -> dict[str, Any]:
         """What is only written down where budgets count annotators."""
@@ -267,12 +321,21 @@ class Threat:
 
     def _targets(self, labels: Values, classes: Values) -> Bool:
         """(m, K) which classes each label may become."""
-        may: Bool = labels[:, None] != classes[None, :]
+        may: Bool = (labels[:, None] != classes[None, :]) & flag("changes", self.changes)
         if self.allowed_flips is not None:
             may &= self._by_label(labels, classes)
         if self.allowed_targets is not None:
             may &= self._by_index(labels.size, classes)
         return may
+
+    def _removable(self, labels: Values, classes: Values) -> Bool:
+        """(m,) which labels may be removed."""
+        if str(REMOVED) in map(str, classes.tolist()):
+            raise InvalidInput(
+                f"a class is called {str(REMOVED)!r}, which is what removed labels are called; rename it"
+            )
+        given = None if self.removable is True else self.removable
+        return np.ones(labels.size, dtype=bool) if given is None else _mask("removable", given, labels.size)
 
     def _by_label(self, labels: Values, classes: Values) -> Bool:
         if not isinstance(self.allowed_flips, Mapping):
@@ -318,7 +381,9 @@ class Adversary:
     never: int
     """The radius that means "no admissible change of labels does it": total cost of all m labels, plus one."""
     targets: Bool
-    """(ν, K) which classes each of these labels may become."""
+    """(ν, K) which classes each of these labels may become; one more column where labels may be removed."""
+    removes: bool = field(default=False, kw_only=True)
+    """Whether there is that column."""
 
     def toggling(self, codes: Int, c: int) -> Adversary:
         """The same adversary on the labels that can enter or leave class ``c``, of labels with (m,) classes."""
@@ -341,8 +406,8 @@ class Adversary:
         return replace(kept, m=int(index.size), labels=np.searchsorted(index, kept.labels).astype(np.int64))
 
     def digested(self) -> bytes:
-        """What beside labels, costs, groups and targets decides an answer: nothing."""
-        return b""
+        """What beside labels, costs, groups and targets decides an answer."""
+        return b"removable" if self.removes else b""
 
     def least_cost(self, positions: Int) -> int:
         """The least budget that may pay for changing some labels, budgets of groups aside."""
@@ -506,6 +571,19 @@ def _classes_of(name: str, values: list[Any], classes: Values) -> list[int]:
         if not isinstance(value, Hashable) or value not in known:
             raise InvalidInput(f"{name} names the label {in_short(value)}, but the labels are {list(known)}")
     return [known[value] for value in values]
+
+
+def _some(mask: Any) -> str:
+    return f"{int(np.count_nonzero(np.asarray(mask)))} of {np.size(mask)}"
+
+
+def _from_indices(given: bool | Sequence[int] | None, m: int) -> bool | Bool | None:
+    """A mask, as :meth:`Threat.describe` writes it down."""
+    if given is None or given is True:
+        return given
+    mask = np.zeros(m, dtype=bool)
+    mask[given] = True
+    return mask
 
 
 def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> Bool:

@@ -343,8 +343,8 @@ class _Listed:
         seconds = seconds_to_list(self._question, control)
         if seconds > WORK_LIMIT_SECONDS and control.time_limit is None:
             raise WorkTooLarge(
-                f"listing {asked.attacks():,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, trust some "
-                "labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
+                f"listing {asked.attacks():,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, "
+                "trust some labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
             )
         part = control.part(0.5) if control.time_limit is not None else control
         self._attacks = list_attacks(self._question, weights, part, strongest=asked.objective == COLLECTIVE)

@@ -33,7 +33,9 @@ from labelcert.stopping import stopped_by
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A kernel machine, an ensemble of some, a linear map, or a linear model by its features: its predictions have to survive wrong labels.
+    """A kernel machine, an ensemble of some, a linear map, or a linear model by its features.
+
+    Its predictions have to survive wrong labels.
 
     Attributes
     ----------
@@ -61,6 +63,8 @@ class Subject:
         """What a certificate is about, from the kernels that it holds, or rows or features beside it."""
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, H)
+        if cert.part_votes is not None:
+            support.require(support.Request(predictor=support.UNKNOWN, loss=None, asks=support.RECHECK))
         if H is not None:
             raise InvalidInput("H is for certificates of linear maps; this one holds its kernels, or none")
         if features is not None:

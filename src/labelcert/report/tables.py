@@ -53,9 +53,8 @@ def budget_table(
     cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
 ) -> Table:
     """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
-    units = {"flips": ("flips", "of labels"), "annotators": ("annotators", "of all")}.get(
-        cert.run.unit, ("cost", "of total")
-    )
+    of_labels = {unit: (unit, "of labels") for unit in ("flips", "labels", "removals")}
+    units = {**of_labels, "annotators": ("annotators", "of all")}.get(cert.run.unit, ("cost", "of total"))
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
     worst = cert.worst_cases
@@ -166,7 +165,7 @@ def flips_text(witness: dict[Any, Any] | None) -> str:
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
-    notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.advice) if note)
+    notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.remarks, *cert.run.advice) if note)
     return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{cert.run.compiling_text}{notes}"
 
 

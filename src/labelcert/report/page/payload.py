@@ -15,6 +15,7 @@ from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, S
 from labelcert.certificate.display import budgets_to_show, headline
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import whole_multiples
+from labelcert.problem.relabelling import REMOVED
 from labelcert.problem.threat import Threat
 from labelcert.report.layout import layout
 from labelcert.text import printable
@@ -67,6 +68,7 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
         "n": cert.n_test,
         "m": m,
         "classes": names,
+        "becomes": [*names, str(REMOVED)],
         "allClasses": every,
         "labels": _codes(cert.labels, cert.classes),
         "labelNames": _names(cert.label_names),

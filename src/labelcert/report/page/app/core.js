@@ -50,7 +50,8 @@ const between = (low, high, total) =>
   low === high ? share(low, total) : `${share(low, total)} to ${share(high, total, true)}`;
 
 const UNITS = {
-  flips: ["wrong label", "wrong labels"], annotators: ["dishonest annotator", "dishonest annotators"], "cost units": ["cost unit", "cost units"],
+  flips: ["wrong label", "wrong labels"], labels: ["wrong or removed label", "wrong or removed labels"], removals: ["removed label", "removed labels"],
+  annotators: ["dishonest annotator", "dishonest annotators"], "cost units": ["cost unit", "cost units"],
 };
 const amount = (model, b) => plural(b, ...UNITS[model.unit]);
 const testName = (model, t) => (model.testNames ? model.testNames[t] : `node ${t}`);
@@ -90,7 +91,7 @@ const verdictMark = (word) => make("span", { className: `verdict ${word}` }, `${
 
 function changeText(model, pairs, most = 3) {
   const shown = pairs.slice(0, most).map(([i, c], k) => [
-    k ? ", " : "", named(labelName(model, i)), " → ", named(model.classes[c]),
+    k ? ", " : "", named(labelName(model, i)), " → ", named(model.becomes[c]),
   ]);
   return [...shown, pairs.length > most ? `, and ${pairs.length - most} more` : ""];
 }

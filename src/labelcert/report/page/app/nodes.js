@@ -76,7 +76,7 @@ function detail(model, t) {
     make("dl", {}, facts.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
     make("p", {}, change.flat()),
     pairs && pairs.length ? make("ul", {}, pairs.map(([i, c]) =>
-      make("li", {}, named(labelName(model, i)), " becomes ", named(model.classes[c]), " instead of ", named(model.classes[model.labels[i]])))) : "",
+      make("li", {}, named(labelName(model, i)), c < model.classes.length ? " becomes " : " is ", named(model.becomes[c]), " instead of ", named(model.classes[model.labels[i]])))) : "",
   ];
 }
 
