@@ -287,7 +287,7 @@ def label_table(choices: Choices, folder: Path) -> None:
     """A table with what each label costs, or who gave it."""
     path = folder / "costs.csv"
     path.write_bytes(choices.mutated(b"node,cost,group\n0,3,ann\n1,2,bob\n33,1,ann\n"))
-    _table(karate(), path, choices.pick(["cost", "group"]), whole=bool(choices.number(2)))
+    _table(karate(), path, choices.pick(["cost", "group"]), number=bool(choices.number(2)))
 
 
 STUDY = b"""title = "A study"
