@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Values
+from labelcert.arrays import Float, Values
 from labelcert.errors import InvalidInput
 
 
@@ -113,6 +113,26 @@ def unmasked(name: str, value: Any) -> Any:
             f"{name} must not be missing, but {masked} of {count} entries {is_} masked; leave {it} out, or fill {it} in"
         )
     return value
+
+
+def real_array(name: str, value: Any) -> Float:
+    """Real numbers as an array of float64; refuses what is masked, and words and complex numbers, which NumPy turns.
+
+    Examples
+    --------
+    >>> real_array("costs", ["1", "2"])
+    Traceback (most recent call last):
+    ...
+    labelcert.errors.InvalidInput: costs must hold real numbers, got dtype <U1
+    """
+    given = unmasked(name, value)
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind in "biufO":
+            return np.asarray(array, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"{name} must hold real numbers ({error})") from None
+    raise InvalidInput(f"{name} must hold real numbers, got dtype {array.dtype}")
 
 
 def as_labels(value: Any) -> Values:

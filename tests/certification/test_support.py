@@ -54,9 +54,11 @@ def truth(request: Request) -> tuple[Any, Any, Any]:
     K, labels, rows = cells.arrays(request)
     margin = cells.MARGIN if request.margin else 0.0
     loss = "hinge" if request.loss is None else request.loss
-    threat = cells.threat(request)
-    case = Case("cell", K, labels, rows, cells.cap(request), loss, threat, cells.flips(request), margin)
-    if request.predictor == support.MACHINE:
+    threat, C = cells.threat(request), cells.cap(request)
+    if request.predictor == FEATURES:  # the kernel serves as features
+        K, rows, C = K @ K, rows @ K @ K, 1.0
+    case = Case("cell", K, labels, rows, C, loss, threat, cells.flips(request), margin)
+    if request.predictor in (support.MACHINE, FEATURES):
         found = brute_force(case)
         changes, hits = [dict(change) for change in found.rows], found.hits
     elif request.predictor == MAP:

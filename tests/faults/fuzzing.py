@@ -196,6 +196,7 @@ def certificates() -> list[dict[str, bytes]]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 3))
     K = X @ X.T
+    votes = [(i, who, label) for i, label in enumerate("aabbaabab") for who in "xyz"[: 1 + i % 3]]
     found = [
         labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0, max_flips=3),
         labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0, max_flips=2, engine="milp"),
@@ -204,6 +205,10 @@ def certificates() -> list[dict[str, bytes]]:
         labelcert.certify_partition(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, parts=3),
         labelcert.certify(
             K[:9, :9], list("aabbaabab"), K[9:, :9], 0.5, metrics=[labelcert.Metric("recall", list("aba"))]
+        ),
+        *(
+            labelcert.certify(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, threat=labelcert.Threat(**owners))
+            for owners in ({"annotators": list("xyzxyzxyz")}, {"votes": votes, "prices": {"x": 2, "y": 1, "z": 1}})
         ),
     ]
     with tempfile.TemporaryDirectory() as folder:

@@ -109,7 +109,12 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     then: dict[str, Any] = {
         "verify": lambda: labelcert.verify(cert, **({"H": rows} if request.predictor == "linear map" else {})),
         "report": lambda: labelcert.write_report({"model": cert}, folder / "report.html"),
-        "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}, H=rows),
+        "recheck": lambda: labelcert.recheck(
+            cert,
+            flips=1,
+            **{confirm: 1},
+            **({"H": rows} if request.predictor == "linear map" else {"X_train": K, "X_test": rows @ K}),
+        ),
     }
     return then.get(request.asks, lambda: cert)()
 
@@ -121,9 +126,8 @@ def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
     if request.asks == "recheck":
         return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
-    asked = {
-        name: value for name, value in how.items() if name in ("max_flips", "collective", "margin", "threat", "metrics")
-    }
+    named = ("max_flips", "collective", "margin", "threat", "metrics")
+    asked = {name: value for name, value in how.items() if name in named}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
     return solve(Task(model, labels, **asked), Run(**run))
 

@@ -136,7 +136,7 @@ def test_certificates_files_and_models_ask_the_same(tmp_path: Path) -> None:
 def test_many_labels_by_gains() -> None:
     K, y, rows = gaussian(300, 60, seed=2)
     advice = recheck(K, y, rows, 0.05, flips=8, confirm=12, loss="square")
-    assert len(advice.labels) == 12
+    assert len(advice.labels) == 11  # the best twelfth would secure nothing
     assert advice.before < advice.after[-1] <= advice.best_possible
     assert sorted(advice.after) == advice.after
     some = np.random.default_rng(0).permutation(300)[:12]

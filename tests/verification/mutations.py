@@ -15,19 +15,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.svm import LinearSVC
 
 import labelcert
-from labelcert import Certificate, InvalidInput, Threat, certify
+from labelcert import Certificate, InvalidInput, Threat, certify, from_sklearn
 from labelcert.certificate import RelabellingList
 from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
-from labelcert.verification import Verification, verify
+from labelcert.verification import CheckStatus, Verification, verify
 from labelcert.verification.record import STATED
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
+UNCHECKED = "not checked"
 
-PARTS = ("run", "around", "node_attacks", "curve_attacks", "metrics", "metric_attacks")
+CHECKED_AS = {
+    "predictions": "predictions",
+    "run.margin": "predictions",
+    "decision_values": "decision values",
+    "new_classes": "witnesses",
+    "radius_lower": "radii",
+    "curve_changed": "collective attacks",
+    "collective_upper": "curve",
+}
+"""The line of the verdict that is about a field, where that may say that nothing was checked."""
+
+PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_votes", "metrics", "metric_attacks")
 """Fields that have fields of their own."""
 
 EVIDENCE = ("proofs", "K_train", "K_test")
@@ -50,6 +63,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "linear map": {"H": _POINTS[8:13] @ _POINTS[:8].T},
 }
 """What files do not hold, and verify is given."""
+
+VOTES = [(i, who, label) for i, label in enumerate("aabbabab") for who in "xyz"[: 1 + i % 3]]
+"""Of one to three annotators on each label, who agree."""
 
 KINDS: dict[str, Callable[[], Certificate]] = {
     "two classes": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=3),
@@ -82,6 +98,17 @@ KINDS: dict[str, Callable[[], Certificate]] = {
         *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
     ),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
+    "margins": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=1, margin=[0.0, 0.1, 0.05, 0.2, 0.01]),
+    "annotators": lambda: certify(*_with(list("aabbabab")), C=1.0, threat=Threat(annotators=list("xxyyzzww"))),
+    "table of votes": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, threat=Threat(votes=VOTES, prices={"x": 2, "y": 1, "z": 1})
+    ),
+    "fewer classes": lambda: from_sklearn(LinearSVC()).certify(
+        _POINTS[:8], list("aabbabac"), _POINTS[8:13], max_flips=2
+    ),
+    "recheck": lambda: labelcert.recheck(*_with(list("aabbabab")), C=1.0, flips=1, confirm=2).certificate,
+    "attack": lambda: labelcert.attack(*_with(list("aabbabab")), C=1.0, max_flips=2),
+    "over at once": lambda: certify(*_with(list("aabbabab")), C=1.0, margin=0.05, time_limit=1e-9),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
 
@@ -173,7 +200,33 @@ def _pointless(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
         yield changed
 
 
+def _unchanged(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
+    """The same: a label becomes what it is."""
+    for k in sorted({0, attacks.targets.size - 1}) if attacks.targets.size else []:
+        changed = attacks.targets.copy()
+        changed[k] = np.searchsorted(cert.classes, cert.labels[attacks.labels[k]])
+        yield changed
+
+
 SPECIAL: dict[str, Callable[[Certificate], Any]] = {
+    "node_attacks.targets": lambda cert: _unchanged(cert, cert.node_attacks),
+    "curve_attacks.targets": lambda cert: _unchanged(cert, cert.curve_attacks),
+    "run.threat.annotators": lambda cert: [
+        cert.run.threat["annotators"][::-1],
+        ["w"] * cert.labels.size,
+        ["w", None] * (cert.labels.size // 2),
+        ["w"],
+        3,
+    ],
+    "run.threat.votes": lambda cert: [
+        {**cert.run.threat["votes"], "votes": cert.run.threat["votes"]["votes"][:-1]},
+        {**cert.run.threat["votes"], "ties": ["b", "a"]},
+        {**cert.run.threat["votes"], "weights": {"x": 3.0}},
+        {**cert.run.threat["votes"], "aggregate": True},
+        {"votes": []},
+        "none",
+    ],
+    "run.threat.prices": lambda cert: [{"x": 1.0, "y": 1.0, "z": 1.0}, {"x": -1.0}, {"nobody": 1.0}, 3],
     "predictions": lambda cert: _other_class(cert.predictions, cert.classes),
     "labels": lambda cert: _other_class(cert.labels, cert.classes),
     "decision_values": lambda cert: [cert.decision_values * 1.01, -cert.decision_values, cert.decision_values * np.nan],
@@ -251,7 +304,13 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     if path.startswith("run.threat.") and found.accepted:
         # The hash is over what the adversary can do, and that is the same.
         return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
+    if any(
+        check.what in ("claims", CHECKED_AS.get(path)) and check.status is CheckStatus.NOT_CHECKED
+        for check in found.checks
+    ):
+        return UNCHECKED, found
     words = [word for word, names in STATED.items() if path in names]
+    words += ["size of the shift"] * (path == "run.kernel_shift")
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 
 

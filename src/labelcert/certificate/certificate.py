@@ -909,6 +909,7 @@ class Certificate:
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
                 and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
             ),
+            "the record of annotators": lambda: not self.run.counts_annotators or self.run.threat_is_readable,
             "the votes": lambda: all(
                 (votes is not None) == self.run.counts_annotators
                 and (votes is None or (len(votes) == len(attacks) and votes.fits(len(owners.ballots(self.run)), K)))

@@ -79,7 +79,7 @@ def summary(cert: Certificate) -> str:
     """A few lines of at most 80 columns."""
     lines = [
         headline(cert),
-        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s",
+        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s{cert.run.compiling_text}",
         "",
         f"{cert.run.unit:>12}  {'each alone, %':>18}  {'all at once, %':>18}",
         *(f"{b:>12}  {one:>18}  {all_:>18}" for b, one, all_ in rows(cert)),

@@ -138,6 +138,7 @@ class RunRecord:
     problem_sha256: str
     """:meth:`labelcert.problem.Problem.digest`."""
     seconds: float
+    """What the answer took, apart from compiling."""
     spendable: int | None = None
     """The most that the adversary can spend: no larger budget changes anything."""
     budget_note: str = ""
@@ -156,6 +157,8 @@ class RunRecord:
     """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
     weights: str = ""
     """What gives labels weights, where they have some: ``sample_weight``, ``class_weight``."""
+    compiling: float = 0.0
+    """Seconds of compiling hot loops, or of reading what was kept of that: mostly the first run's."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
     """What was certified, as Python writes it; empty where arrays were given."""
@@ -174,6 +177,11 @@ class RunRecord:
         return f"{self.margin:g}"
 
     @property
+    def compiling_text(self) -> str:
+        """Behind the seconds, where compiling took many more."""
+        return f" (and {self.compiling:.0f} s of compiling)" if self.compiling >= 1.0 else ""
+
+    @property
     def unit(self) -> str:
         """What budgets and radii count."""
         if self.counts_annotators:
@@ -184,6 +192,15 @@ class RunRecord:
     def counts_annotators(self) -> bool:
         """Whether budgets and radii count annotators."""
         return self.threat.get("annotators") is not None or self.threat.get("votes") is not None
+
+    @property
+    def threat_is_readable(self) -> bool:
+        """Whether the record of the threat has the form of one, whatever it says."""
+        try:
+            msgspec.convert(self.threat, _Threat)
+        except msgspec.ValidationError:
+            return False
+        return True
 
     def amount(self, budget: int) -> str:
         """A budget in words."""
@@ -198,7 +215,7 @@ class RunRecord:
             "the numbers of the run": lambda: (
                 _finite(msgspec.to_builtins(self))
                 and self.C > 0
-                and min(self.seconds, self.kernel_shift, self.spendable or 0) >= 0
+                and min(self.seconds, self.compiling, self.kernel_shift, self.spendable or 0) >= 0
                 and all(limit is None or limit > 0 for limit in (self.time_limit, self.node_time_limit))
                 and self.workers >= 1
             ),
@@ -219,7 +236,7 @@ class RunRecord:
         return {
             key: value
             for key, value in plain.items()
-            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights")
+            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights", "compiling")
         }
 
     @classmethod

@@ -16,6 +16,7 @@ from labelcert.certification.places import CPU, gpu_remark, walked_by
 from labelcert.certification.reductions import margins_of, reduced
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
+from labelcert.compiling import compiling_clock
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate, counted_soon
@@ -53,6 +54,7 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
 
     with ExitStack() as inside:
         inside.enter_context(control.running())
+        compiling = inside.enter_context(compiling_clock())
         control.start_clock()
         simple, restored = reduced(task, supported)
         show = inside.enter_context(progress_report("certifying", run.progress))
@@ -75,11 +77,14 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
             checked = replace(checked, findings=checked.findings.trusting())
         record = _record(run.engine, planned, question, findings, control, stages)
         advice = advise(question, checked.findings, control, bool(planned.budget_note), task.adviser)
-    note = planned.budget_note or simple.budget_note
-    record = replace(record, seconds=time.perf_counter() - started, budget_note=note, advice=advice)
-    cert = restored(freeze(question, checked, record, simple.names))
-    asked = asked or in_numbers(task, cert.n_test, cert.classes)
-    return with_worst_values(cert, asked, walked, question.problem)
+        note = planned.budget_note or simple.budget_note
+        seconds = max(0.0, time.perf_counter() - started - compiling())
+        record = replace(record, seconds=seconds, compiling=compiling(), budget_note=note, advice=advice)
+        # Inside, as Ctrl-C must not take away what is known by now.
+        inside.enter_context(stopped_by(lambda: False))
+        cert = restored(freeze(question, checked, record, simple.names))
+        asked = asked or in_numbers(task, cert.n_test, cert.classes)
+        return with_worst_values(cert, asked, walked, question.problem)
 
 
 def _request(task: Task, run: Run) -> support.Request:
@@ -175,7 +180,7 @@ def _staged(planned: Plan, control: Control, free: bool) -> tuple[Question, Find
     """What all stages find, and the question as it turned out; ``free`` to walk for the sake of metrics alone."""
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
-    trained = question.problem.kind == ONE_MODEL and not question.observers
+    trained = question.problem.kind == ONE_MODEL and not question.observers and planned.finds_attacks
     for stage in planned.stages:
         settled = findings.settled(control.collective)
         if ran and (control.over() or settled):

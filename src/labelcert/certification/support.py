@@ -148,11 +148,7 @@ TABLE: dict[tuple[str, ...], str] = {
     "has",
     (FEATURES, "weights", VERIFY, REFUSED): "verify does not train models whose labels have weights",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
-    (
-        FEATURES,
-        RECHECK,
-        REFUSED,
-    ): "recheck knows no models on features; ask with RidgeClassifier, at any size, or about fewer labels",
+    (FEATURES, RECHECK, NOTED): "a certificate does not hold features: give recheck them again, as X_train and X_test",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "

@@ -137,7 +137,8 @@ def plan(
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)
         question = with_metrics(replace(Question.ask(predictor), observers=observers), metrics)
-        if control.over() and problem.m > LARGEST_COLD:
+        # Of rows that are read in blocks, nobody knows how many there are before they are read.
+        if control.over() and problem.m > LARGEST_COLD and predictor.predicted.size:
             return Plan((), question, took)
         if problem.max_flips == 0 and problem.kind == ONE_MODEL:  # clean predictions are all that is asked for
             return Plan((Stage(engine, 0),), question, took)

@@ -19,7 +19,7 @@ from labelcert.arrays import Float, Text, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenFeatures, GivenKernel, Names, Predicts, Run, Task, solve
 from labelcert.certification.advice import Adviser
-from labelcert.checking import as_labels, in_short
+from labelcert.checking import as_labels, in_short, real_array
 from labelcert.errors import InvalidInput
 from labelcert.estimators.advising import Ridge
 from labelcert.labelnoise import Noise, noise_of
@@ -391,7 +391,7 @@ def class_weights(estimator: Any) -> tuple[Any, str]:
 
 def checked_weights(sample_weight: npt.ArrayLike, X: Any) -> Float:
     """One positive number per row."""
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = real_array("sample_weight", sample_weight)
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if weight.shape != (rows,) or not np.all((weight > 0) & np.isfinite(weight)):
         raise InvalidInput(

@@ -542,6 +542,9 @@ def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashab
         raise InvalidInput(f"groups must have one entry per label ({m}), got {_length(groups) or in_short(groups)}")
     values = _plain(groups)
     names = list(dict.fromkeys(g for g in values if g is not None))
+    known = {(g, str(g)) for g in values if g is not None}
+    if not len(names) == len(known) == len({text for _, text in known}):  # certificates name them by words
+        raise InvalidInput("groups must have different names, also as words: 1, 1.0 and '1' are alike; rename them")
     position = {g: k for k, g in enumerate(names)}
     return np.array([len(names) if g is None else position[g] for g in values], dtype=np.int64), names
 

@@ -15,7 +15,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenKernel, Names, Parts, Task, support
 from labelcert.certification.places import walked_by
-from labelcert.checking import whole_number
+from labelcert.checking import real_array, whole_number
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question
 from labelcert.engines.control import Control
 from labelcert.engines.planning import duration
@@ -26,7 +26,7 @@ from labelcert.problem.lowering import MeasuredMargins
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.rechecking.advice import COLLECTIVE, EACH, OBJECTIVES, Recheck
-from labelcert.rechecking.attacks import list_attacks
+from labelcert.rechecking.attacks import list_attacks, seconds_to_list
 from labelcert.rechecking.best_labels import AllAtOnce, EachAlone, Goal, LabelSearch, choose, choose_until
 from labelcert.rechecking.gains import GainsChosen, Leads, affordable, choose_by_gains
 from labelcert.rechecking.subject import Subject
@@ -69,6 +69,8 @@ def recheck(
     verify: int | None = None,
     verify_costs: npt.ArrayLike | None = None,
     H: object = None,
+    X_train: npt.ArrayLike | None = None,
+    X_test: npt.ArrayLike | None = None,
 ) -> Recheck:
     """Which labels to have confirmed, so that as many predictions as possible survive wrong ones among the others.
 
@@ -106,6 +108,8 @@ def recheck(
         Older names of ``confirm`` and ``confirm_costs``.
     H : (n, m) array or SciPy sparse matrix, optional
         The rows of a linear map, as in :func:`labelcert.certify_linear`.
+    X_train, X_test : (m, d) and (n, d) arrays, optional
+        With the certificate of a linear model that was trained on its features: these, as in :func:`labelcert.verify`.
 
     Returns
     -------
@@ -142,8 +146,10 @@ def recheck(
         raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     control.start_clock()
+    if (X_train is None) != (X_test is None) or (X_train is not None and not isinstance(K_train, Certificate)):
+        raise InvalidInput("X_train and X_test are given together, beside a certificate")
     if isinstance(K_train, Certificate):
-        subject = Subject.of(K_train, H)
+        subject = Subject.of(K_train, H, None if X_train is None or X_test is None else (X_train, X_test))
     elif isinstance(K_train, Task):
         subject = Subject(K_train)
     elif H is not None:
@@ -289,11 +295,11 @@ class _Listed:
 
     def __init__(self, asked: _Asked) -> None:
         self._asked, self._question = asked, asked.question
-        count, control, weights = asked.attacks(), asked.control, asked.weights[asked.question.nodes]
-        seconds = count * _seconds_per_attack(self._question)
+        control, weights = asked.control, asked.weights[asked.question.nodes]
+        seconds = seconds_to_list(self._question, control)
         if seconds > WORK_LIMIT_SECONDS and control.time_limit is None:
             raise WorkTooLarge(
-                f"listing {count:,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, trust some "
+                f"listing {asked.attacks():,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, trust some "
                 "labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
             )
         part = control.part(0.5) if control.time_limit is not None else control
@@ -387,7 +393,7 @@ def _weights(weights: npt.ArrayLike | None, n: int, objective: str) -> Float:
         return np.full(n, 1.0 / n)
     if objective == COLLECTIVE:
         raise InvalidInput("weights are for the objective 'each'; the collective curve counts every node once")
-    array = np.asarray(weights, dtype=np.float64)
+    array = real_array("weights", weights)
     if array.shape != (n,) or not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
         raise InvalidInput(f"weights must be {n} numbers of at least 0, one per test node, not all of them 0")
     return np.asarray(array / array.sum())
@@ -405,7 +411,7 @@ def _payment(confirm: float, costs: npt.ArrayLike | None) -> float:
 def _costs(costs: npt.ArrayLike | None, m: int) -> Float:
     if costs is None:
         return np.ones(m)
-    array = np.asarray(costs)
-    if array.shape != (m,) or array.dtype.kind not in "iuf" or not ((array > 0) & (array < np.inf)).all():
+    array = real_array("confirm_costs", costs)
+    if array.shape != (m,) or not ((array > 0) & (array < np.inf)).all():
         raise InvalidInput(f"confirm_costs must be {m} positive numbers, one per label")
-    return array.astype(np.float64)
+    return array

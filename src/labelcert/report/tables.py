@@ -158,7 +158,7 @@ def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
     notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.advice) if note)
-    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{notes}"
+    return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{cert.run.compiling_text}{notes}"
 
 
 def _how(statistics: Mapping[str, Any]) -> str:

@@ -213,9 +213,9 @@ class Checker:
         radius, named = int(cert.radius_upper[t]), int(cert.new_classes[t]) != -1
         if radius == statement.never:
             return f"node {t} has a witness, but no upper end of its radius" if labels.size or named else ""
-        if not statement.admits(labels, targets, radius):
+        spent = statement.price(labels, targets, None if cert.node_votes is None else cert.node_votes[t])
+        if spent is None or spent > radius:
             return f"the threat does not admit the witness of node {t} within its radius"
-        spent = statement.cost(labels) if statement.crowd is None else statement.crowd.least_price(labels, targets)
         if spent != radius:
             return f"the witness of node {t} costs less than its radius"
         if named == (self._predicted[t] == TIED):
@@ -229,7 +229,8 @@ class Checker:
         codes = np.array([statement.relabelled(*cert.curve_attacks[k]) for k in range(len(cert.curve_attacks))])
         counts = cert.curve_changed.sum(axis=1)
         for b, k in enumerate(cert.curve_attack_of.tolist()):
-            if not statement.admits(*cert.curve_attacks[k], b):
+            spent = statement.price(*cert.curve_attacks[k], None if cert.curve_votes is None else cert.curve_votes[k])
+            if spent is None or spent > b:
                 self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
             elif counts[k] != cert.collective_lower[b]:
                 self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, Stop
 from labelcert.certificate.certificate import TRUSTED_SOLVER
 from labelcert.certificate.storage import ATTACK_PARTS, METRICS
 from labelcert.certificate.surroundings import Surroundings
@@ -35,7 +35,7 @@ STATED: dict[str, tuple[str, ...]] = {
     "why budgets end": ("run.budget_note",),
     "advice": ("run.advice",),
     "origin of the margins": ("run.margin_from",),
-    "time": ("run.seconds",),
+    "time": ("run.seconds", "run.compiling"),
     "limits": ("run.time_limit", "run.node_time_limit"),
     "workers": ("run.workers",),
     "device": ("run.device",),
@@ -48,6 +48,18 @@ STATED: dict[str, tuple[str, ...]] = {
     "versions": ("run.versions",),
 }
 """What nobody can check: a word for each kind of thing, and the fields that hold it."""
+
+
+def claims_nothing(cert: Certificate) -> bool:
+    """Whether the run was over before anything was trained: classes and scores are no more than places then."""
+    return bool(
+        cert.run.stopped is not Stop.FINISHED
+        and not cert.run.stages
+        and not cert.decision_values.any()
+        and np.all((cert.radius_lower == 0) & (cert.radius_upper == cert.never))
+        and np.all(cert.collective_lower == 0)
+        and np.all(cert.collective_upper[1:] == cert.n_test)
+    )
 
 
 def stated(cert: Certificate) -> list[str]:

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
+from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
-from labelcert.verification.crowds import Crowd
+from labelcert.verification.crowds import Cast, Crowd
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
@@ -130,7 +131,7 @@ class Statement:
         elif any(array is None for array in given):
             raise InvalidInput("pass all of K_train, labels and K_test, or none of them")
         else:
-            kernel, rows, values = np.asarray(K_train, float), np.asarray(K_test, float), np.asarray(labels)
+            kernel, rows, values = real_array("K_train", K_train), real_array("K_test", K_test), _labels(labels)
         m = values.size
         if kernel.shape != (m, m) or rows.ndim != 2 or rows.shape[1] != m:
             raise InvalidInput(
@@ -173,7 +174,7 @@ class Statement:
             raise InvalidInput(
                 "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
             )
-        values = cert.labels if labels is None else np.asarray(labels)
+        values = cert.labels if labels is None else _labels(labels)
         require_memory(
             cert.n_test * values.size * BYTES_OF_WHOLE,
             f"verifying {cert.n_test:,} rows of {values.size:,} labels in whole numbers",
@@ -208,8 +209,8 @@ class Statement:
         cls, cert: Certificate, labels: npt.ArrayLike | None, features: tuple[npt.ArrayLike, npt.ArrayLike]
     ) -> Statement:
         """Of a linear model, trained on features."""
-        X, T = (np.ascontiguousarray(rows, dtype=np.float64) for rows in features)
-        values = cert.labels if labels is None else np.asarray(labels)
+        X, T = (real_array(name, rows) for name, rows in zip(("X_train", "X_test"), features, strict=True))
+        values = cert.labels if labels is None else _labels(labels)
         m, n = values.size, cert.n_test
         fit = X.ndim == T.ndim == 2 and X.shape[1] == T.shape[1] and (len(X), len(T)) == (m, n)
         if not fit or not (np.isfinite(X).all() and np.isfinite(T).all()):
@@ -413,14 +414,13 @@ class Statement:
         """What it costs to change some labels."""
         return int(self.costs[labels].sum())
 
-    def admits(self, labels: Int, targets: Int, budget: int) -> bool:
-        """Whether the threat allows a relabelling within a budget."""
+    def price(self, labels: Int, targets: Int, votes: Cast | None = None) -> int | None:
+        """What a relabelling costs, by such votes where budgets count annotators; None where the threat forbids it."""
         if np.unique(labels).size != labels.size or not self.allowed[labels, targets].all():
-            return False
+            return None
         if self.crowd is not None:
-            price = self.crowd.least_price(labels, targets)
-            return price is not None and price <= budget
-        return self.cost(labels) <= budget and self.within_caps(labels)
+            return None if votes is None else self.crowd.price(labels, targets, *votes)
+        return self.cost(labels) if self.within_caps(labels) else None
 
     def within_caps(self, labels: Int) -> bool:
         """Whether the groups' budgets pay for changing some labels."""
@@ -444,14 +444,24 @@ def _crowd(cert: Certificate, classes: Values, codes: Int, allowed: Bool) -> Cro
     return crowd
 
 
+def _labels(given: npt.ArrayLike) -> Values:
+    """Labels as they were given to whoever certified."""
+    labels = as_labels(given)
+    if labels.ndim != 1:
+        raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
+    return labels
+
+
 def _rows(H: Any) -> Float:
     """A map, given as an array, a sparse matrix, or an iterable of blocks of rows."""
     whole = hasattr(H, "toarray") or hasattr(H, "__array__")
     try:
         blocks = [
-            block.toarray() if hasattr(block, "toarray") else np.asarray(block) for block in ([H] if whole else H)
+            real_array("H", block.toarray() if hasattr(block, "toarray") else block) for block in ([H] if whole else H)
         ]
-        return np.vstack(blocks).astype(np.float64)
+        return np.vstack(blocks)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"H must be a matrix, or an iterable of blocks of rows as wide as each other: {error}"

@@ -85,10 +85,15 @@ def verify(
     if (X_train is None) != (X_test is None):
         raise InvalidInput("pass both of X_train and X_test, or none of them")
     features = None if X_train is None or X_test is None else (X_train, X_test)
-    statement = Statement.of(cert, K_train, labels, K_test, H, features)
     out = Verification(stated=record.stated(cert))
-    _about(cert, statement, out)
-    if out.accepted:
+    _untouched(cert, out)
+    if record.claims_nothing(cert):
+        out.add("claims", CheckStatus.NOT_CHECKED, "the run was over before the first training: it claims nothing")
+    else:
+        statement = Statement.of(cert, K_train, labels, K_test, H, features)
+        if out.accepted:
+            _about(cert, statement, out)
+    if out.accepted and not record.claims_nothing(cert):
         kind = CrowdChecker if statement.crowd else VoteChecker if statement.combine == VOTES else Checker
         checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
@@ -98,14 +103,18 @@ def verify(
     return out
 
 
-def _about(cert: Certificate, statement: Statement, out: Verification) -> None:
-    """Whether it is the certificate that was made, about this problem, and does not contradict itself."""
+def _untouched(cert: Certificate, out: Verification) -> None:
+    """Whether it is the certificate that was made."""
     out.require(
         "contents",
         cert.checksum == cert.computed_checksum(),
         "the numbers match their checksum",
         "the certificate's numbers do not match its checksum: something was changed",
     )
+
+
+def _about(cert: Certificate, statement: Statement, out: Verification) -> None:
+    """Whether it is about this problem, and does not contradict itself."""
     added = f", with {statement.shift:g} on the diagonal" if statement.shift else ""
     out.require(
         "problem",

@@ -208,6 +208,7 @@ def provenance(cert: Certificate) -> dict[str, str]:
         **{one.title: _by_budget(cert, one) for one in cert.worst_cases},
         "ended": run.stopped.value,
         "seconds": f"{run.seconds:.2f}",
+        "seconds of compiling, not counted": f"{run.compiling:.2f}" if run.compiling_text else "",
         "device": run.device,
         "workers": str(run.workers),
         "time limit": "" if run.time_limit is None else f"{run.time_limit:g} s",
