@@ -24,7 +24,7 @@ from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
 from labelcert.verification import CheckStatus, Verification, verify
-from labelcert.verification.record import STATED
+from labelcert.verification.record import STATED, UNSEEN
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
 UNCHECKED = "not checked"
@@ -85,6 +85,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
         ),
     ),
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
+    "removals": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, threat=Threat(removable=np.arange(8) < 6, changes=False)
+    ),
     "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
     "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
     "votes": lambda: labelcert.certify_partition(
@@ -93,6 +96,8 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "baseline": lambda: labelcert.certify_baseline(*_with(list("aabbabab")), C=1.0, using="sensitivity", max_flips=3),
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
+    "models": lambda: _models(combine="votes", spread=2),
+    "run-off": lambda: _models(combine="run-off", labels="aabbccab"),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "metrics": lambda: certify(
         *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
@@ -111,6 +116,17 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "over at once": lambda: certify(*_with(list("aabbabab")), C=1.0, margin=0.05, time_limit=1e-9),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
+
+
+def _models(labels: str = "aabbabab", **how: Any) -> Certificate:
+    """Nearest neighbours in three parts."""
+    _K, rows = _points(len(labels), 5)
+
+    def train(indices: Any, given: Any) -> Any:
+        near = rows[:, indices]
+        return np.array([near[:, given == c].max(axis=1, initial=0.0) for c in sorted(set(labels))]).T
+
+    return labelcert.certify_votes(train, list(labels), n_test=5, parts=3, max_flips=2, **how)
 
 
 def _with(labels: list[str]) -> tuple[Any, Any, Any]:
@@ -193,10 +209,14 @@ def _other_class(values: Any, classes: Any) -> Iterator[Any]:
 
 
 def _pointless(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
-    """Attacks in which a label becomes what it is; others could be witnesses as good as those that are there."""
+    """Attacks in which a label becomes what it is, or one is removed that cannot be.
+
+    Others could be witnesses as good as those that are there.
+    """
+    same = [*(np.flatnonzero(cert.labels == c)[0] for c in cert.classes), cert.labels.size - 1]
     for k in sorted({0, attacks.labels.size - 1}) if attacks.labels.size else []:
         changed = attacks.labels.copy()
-        changed[k] = np.flatnonzero(cert.labels == cert.classes[attacks.targets[k]])[0]
+        changed[k] = same[attacks.targets[k]]
         yield changed
 
 
@@ -234,6 +254,7 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "label_names": lambda cert: [np.array([f"l{k}" for k in range(cert.labels.size)])],
     "class_list": lambda cert: [np.array(["x", "y"]), np.append(cert.classes.astype("U9"), "more")],
     "radius_proved_by": lambda cert: [np.full(cert.n_test, "an oracle"), np.full(cert.n_test, "")],
+    "run.threat.removable": lambda cert: [None, True, [0], [10**6], [-1], "0", False],
     "run.threat.trusted": lambda cert: [[0], [10**6], [-1], "0"],
     "node_attacks.labels": lambda cert: _pointless(cert, cert.node_attacks),
     "curve_attacks.labels": lambda cert: _pointless(cert, cert.curve_attacks),
@@ -309,7 +330,7 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
         for check in found.checks
     ):
         return UNCHECKED, found
-    words = [word for word, names in STATED.items() if path in names]
+    words = [word for word, names in {**STATED, **UNSEEN}.items() if path in names]
     words += ["size of the shift"] * (path == "run.kernel_shift")
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 

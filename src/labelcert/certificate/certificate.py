@@ -23,6 +23,7 @@ from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.budget import flips_for_fraction
+from labelcert.problem.relabelling import REMOVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,6 +159,9 @@ class Certificate:
     node_votes, curve_votes : RelabellingList or None
         Where budgets count annotators: the votes that each of these attacks changes, by their positions in
         ``run.threat``, and what they are for then.
+    part_votes : (n, k, R) array or None
+        Of models that nobody knows: the classes that each of k models ranks first to last for each test point, as
+        positions in ``classes``; R is 1 where votes alone count. Predictions and radii follow from them.
     metrics : AskedMetrics or None
         Metrics that were asked for with the certificate, and their worst values: see :meth:`worst_case`.
     metric_attacks : RelabellingList or None
@@ -206,6 +210,7 @@ class Certificate:
     proofs: Proofs | None = None
     node_votes: RelabellingList | None = None
     curve_votes: RelabellingList | None = None
+    part_votes: Int | None = None
     metrics: AskedMetrics | None = None
     metric_attacks: RelabellingList | None = None
     checksum: str = ""
@@ -820,7 +825,8 @@ class Certificate:
         """A change of labels, in the labels' own values, by their indices or names."""
         labels, targets = attacks[k]
         keys = labels if self.label_names is None or not names else self.label_names[labels]
-        return {i: self.classes[c].item() for i, c in zip(keys.tolist(), targets, strict=True)}
+        names_of = [*self.classes.tolist(), REMOVED]
+        return {i: names_of[c] for i, c in zip(keys.tolist(), targets, strict=True)}
 
     def _attack_at(self, b: int) -> int:
         if not 0 <= whole_number("a budget", b, None) <= self.max_flips:
@@ -903,8 +909,8 @@ class Certificate:
             ),
             "the attacks": lambda: (
                 len(self.node_attacks) == self.n_test
-                and self.node_attacks.fits(m[0], K)
-                and self.curve_attacks.fits(m[0], K)
+                and self.node_attacks.fits(m[0], K + self.run.removes)
+                and self.curve_attacks.fits(m[0], K + self.run.removes)
                 and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
                 and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
@@ -915,13 +921,23 @@ class Certificate:
                 and (votes is None or (len(votes) == len(attacks) and votes.fits(len(owners.ballots(self.run)), K)))
                 for votes, attacks in ((self.node_votes, self.node_attacks), (self.curve_votes, self.curve_attacks))
             ),
+            "the votes of models": lambda: (
+                self.part_votes is None
+                or (
+                    self.part_votes.ndim == 3
+                    and self.part_votes.shape[0] == n[0]
+                    and self.part_votes.shape[2] in (1, K)
+                    and self.part_votes.dtype.kind in "iu"
+                    and np.all((self.part_votes >= 0) & (self.part_votes < K))
+                )
+            ),
             "the metrics": lambda: (
                 (self.metrics is None) == (self.metric_attacks is None)
                 and (
                     self.metrics is None
                     or self.metric_attacks is None
                     or (
-                        self.metric_attacks.fits(m[0], K)
+                        self.metric_attacks.fits(m[0], K + self.run.removes)
                         and self.metrics.fits(n[0], K, *budgets, len(self.metric_attacks))
                     )
                 )

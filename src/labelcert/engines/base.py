@@ -84,6 +84,7 @@ class ReadOnce:
     question: Question  # as it turned out: only reading the rows decided the clean predictions
     becomes: Int  # (n,) class that each node's witness turns it into, retrained while its row was there; -1 without one
     changed: dict[Relabelling, Bool]  # for attacks of the curve, (n,) which nodes each provably changes
+    votes: Int | None = None  # (n, k, R) what models that nobody knows said about the clean labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +314,7 @@ class Capabilities:
     proved_losses: tuple[str, ...] = ()  # those for which it proves more than it can enumerate; empty for all
     most_labels: int = 10**9  # with a time limit and more labels than this, it proves no more than it can enumerate
     owners: bool = False  # it knows adversaries who own annotators, and nobody else
+    removes: bool = False  # it knows adversaries who remove labels
     claims: bool = False  # it reports what a solver claims, which proves nothing
 
     def applies(self, loss: str, coupled: bool) -> bool:

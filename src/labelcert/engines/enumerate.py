@@ -16,6 +16,7 @@ from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import CoupledMethod, relabelling_counts
 from labelcert.engines.cube.labellings import CubeMethod
+from labelcert.engines.removing import RemovingMethod
 from labelcert.engines.seen import CountingShown
 from labelcert.engines.tables.table_method import TableMethod
 from labelcert.engines.walks import last_fitting
@@ -24,7 +25,9 @@ from labelcert.problem.owners import OwnerAdversary
 MOST_COUNTED = 2e8
 """Relabellings times nodes up to which walks that prune are asked to show everything, where somebody counts."""
 
-WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
+Walking = CubeMethod | TableMethod | CoupledMethod | AskingMethod | RemovingMethod
+
+WALKS: dict[str, Walking] = {
     "labellings": CubeMethod(),
     "toggled sets": TableMethod(),
     "relabellings": CoupledMethod(),
@@ -40,23 +43,27 @@ MOST_RELABELLINGS = 2e6
 """No more relabellings than this are counted beside other work."""
 
 
+def _walk(question: Question) -> Walking:
+    return RemovingMethod() if question.problem.adversary.removes else WALKS[question.predictor.enumerated]
+
+
 class Enumerate(PlainEngine):
     """Looks at every admissible labelling."""
 
     name = "enumerate"
-    capabilities = Capabilities(automatic=True, observes=True)
+    capabilities = Capabilities(automatic=True, observes=True, removes=True)
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the trainings, time a few of them, multiply."""
-        return WALKS[question.predictor.enumerated].estimate(question, control)
+        return _walk(question).estimate(question, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
         """The largest budget that fits into the given time."""
-        return WALKS[question.predictor.enumerated].reach(question, control, seconds)
+        return _walk(question).reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Walk in the way that fits the predictor: over labellings, tables of class pairs, or extensions."""
-        method = WALKS[question.predictor.enumerated]
+        method = _walk(question)
         if question.counting is None or isinstance(method, CubeMethod):  # which counts while it walks
             return method.run(question, control)
         plain = replace(question, counting=None)
@@ -73,7 +80,7 @@ def counted_soon(question: Question) -> int:
     a, counter = question.problem.adversary, question.counting
     if counter is None or isinstance(a, OwnerAdversary) or not question.predictor.linear:
         return -1
-    return last_fitting(_few(question, MOST_WALKED))
+    return last_fitting(_few(question, MOST_COUNTED if a.removes else MOST_WALKED))
 
 
 def _few(question: Question, most: float) -> Bool:

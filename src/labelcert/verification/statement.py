@@ -18,17 +18,21 @@ from labelcert.certificate import Certificate
 from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
-from labelcert.verification.crowds import Cast, Crowd
+from labelcert.verification.ballots import ModelVotes
+from labelcert.verification.crowds import Cast, Crowd, whole
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
 """In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
 
+UNKNOWN = "unknown"
+"""In place of a loss: votes of models are counted that nobody knows."""
+
 LOSSES = (
-    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
+    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR, UNKNOWN),
     *("logistic_intercept", "cross_entropy_intercept"),
 )
-"""Losses whose models the verifier trains."""
+"""Losses whose models the verifier trains, and what stands in their place where it trains nothing."""
 
 MEAN, VOTES = "mean", "votes"
 """How an ensemble combines its parts."""
@@ -61,7 +65,7 @@ class Statement:
     budget : int
         Largest budget.
     allowed : (m, K) array
-        What each label may become.
+        What each label may become; (m, K + 1) where labels may be removed, which is the last column.
     costs : (m,) array
     groups : (m,) array
         Position of each label's group in ``caps``; -1 without one.
@@ -103,6 +107,8 @@ class Statement:
     """Of a baseline: its name and options, as its hash has them."""
     crowd: Crowd | None = None
     """Where budgets count annotators: their votes, and who of them costs what."""
+    ballots: ModelVotes | None = None
+    """Where votes of models are counted that nobody knows: what they say."""
 
     @classmethod
     def of(
@@ -113,9 +119,12 @@ class Statement:
         K_test: npt.ArrayLike | None,
         H: object = None,
         features: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        votes: npt.ArrayLike | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
+        if cert.run.loss == UNKNOWN:
+            return cls._of_votes(cert, labels, votes)
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, labels, H)
         if features is not None:
@@ -205,6 +214,31 @@ class Statement:
         )
 
     @classmethod
+    def _of_votes(cls, cert: Certificate, labels: npt.ArrayLike | None, votes: npt.ArrayLike | None) -> Statement:
+        """Of models that nobody knows."""
+        values = cert.labels if labels is None else np.asarray(labels)
+        ballots = ModelVotes.of(cert, votes)
+        if values.shape != cert.labels.shape:
+            raise InvalidInput(f"the certificate is about {cert.labels.size} labels, got {values.size}")
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=np.zeros((cert.n_test, 0)),
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=UNKNOWN,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+            crowd=_crowd(cert, classes, codes, allowed),
+            ballots=ballots,
+        )
+
+    @classmethod
     def _of_features(
         cls, cert: Certificate, labels: npt.ArrayLike | None, features: tuple[npt.ArrayLike, npt.ArrayLike]
     ) -> Statement:
@@ -283,7 +317,7 @@ class Statement:
             K_train=kernel,
             K_test=rows,
             codes=np.concatenate([self.codes, np.arange(K)]),
-            allowed=np.concatenate([self.allowed, np.zeros((K, K), dtype=bool)]),
+            allowed=np.concatenate([self.allowed, np.zeros((K, self.allowed.shape[1]), dtype=bool)]),
             costs=np.concatenate([self.costs, np.zeros(K, dtype=np.int64)]),
             groups=np.concatenate([self.groups, np.full(K, -1, dtype=np.int64)]),
         )
@@ -310,6 +344,11 @@ class Statement:
     def n_classes(self) -> int:
         """Number of classes."""
         return int(self.classes.size)
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return bool(self.allowed.shape[1] > self.n_classes)
 
     @property
     def movable(self) -> Int:
@@ -340,6 +379,8 @@ class Statement:
 
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
+        if self.ballots is not None:
+            return self.ballots.digest(self._finished)
         one = self._digest_of_one()
         if self.features is not None:
             h = hashlib.sha256(one.encode())
@@ -368,10 +409,14 @@ class Statement:
             at = np.flatnonzero(row)
             h.update(b"full" if at.size == row.size else b"part" + at.astype("<i8").tobytes())
             h.update(row[at].astype("<f8").tobytes() + b"|")
+        return self._finished(h)
+
+    def _finished(self, h: hashlib._Hash) -> str:
+        """A hash that has taken in what predicts, with the labels and the threat."""
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
-        h.update(b"" if self.crowd is None else self.crowd.digest())
+        h.update(b"removable" if self.removes else b"" if self.crowd is None else self.crowd.digest())
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
         h.update(self.drops_to.encode() if self.drops_a_class else b"")
         return h.hexdigest()
@@ -523,7 +568,7 @@ def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
 def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:
     """``(allowed, costs, groups, caps)`` from a certificate's record of the threat."""
     m, names = codes.size, [str(c) for c in classes.tolist()]
-    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else np.array(threat["costs"], dtype=np.int64)
+    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else whole(threat["costs"])
     allowed = np.arange(classes.size)[None, :] != codes[:, None]
     if threat["trusted"] is not None:
         allowed[threat["trusted"]] = False
@@ -535,6 +580,13 @@ def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, 
     for i, targets in enumerate(threat["allowed_targets"] or []):
         if targets is not None:
             allowed[i] &= np.isin(names, targets)
+    if not threat.get("changes", True):
+        allowed[:] = False
+    if threat.get("removable") is not None:
+        removable = np.zeros(m, dtype=bool)
+        removable[slice(None) if threat["removable"] is True else threat["removable"]] = True
+        removable[threat["trusted"] or []] = False
+        allowed = np.column_stack([allowed, removable])
     groups, caps = _groups(threat, m)
     return allowed, costs, groups, caps
 
