@@ -19,7 +19,7 @@ from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
-from labelcert.engines.enumerate import Enumerate, counts_soon
+from labelcert.engines.enumerate import Enumerate, counted_soon
 from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
 from labelcert.engines.observers.worst_metrics import WorstMetrics
@@ -192,8 +192,8 @@ def _staged(planned: Plan, control: Control, free: bool) -> tuple[Question, Find
         with suppress(Stopped):
             findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
-    stage = Stage(Enumerate(), question.budget)
-    if free and counts_soon(question) and not control.over():
+    stage = Stage(Enumerate(), counted_soon(question))
+    if free and question.counting and question.counting.reach <= stage.max_flips and not control.over():
         with suppress(Stopped):
             findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.engine.name, stage.max_flips, findings.statistics))
