@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from labelcert.models import model_from_name as model_from_name
     from labelcert.models import select as select
     from labelcert.pages import write_report
+    from labelcert.problem import REMOVED as REMOVED
     from labelcert.problem import Threat
     from labelcert.problem import Votes as Votes
     from labelcert.rechecking import Recheck as Recheck
@@ -93,7 +94,7 @@ _HOMES = {
         *("Partition", "model_from_name", "select"),
     ),
     "pages": ("write_report",),
-    "problem": ("Threat", "Votes"),
+    "problem": ("REMOVED", "Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
     "regression": ("RegressionCertificate",),
     "verification": ("Verification", "verify"),

@@ -11,8 +11,6 @@ from tests.engines.influence.test_influence import problem
 
 from labelcert import InvalidInput, Threat, certify, from_sklearn, recheck
 from labelcert.certification import GivenFeatures, Task
-from labelcert.certification.facades import certify_on_features
-from labelcert.engines.base import Question
 from labelcert.engines.control import Control
 from labelcert.engines.influence.foretold import ForetoldMethod
 from labelcert.losses.weighted import Weights
@@ -122,8 +120,6 @@ def test_weights_that_a_certificate_does_not_hold() -> None:
 
 def test_what_features_are_not_for() -> None:
     X, y, T = many(5, m=20)
-    cert = certify(X @ X.T, y, T @ X.T, 1.0, max_flips=1)
-    with pytest.raises(InvalidInput, match="not what the certificate is about|trained on features"):
+    cert = certify(X @ X.T, y, T @ X.T, 1.0, loss="logistic", max_flips=1)
+    with pytest.raises(InvalidInput, match="not what the certificate is about"):
         recheck(cert, X_train=X, X_test=T, flips=1, confirm=1)
-    assert isinstance(Question.ask(Subject(Task(GivenFeatures(X, T, 1.0), y)).question().predictor), Question)
-    assert certify_on_features(X, y, T, 1.0, max_flips=0).n_test == 40

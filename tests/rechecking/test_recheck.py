@@ -169,7 +169,7 @@ def test_a_list_that_is_not_complete_gives_intervals() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"confirm": 1, "until": 0.5}, "not both"),
+        ({"confirm": 1, "until": 0.5}, "one of these"),
         ({}, "say how many labels to confirm"),
         ({"confirm": -1}, "confirm must be a whole number"),
         ({"until": 2.0}, "until must be a share"),

@@ -85,6 +85,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
         ),
     ),
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
+    "removals": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, threat=Threat(removable=np.arange(8) < 6, changes=False)
+    ),
     "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
     "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
     "votes": lambda: labelcert.certify_partition(
@@ -206,10 +209,14 @@ def _other_class(values: Any, classes: Any) -> Iterator[Any]:
 
 
 def _pointless(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
-    """Attacks in which a label becomes what it is; others could be witnesses as good as those that are there."""
+    """Attacks in which a label becomes what it is, or one is removed that cannot be.
+
+    Others could be witnesses as good as those that are there.
+    """
+    same = [*(np.flatnonzero(cert.labels == c)[0] for c in cert.classes), cert.labels.size - 1]
     for k in sorted({0, attacks.labels.size - 1}) if attacks.labels.size else []:
         changed = attacks.labels.copy()
-        changed[k] = np.flatnonzero(cert.labels == cert.classes[attacks.targets[k]])[0]
+        changed[k] = same[attacks.targets[k]]
         yield changed
 
 
@@ -247,6 +254,7 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "label_names": lambda cert: [np.array([f"l{k}" for k in range(cert.labels.size)])],
     "class_list": lambda cert: [np.array(["x", "y"]), np.append(cert.classes.astype("U9"), "more")],
     "radius_proved_by": lambda cert: [np.full(cert.n_test, "an oracle"), np.full(cert.n_test, "")],
+    "run.threat.removable": lambda cert: [None, True, [0], [10**6], [-1], "0", False],
     "run.threat.trusted": lambda cert: [[0], [10**6], [-1], "0"],
     "node_attacks.labels": lambda cert: _pointless(cert, cert.node_attacks),
     "curve_attacks.labels": lambda cert: _pointless(cert, cert.curve_attacks),

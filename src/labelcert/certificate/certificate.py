@@ -23,6 +23,7 @@ from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.budget import flips_for_fraction
+from labelcert.problem.relabelling import REMOVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -824,7 +825,8 @@ class Certificate:
         """A change of labels, in the labels' own values, by their indices or names."""
         labels, targets = attacks[k]
         keys = labels if self.label_names is None or not names else self.label_names[labels]
-        return {i: self.classes[c].item() for i, c in zip(keys.tolist(), targets, strict=True)}
+        names_of = [*self.classes.tolist(), REMOVED]
+        return {i: names_of[c] for i, c in zip(keys.tolist(), targets, strict=True)}
 
     def _attack_at(self, b: int) -> int:
         if not 0 <= whole_number("a budget", b, None) <= self.max_flips:
@@ -907,8 +909,8 @@ class Certificate:
             ),
             "the attacks": lambda: (
                 len(self.node_attacks) == self.n_test
-                and self.node_attacks.fits(m[0], K)
-                and self.curve_attacks.fits(m[0], K)
+                and self.node_attacks.fits(m[0], K + self.run.removes)
+                and self.curve_attacks.fits(m[0], K + self.run.removes)
                 and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
                 and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
@@ -935,7 +937,7 @@ class Certificate:
                     self.metrics is None
                     or self.metric_attacks is None
                     or (
-                        self.metric_attacks.fits(m[0], K)
+                        self.metric_attacks.fits(m[0], K + self.run.removes)
                         and self.metrics.fits(n[0], K, *budgets, len(self.metric_attacks))
                     )
                 )

@@ -29,6 +29,9 @@ USUAL_SECONDS = 2.0
 FACTORED = 1.4e10
 """Labels cubed that one second of factorisations takes, roughly, on a slow machine."""
 
+PART_LABELS, FEWEST_PARTS = 20, 5
+"""Labels of a part, and parts of an ensemble, that are worth a try."""
+
 TRAINING = 5
 """How many factorisations of its size one training with another loss takes, roughly."""
 
@@ -80,5 +83,17 @@ def _best(problem: Problem, loss: Loss, parts: Folds) -> tuple[float, float]:
     return C_GRID[int(found.argmax())], float(found.max())
 
 
-ADVISERS: dict[str, Adviser] = {ONE_MODEL: square_loss}
+def other_models(problem: Problem, seconds: float) -> list[str]:
+    """The square loss, an ensemble on parts of the labels, and where models are compared."""
+    found = square_loss(problem, seconds)
+    parts = problem.m // PART_LABELS
+    if found and parts >= FEWEST_PARTS and not (problem.coupled or problem.intercept):
+        found.append(
+            f"certify_partition(parts={parts}) has an ensemble of models on {PART_LABELS} labels or so each, which "
+            "survives what reaches few of them; harden compares the accuracy of such models with what they certify"
+        )
+    return found
+
+
+ADVISERS: dict[str, Adviser] = {ONE_MODEL: other_models}
 """Who advises on each kind of model: see ``Problem.kind``."""

@@ -24,9 +24,9 @@ VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
-TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, SAMPLES = THREATS = (
+TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, REMOVALS, SAMPLES = THREATS = (
     *("trusted labels", "costs", "groups", "directions"),
-    *("annotators", "samples"),
+    *("annotators", "removed labels", "samples"),
 )
 
 GPU_LABELS = 512
@@ -109,6 +109,7 @@ class Request:
             "large": can is not None and self.limited and self.labels > can.most_labels,
             "incomplete": can is not None and not can.finds_attacks,
             "claims": can is not None and can.claims,
+            "keeps-labels": can is not None and not can.removes,
         }
         words = (self.predictor, self.asks, self.engine, self.place, loss.name, *self.threat)
         return frozenset([*words, *(name for name, holds in facts.items() if holds)])
@@ -221,12 +222,11 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
     "engine={engine!r}",
     (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
-    (ANNOTATORS, "ensemble", REFUSED): "ensembles on parts of the labels know no budgets that count annotators; use "
-    "one model",
+    (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
+    "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
-    (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
-    (ANNOTATORS, RECHECK, REFUSED): "recheck verifies single labels; where budgets count annotators, "
-    "Certificate.annotators says whom to audit",
+    (ANNOTATORS, "elsewhere", NOTED): "where budgets count annotators, walks over what a set of them can do go to the "
+    "{place}; sums over annotators, and ensembles, stay on threads",
     (
         ANNOTATORS,
         VERIFY,
@@ -235,6 +235,22 @@ TABLE: dict[tuple[str, ...], str] = {
     # Adversaries who bring samples of their own.
     (SAMPLES, "known", REFUSED): "features of samples change what a known model is made of, which nothing here "
     "bounds; certify_votes deals samples out to parts, and withstands that",
+    # Adversaries who remove labels.
+    (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
+    (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
+    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
+    "has one",
+    (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",
+    (REMOVALS, UNKNOWN, REFUSED): "where a label is removed, others may move to other parts; threat='samples' deals "
+    "samples out by their content, and is about such changes, too",
+    (REMOVALS, ATTACK, REFUSED): "attack changes labels, and removes none; use the witnesses of certify",
+    (REMOVALS, GPU, REFUSED): "device='gpu' knows no labels that are removed; leave out the device",
+    (
+        REMOVALS,
+        VERIFY,
+        NOTED,
+    ): "where labels are removed, verify looks at every relabelling, or at a share of them where there are many",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -263,6 +279,7 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
         ANNOTATORS: threat.owns_annotators,
         SAMPLES: threat.samples,
+        REMOVALS: threat.removes,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 

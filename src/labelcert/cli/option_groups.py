@@ -140,6 +140,8 @@ THREAT_OPTIONS = OptionGroup(
         str,
         "Name of the column annotator, in that table or, without one, in your label table: who gave each label.",
     ),
+    option("--removable", "all|FILE|LIST", "Labelled nodes whose labels may be removed, besides being changed."),
+    option("--removal-only", bool, "Labels may be removed (all, or those of --removable), and none is changed."),
 )
 
 WORK_OPTIONS = OptionGroup(

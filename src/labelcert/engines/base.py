@@ -314,6 +314,7 @@ class Capabilities:
     proved_losses: tuple[str, ...] = ()  # those for which it proves more than it can enumerate; empty for all
     most_labels: int = 10**9  # with a time limit and more labels than this, it proves no more than it can enumerate
     owners: bool = False  # it knows adversaries who own annotators, and nobody else
+    removes: bool = False  # it knows adversaries who remove labels
     claims: bool = False  # it reports what a solver claims, which proves nothing
 
     def applies(self, loss: str, coupled: bool) -> bool:

@@ -166,6 +166,8 @@ def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None
     able = engine.capabilities
     if able.owners != isinstance(problem.adversary, OwnerAdversary):
         return "it is for budgets that count " + ("annotators" if able.owners else "labels; leave out engine")
+    if problem.adversary.removes and not able.removes:
+        return "it knows no removed labels; leave out engine"
     if observing and not able.observes:
         return "it does not show the relabellings that it visits to observers; use engine='enumerate'"
     if not able.applies(problem.loss, problem.coupled):

@@ -5,9 +5,9 @@ of label j. Let g be the gradient at a solution for changed labels, S these labe
 of the change of score j (with one output, its size). Slopes change by no more than ``exp(±ρ)`` where scores change by
 ρ: the derivative of a variance under a softmax along Δ is at most the range of Δ times it. So the mean Hessian on the
 way to the optimum is at least ``exp(−r) (1 − Σ_S ℓ_i) H (1 − exp(−κe)) / κe``, where r bounds the changes of scores
-outside of S, ``ℓ_i`` is the leverage of label i, and ``κ ‖v‖_H`` bounds the range of any ``B_jᵀ v``. For ν, the bound on
-``‖g‖_{H⁻¹}`` over what is left of H, ``e ≤ −log(1 − κν) / κ`` bounds the distance from the optimum in the norm of H, and
-the score of a row φ for class k is off by at most ``‖φ ⊗ e_k‖_{H⁻¹} e``.
+outside of S, ``ℓ_i`` is the leverage of label i, and ``κ ‖v‖_H`` bounds the range of any ``B_jᵀ v``. For ν, the bound
+on ``‖g‖_{H⁻¹}`` over what is left of H, ``e ≤ −log(1 − κν) / κ`` bounds the distance from the optimum in the norm of H,
+and the score of a row φ for class k is off by at most ``‖φ ⊗ e_k‖_{H⁻¹} e``.
 
 M is proved good by ``η = ‖1 − HM‖``, a bound on the distance of the eigenvalues of ``H^½ M H^½`` from 1, in any norm.
 """

@@ -110,7 +110,8 @@ class CubeTask(NamedTuple):
         """A summary comes back, so nothing that is observed; devices count with 32 bits."""
         work = self.walk_over
         large = max(work.rows * work.scores.shape[1], work.last_row) >= 2**31
-        if large or work.observed or work.counted or not (work.linear or work.retraining.on_device):
+        unlike = work.observed or work.counted or not work.made.all()
+        if large or unlike or not (work.linear or work.retraining.on_device):
             return None
         return DeviceLoad("labellings", work.y.size, labellings(work), 0)
 
@@ -216,6 +217,7 @@ def make_walk(question: Question) -> CubeWork:
         slack=scorer.slack,
         y=problem.y,
         labels=a.labels,
+        made=np.where(a.targets[:, 2:].any(axis=1), 0.0, -problem.y[a.labels]),
         costs=a.costs,
         groups=a.groups,
         affordable=np.flatnonzero(a.affordable(question.budget)),
@@ -248,6 +250,8 @@ def _most_left(forms: Int, kinds: Int) -> Int:
 
 def mirrors(adversary: Adversary, budget: int) -> bool:
     """Whether complements come for free (all labels can be flipped) and some of them are within budget."""
+    if adversary.removes:
+        return False
     return bool(adversary.labels.size == adversary.m and 2 * budget >= adversary.costs.sum())
 
 

@@ -38,6 +38,7 @@ class CubeWork(NamedTuple):
     slack: float  # error of ``scores`` itself, in the sense of ``bound`` times ``‖y‖₂``
     y: Float  # (m,) clean labels, ±1
     labels: Int  # (ν,) indices of the labels that may be flipped
+    made: Float  # (ν,) what each of them becomes: the other sign, or 0 where it is removed
     # costs, groups: (ν,) cost of each flip and its group (-1: none)
     costs: Int
     groups: Int
