@@ -54,8 +54,8 @@ def threat(request: Any) -> Threat:
         "costs": {"costs": [1, 2, 1, 2, 1, 1]},
         "groups": {"groups": list("aabbab"), "group_budgets": {"a": 1}},
         "annotators": {"annotators": list("abcdef")},
-        "samples": {"samples": True},
         "removed labels": {"removable": [True, False, True, True, True, True]},
+        "samples": {"samples": True},
         "directions": {"allowed_flips": {0: [1], 1: [0]} if request.classes == 2 else {0: [1], 1: [2]}},
     }
     return Threat(**{name: value for kind in request.threat for name, value in options[kind].items()})

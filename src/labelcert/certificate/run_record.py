@@ -54,9 +54,9 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     prices: dict[str, Cost] | None = None
     trusted_annotators: list[str] | None = None
     wrong_votes: Count | None = None
-    samples: bool = False
     removable: list[Count] | bool | None = None
     changes: bool = True
+    samples: bool = False
 
     @property
     def names(self) -> set[str]:

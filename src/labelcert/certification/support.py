@@ -232,9 +232,6 @@ TABLE: dict[tuple[str, ...], str] = {
         VERIFY,
         NOTED,
     ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
-    # Adversaries who bring samples of their own.
-    (SAMPLES, "known", REFUSED): "features of samples change what a known model is made of, which nothing here "
-    "bounds; certify_votes deals samples out to parts, and withstands that",
     # Adversaries who remove labels.
     (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
     (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
@@ -251,6 +248,9 @@ TABLE: dict[tuple[str, ...], str] = {
         VERIFY,
         NOTED,
     ): "where labels are removed, verify looks at every relabelling, or at a share of them where there are many",
+    # Adversaries who bring samples of their own.
+    (SAMPLES, "known", REFUSED): "features of samples change what a known model is made of, which nothing here "
+    "bounds; certify_votes deals samples out to parts, and withstands that",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -278,8 +278,8 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         GROUPS: threat.groups is not None,
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
         ANNOTATORS: threat.owns_annotators,
-        SAMPLES: threat.samples,
         REMOVALS: threat.removes,
+        SAMPLES: threat.samples,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 

@@ -53,10 +53,10 @@ for _engine in (
     TrainOnAll(),
     Grown(),
     AnnotatorEngine(),
-    VoteEngine(),
-    OwnedVoteEngine(),
     OwnedPartEngine(),
     Downdates(),
+    VoteEngine(),
+    OwnedVoteEngine(),
 ):
     register(_engine)
 

@@ -60,15 +60,15 @@ class Threat:
         With annotators: those who are known to be honest.
     wrong_votes : int, optional
         With annotators: the most votes of one annotator that are changed. By default all may be.
-    samples : bool
-        Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
-        or whose label changes, into a known class; one whose features change counts twice. Only
-        :func:`labelcert.certify_votes` and :class:`labelcert.CertifiedEnsemble` are certified against that.
     removable : bool or (m,) boolean array, optional
         Labels that may be removed, besides being changed; True: all but the trusted ones. It costs as much as a change.
         The model is then trained on the other labels alone, with the same ``C``; in a graph, the node stays.
     changes : bool
         Whether labels may be changed; False, with ``removable``: they may be removed, and nothing else.
+    samples : bool
+        Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
+        or whose label changes, into a known class; one whose features change counts twice. Only
+        :func:`labelcert.certify_votes` and :class:`labelcert.CertifiedEnsemble` are certified against that.
 
     Examples
     --------
@@ -93,8 +93,9 @@ class Threat:
     samples: bool = False
 
     def __post_init__(self) -> None:
-        others = (one for one in fields(self) if one.name != "samples")
-        if flag("samples", self.samples) and any(getattr(self, one.name) is not one.default for one in others):
+        if flag("samples", self.samples) and any(
+            getattr(self, one.name) is not one.default for one in fields(self)[:-1]
+        ):
             raise InvalidInput(
                 "samples=True lets the adversary bring samples of their own, whatever is known about those that are "
                 "there: leave out everything else"
@@ -274,9 +275,9 @@ class Threat:
             prices=plain.get("prices"),
             trusted_annotators=plain.get("trusted_annotators"),
             wrong_votes=plain.get("wrong_votes"),
-            samples=plain.get("samples", False),
             removable=_from_indices(plain.get("removable"), labels.size),
             changes=plain.get("changes", True),
+            samples=plain.get("samples", False),
         )
 
     def describe(self) -> dict[str, Any]:

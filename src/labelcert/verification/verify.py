@@ -100,13 +100,23 @@ def verify(
         if out.accepted:
             _about(cert, statement, out)
     if out.accepted and not record.claims_nothing(cert):
-        kind = _kind(statement)
-        checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
+        checker = _kind(statement)(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
     if out.stated:
         out.add("record", CheckStatus.STATED, f"not checked: {', '.join(out.stated)}")
     return out
+
+
+def _kind(statement: Statement) -> type[Checker]:
+    """Who checks such a certificate."""
+    if statement.ballots is not None:
+        return BallotChecker
+    if statement.crowd:
+        return CrowdVoteChecker if statement.combine == VOTES else CrowdChecker
+    if statement.removes:
+        return LeftChecker
+    return VoteChecker if statement.combine == VOTES else Checker
 
 
 def _untouched(cert: Certificate, out: Verification) -> None:
@@ -145,17 +155,6 @@ def _shift_wrong(statement: Statement) -> str:
         rows = statement.K_test[:, part]
         found.append(shift.wrong(given, rows, statement.shift, rounded=statement.from_file))
     return "" if "" in found else found[0]
-
-
-def _kind(statement: Statement) -> type[Checker]:
-    """Which checks there are."""
-    if statement.ballots is not None:
-        return BallotChecker
-    if statement.crowd:
-        return CrowdVoteChecker if statement.combine == VOTES else CrowdChecker
-    if statement.removes:
-        return LeftChecker
-    return VoteChecker if statement.combine == VOTES else Checker
 
 
 def _carry_out(checker: Checker, out: Verification, pace: Pace) -> None:
