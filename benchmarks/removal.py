@@ -120,7 +120,11 @@ def ridge(m: int, n: int, most: int) -> None:
     certify(*arrays, C, loss="square", threat=REMOVAL, max_flips=1)  # compiled first
     started = time.perf_counter()
     cert = certify(*arrays, C, loss="square", threat=REMOVAL, max_flips=most, time_limit=600)
-    shown(f"ridge, m = {m}, the {n} weakest of {len(X) - m} test points, all sets of up to {most} rows", cert, time.perf_counter() - started)
+    shown(
+        f"ridge, m = {m}, the {n} weakest of {len(X) - m} test points, all sets of up to {most} rows",
+        cert,
+        time.perf_counter() - started,
+    )
     H = np.linalg.solve(A, arrays[2].T).T
 
     def does(t: int, guess: list[int]) -> bool:

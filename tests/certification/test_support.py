@@ -53,6 +53,7 @@ TRIPLES = [
     Request(predictor=FEATURES, loss="logistic", place="processes"),
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
     Request(predictor=FEATURES, loss="logistic", asks="recheck"),
+    Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
 ]
 VISITED = [*support.cells(), *(("three", str(k), request) for k, request in enumerate(TRIPLES))]
 LARGE = Request(labels=301, engine="milp", limited=True)

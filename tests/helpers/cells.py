@@ -144,8 +144,6 @@ def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     K, _, _ = arrays(request)
     weights = Weights(np.arange(1.0, labels.size + 1)) if request.weights else None
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
-    if request.asks == "recheck":
-        return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
     named = ("max_flips", "collective", "margin", "threat", "metrics")
     asked = {name: value for name, value in how.items() if name in named}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}

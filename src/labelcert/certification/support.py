@@ -239,8 +239,8 @@ TABLE: dict[tuple[str, ...], str] = {
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",
-    (REMOVALS, UNKNOWN, REFUSED): "where a label is removed, others may move to other parts; threat='samples' deals "
-    "samples out by their content, and is about such changes, too",
+    (REMOVALS, UNKNOWN, REFUSED): "votes are counted for labels that change; with samples=True, samples may be "
+    "removed, too",
     (REMOVALS, ATTACK, REFUSED): "attack changes labels, and removes none; use the witnesses of certify",
     (REMOVALS, GPU, REFUSED): "device='gpu' knows no labels that are removed; leave out the device",
     (
