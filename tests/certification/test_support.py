@@ -41,7 +41,6 @@ TRIPLES = [
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
     Request(predictor=FEATURES, loss="logistic", threat=("annotators",)),
-    Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
     Request(predictor=FEATURES, loss="logistic", threat=("removed labels",)),
     Request(loss="cross_entropy", classes=3, threat=("removed labels",)),
     Request(loss="square", classes=3, threat=("removed labels",)),
