@@ -29,6 +29,7 @@ from labelcert import (
     certify_partition,
     from_sklearn,
     recheck,
+    verify,
 )
 
 X = np.random.default_rng(0).normal(size=(9, 3))
@@ -167,6 +168,13 @@ COSTS = {
     "dict": {},
     "whole": [1, 2] * 3,
 }
+WEIGHTS = {
+    **{name: v for name, v in COSTS.items() if name not in ("halves", "62 bits", "bools")},
+    "negative": [-1.0] * 6,
+    "infinite": [np.inf] * 6,
+    "halves": [0.5, 1.5] * 3,
+    "none": None,
+}
 GROUPS = {
     "masked": masked([1, 2] * 3),
     "lists": [[1]] * 6,
@@ -179,6 +187,8 @@ GROUPS = {
     "nan": [1, np.nan] * 3,
     "none": [None] * 6,
     "words": list("xyzxyz"),
+    "alike as words": [1, "1"] * 3,
+    "equal numbers": [1, 1.0] * 3,
 }
 TARGETS = {
     **NUMBERS,
@@ -214,6 +224,8 @@ Table = tuple[Callable[[Any], Any], dict[str, Any], tuple[str, ...]]
 REAL = ("fraction", "half")
 ALL_THREAT: Callable[..., Any] = lambda **how: certify(K, Y, R, C=1.0, threat=Threat(**how))  # noqa: E731
 NUMERIC = ("frame", "lists", "half precision")
+GIVES_VERDICT = (*NUMERIC, "objects", "no rows")
+"""What ``verify`` takes for arrays: of other ones than the certificate's, it says so."""
 TABLES: dict[str, Table] = {
     "certify(K_train)": (lambda v: certify(v, Y, R, C=1.0), matrices(K), ("frame", "lists")),
     "certify(K_test)": (lambda v: certify(K, Y, v, C=1.0), matrices(R), NUMERIC),
@@ -283,6 +295,29 @@ TABLES: dict[str, Table] = {
     ),
     "attack(labels)": (lambda v: attack(K, v, R, C=1.0), LABELS, SOUND_LABELS),
     "recheck(labels)": (lambda v: recheck(K, v, R, C=1.0, flips=1, verify=1), LABELS, SOUND_LABELS),
+    "from_sklearn(sample_weight)": (
+        lambda v: from_sklearn(RidgeClassifier()).certify(X[:6], Y, X[6:], sample_weight=v, max_flips=1),
+        WEIGHTS,
+        ("halves", "whole", "none"),
+    ),
+    "recheck(confirm_costs)": (
+        lambda v: recheck(K, Y, R, C=1.0, flips=1, confirm=2, confirm_costs=v),
+        WEIGHTS,
+        ("halves", "whole", "none"),
+    ),
+    "recheck(weights)": (
+        lambda v: recheck(K, Y, R, C=1.0, flips=1, confirm=2, weights=v),
+        {"masked": masked([1.0] * 3), "NA": pd.array([1, pd.NA, 1]), "words": ["1"] * 3, "halves": [0.5] * 3},
+        ("halves",),
+    ),
+    "verify(K_train)": (lambda v: verify(CERT, v, Y, R), matrices(K), GIVES_VERDICT[:-1]),
+    "verify(K_test)": (lambda v: verify(CERT, K, Y, v), matrices(R), GIVES_VERDICT),
+    "verify(labels)": (
+        lambda v: verify(CERT, K, v, R),
+        LABELS,
+        (*SOUND_LABELS, "NA", "infinity", "dates", "400 digits", "fractions"),
+    ),
+    "verify(H)": (lambda v: verify(certify_linear(R, Y), H=v), matrices(R), (*GIVES_VERDICT, "one axis", "sparse")),
     "recheck(flips)": (lambda v: recheck(K, Y, R, C=1.0, flips=v, verify=1), NUMBERS, ()),
     "certified_ratio": (CERT.certified_ratio, NUMBERS, (*REAL, "decimal")),
     "certified_accuracy": (

@@ -47,7 +47,15 @@ from labelcert.selfcheck import run
 assert run(41, 0, largest=4, workers=2).problems == 41
 """
 
-PROGRAMS = {"certify": CERTIFY, "harden": HARDEN, "study": STUDY, "selfcheck": SELFCHECK}
+RECHECK = """
+import labelcert
+from labelcert.examples import two_clouds
+d = two_clouds(n_labels=12, n_test=5)
+found = labelcert.recheck(d.K_train, d.labels, d.K_test, C=1.0, flips=1, confirm=1, workers=2, scheduler="processes")
+assert len(found.labels) <= 1, found
+"""
+
+PROGRAMS = {"certify": CERTIFY, "recheck": RECHECK, "harden": HARDEN, "study": STUDY, "selfcheck": SELFCHECK}
 IN_A_THREAD = """
 import threading
 errors = []
@@ -95,6 +103,13 @@ def test_a_daemonic_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(IN_A_DAEMON.format(text=CERTIFY + HARDEN + STUDY))
     assert said(script) == ""
+
+
+def test_a_notebook() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    client = pytest.importorskip("nbclient", reason="notebooks need nbclient, nbformat and ipykernel")
+    cells = [nbformat.v4.new_code_cell(text) for text in (CERTIFY, RECHECK, HARDEN, STUDY)]
+    client.NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=240).execute()  # raises what a cell raises
 
 
 def said(script: str | Path, text: str | None = None) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Values
+from labelcert.arrays import Float, Values
 from labelcert.errors import InvalidInput
 
 
@@ -94,6 +94,19 @@ def real_number(value: Any) -> float | None:
     return None
 
 
+def is_flat(values: Any) -> bool:
+    """Whether these are several values, none of which is a list of others.
+
+    Examples
+    --------
+    >>> is_flat(["ann", "bob"]), is_flat([["ann", "bob"], ["cy"]]), is_flat("ann")
+    (True, False, False)
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+        return False
+    return not any(isinstance(value, list | tuple | set | dict | np.ndarray) for value in values)
+
+
 def unmasked(name: str, value: Any) -> Any:
     """An array, or whatever becomes one; refuses masked entries, whose mask NumPy would drop.
 
@@ -113,6 +126,26 @@ def unmasked(name: str, value: Any) -> Any:
             f"{name} must not be missing, but {masked} of {count} entries {is_} masked; leave {it} out, or fill {it} in"
         )
     return value
+
+
+def real_array(name: str, value: Any) -> Float:
+    """Real numbers as an array of float64; refuses what is masked, and words and complex numbers, which NumPy turns.
+
+    Examples
+    --------
+    >>> real_array("costs", ["1", "2"])
+    Traceback (most recent call last):
+    ...
+    labelcert.errors.InvalidInput: costs must hold real numbers, got dtype <U1
+    """
+    given = unmasked(name, value)
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind in "biufO":
+            return np.asarray(array, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"{name} must hold real numbers ({error})") from None
+    raise InvalidInput(f"{name} must hold real numbers, got dtype {array.dtype}")
 
 
 def as_labels(value: Any) -> Values:

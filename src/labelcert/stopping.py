@@ -23,7 +23,12 @@ def stopped_by(over: Callable[[], bool]) -> Iterator[None]:
         _OVER.reset(token)
 
 
+def is_over() -> bool:
+    """Whether the run is over, for work whose parts count without the rest."""
+    return _OVER.get()()
+
+
 def go_on() -> None:
     """Raise :class:`Stopped` where the run is over; asked between steps of a fraction of a second."""
-    if _OVER.get()():
+    if is_over():
         raise Stopped

@@ -305,3 +305,12 @@ def test_entries_that_underflow_beside_large_ones(seed):
 def test_the_smallest_number_is_no_tie():
     cert = labelcert.certify_linear([[5e-324, 1.0, -1.0]], [2, 1, 1])
     assert (cert.radius_lower[0], cert.radius_upper[0], cert.decision_values[0]) == (1, 1, 5e-324)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_rows_are_there_however_early_the_run_is_over(blocks: int) -> None:
+    H = np.random.default_rng(0).normal(size=(30, 400))
+    cert = labelcert.certify_linear(np.array_split(H, blocks), np.arange(400) % 3, time_limit=1e-9)
+    assert cert.n_test == 30
+    assert not cert.exact
+    assert np.all(cert.radius_lower <= 1)

@@ -17,7 +17,9 @@ from tests.helpers import cells
 
 from labelcert import Certificate, InvalidInput, Noise, Recheck, certify, certify_baseline
 from labelcert.certification import support
-from labelcert.certification.support import FEATURES, GPU, MAP, VOTES, Request, Support
+from labelcert.certification.support import FEATURES, GPU, MAP, UNKNOWN, VOTES, Request, Support
+from labelcert.engines.partition.parts import assign
+from labelcert.engines.voting.dealing import by_hash, row_keys
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.brute_force import brute_force
 from labelcert.selfcheck.cases import label_costs, relabellings
@@ -39,6 +41,13 @@ TRIPLES = [
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
     Request(predictor=FEATURES, loss="logistic", threat=("annotators",)),
+    Request(predictor=FEATURES, loss="logistic", threat=("removed labels",)),
+    Request(loss="cross_entropy", classes=3, threat=("removed labels",)),
+    Request(loss="square", classes=3, threat=("removed labels",)),
+    Request(classes=3, threat=("removed labels",), margin=True),
+    Request(classes=3, threat=("removed labels",), asks="recheck"),
+    Request(threat=("removed labels", "costs"), asks="verify"),
+    Request(threat=("removed labels", "groups"), engine="enumerate"),
     Request(predictor=FEATURES, loss="logistic", margin=True),
     Request(predictor=FEATURES, loss="logistic", place="processes"),
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
@@ -61,6 +70,9 @@ def truth(request: Request) -> tuple[Any, Any, Any]:
     if request.predictor in (support.MACHINE, FEATURES):
         found = brute_force(case)
         changes, hits = [dict(change) for change in found.rows], found.hits
+    elif request.predictor == UNKNOWN:
+        changes = list(relabellings(case, label_costs(case), cells.flips(request)))
+        hits = np.array([by_retraining(case, change, content="samples" in request.threat) for change in changes])
     elif request.predictor == MAP:
         changes = list(relabellings(case, label_costs(case), cells.flips(request)))
         hits = np.array([by_adding_up(case, change) for change in changes])
@@ -84,6 +96,24 @@ def by_adding_up(case: Case, change: dict[int, Any]) -> list[bool]:
         return [c for c, value in enumerate(sums) if value == max(sums)]
 
     return [best(row, new) != best(row, clean) or len(best(row, clean)) > 1 for row in case.K_test.tolist()]
+
+
+def by_retraining(case: Case, change: dict[int, Any], *, content: bool) -> list[bool]:
+    """Which votes of two nearest neighbours a relabelling changes; labels are dealt out by a hash of their rows."""
+    keys = row_keys(case.K_train)
+    part_of = by_hash(keys, 2, 0) if content else assign([key.hex() for key in keys], 2, 0)
+
+    def winners(labels: Any) -> list[Any]:
+        votes = [
+            cells.Nearest(case.K_test)(own, labels[own]) for k in (0, 1) if (own := np.flatnonzero(part_of == k)).size
+        ]
+        votes += [np.zeros(len(case.K_test))] * (2 - len(votes))
+        return np.minimum(*votes).tolist()  # of two votes that differ, the first class wins
+
+    new = case.labels.copy()
+    for i, label in change.items():
+        new[i] = label
+    return (np.array(winners(new)) != winners(case.labels)).tolist()
 
 
 def known(request: Request, trusted: int | None = None) -> tuple[list[int], list[int]]:
@@ -143,13 +173,17 @@ def agrees(cert: Certificate, request: Request) -> None:
     if request.asks == "baseline":  # about another model, but for votes
         assert (cert.radius_upper >= cert.radius_lower).all()
         return
+    if request.metrics:
+        worst = cert.worst_case("accuracy")
+        assert np.all(worst.lower <= worst.upper)
+        assert worst.exact or any("worst values" in remark for remark in cert.run.remarks)
     radii, curve = known(request)
     for t, radius in enumerate(radii):
         assert min(cert.radius_lower[t], cert.max_flips + 1) <= radius
         assert radius <= cert.radius_upper[t] or cert.radius_upper[t] > cert.max_flips
     assert np.all(cert.collective_lower <= curve)
     assert np.all(curve <= cert.collective_upper)
-    if request.asks != "attack" and request.engine not in ("relaxed", "milp-paper"):
+    if request.asks != "attack" and request.engine not in ("relaxed", "milp-paper") and request.predictor != UNKNOWN:
         assert [min(r, cert.max_flips + 1) for r in cert.radius_lower.tolist()] == [
             min(r, cert.max_flips + 1) for r in radii
         ]

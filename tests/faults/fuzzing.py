@@ -196,12 +196,17 @@ def certificates() -> list[dict[str, bytes]]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 3))
     K = X @ X.T
+    votes = [(i, who, label) for i, label in enumerate("aabbaabab") for who in "xyz"[: 1 + i % 3]]
     found = [
         labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0, max_flips=3),
         labelcert.certify(data.K_train, data.labels, data.K_test, C=1.0, max_flips=2, engine="milp"),
         labelcert.certify(K[:9, :9], list("aabbccabc"), K[9:, :9], C=0.5, threat=labelcert.Threat(costs=[1, 2, 1] * 3)),
         labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
         labelcert.certify_partition(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, parts=3),
+        *(
+            labelcert.certify(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, threat=labelcert.Threat(**owners))
+            for owners in ({"annotators": list("xyzxyzxyz")}, {"votes": votes, "prices": {"x": 2, "y": 1, "z": 1}})
+        ),
     ]
     with tempfile.TemporaryDirectory() as folder:
         for k, cert in enumerate(found):

@@ -15,19 +15,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.svm import LinearSVC
 
 import labelcert
-from labelcert import Certificate, InvalidInput, Threat, certify
+from labelcert import Certificate, InvalidInput, Threat, certify, from_sklearn
 from labelcert.certificate import RelabellingList
 from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
-from labelcert.verification import Verification, verify
-from labelcert.verification.record import STATED
+from labelcert.verification import CheckStatus, Verification, verify
+from labelcert.verification.record import STATED, UNSEEN
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
+UNCHECKED = "not checked"
 
-PARTS = ("run", "around", "node_attacks", "curve_attacks")
+CHECKED_AS = {
+    "predictions": "predictions",
+    "run.margin": "predictions",
+    "decision_values": "decision values",
+    "new_classes": "witnesses",
+    "radius_lower": "radii",
+    "curve_changed": "collective attacks",
+    "collective_upper": "curve",
+}
+"""The line of the verdict that is about a field, where that may say that nothing was checked."""
+
+PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_votes", "metrics", "metric_attacks")
 """Fields that have fields of their own."""
 
 EVIDENCE = ("proofs", "K_train", "K_test")
@@ -51,6 +64,9 @@ GIVEN: dict[str, dict[str, Any]] = {
 }
 """What files do not hold, and verify is given."""
 
+VOTES = [(i, who, label) for i, label in enumerate("aabbabab") for who in "xyz"[: 1 + i % 3]]
+"""Of one to three annotators on each label, who agree."""
+
 KINDS: dict[str, Callable[[], Certificate]] = {
     "two classes": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=3),
     "three classes": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=2),
@@ -69,6 +85,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
         ),
     ),
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
+    "removals": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, threat=Threat(removable=np.arange(8) < 6, changes=False)
+    ),
     "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
     "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
     "votes": lambda: labelcert.certify_partition(
@@ -77,10 +96,37 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "baseline": lambda: labelcert.certify_baseline(*_with(list("aabbabab")), C=1.0, using="sensitivity", max_flips=3),
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
+    "models": lambda: _models(combine="votes", spread=2),
+    "run-off": lambda: _models(combine="run-off", labels="aabbccab"),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
+    "metrics": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
+    ),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
+    "margins": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=1, margin=[0.0, 0.1, 0.05, 0.2, 0.01]),
+    "annotators": lambda: certify(*_with(list("aabbabab")), C=1.0, threat=Threat(annotators=list("xxyyzzww"))),
+    "table of votes": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, threat=Threat(votes=VOTES, prices={"x": 2, "y": 1, "z": 1})
+    ),
+    "fewer classes": lambda: from_sklearn(LinearSVC()).certify(
+        _POINTS[:8], list("aabbabac"), _POINTS[8:13], max_flips=2
+    ),
+    "recheck": lambda: labelcert.recheck(*_with(list("aabbabab")), C=1.0, flips=1, confirm=2).certificate,
+    "attack": lambda: labelcert.attack(*_with(list("aabbabab")), C=1.0, max_flips=2),
+    "over at once": lambda: certify(*_with(list("aabbabab")), C=1.0, margin=0.05, time_limit=1e-9),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
+
+
+def _models(labels: str = "aabbabab", **how: Any) -> Certificate:
+    """Nearest neighbours in three parts."""
+    _K, rows = _points(len(labels), 5)
+
+    def train(indices: Any, given: Any) -> Any:
+        near = rows[:, indices]
+        return np.array([near[:, given == c].max(axis=1, initial=0.0) for c in sorted(set(labels))]).T
+
+    return labelcert.certify_votes(train, list(labels), n_test=5, parts=3, max_flips=2, **how)
 
 
 def _with(labels: list[str]) -> tuple[Any, Any, Any]:
@@ -163,14 +209,44 @@ def _other_class(values: Any, classes: Any) -> Iterator[Any]:
 
 
 def _pointless(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
-    """Attacks in which a label becomes what it is; others could be witnesses as good as those that are there."""
+    """Attacks in which a label becomes what it is, or one is removed that cannot be.
+
+    Others could be witnesses as good as those that are there.
+    """
+    same = [*(np.flatnonzero(cert.labels == c)[0] for c in cert.classes), cert.labels.size - 1]
     for k in sorted({0, attacks.labels.size - 1}) if attacks.labels.size else []:
         changed = attacks.labels.copy()
-        changed[k] = np.flatnonzero(cert.labels == cert.classes[attacks.targets[k]])[0]
+        changed[k] = same[attacks.targets[k]]
+        yield changed
+
+
+def _unchanged(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
+    """The same: a label becomes what it is."""
+    for k in sorted({0, attacks.targets.size - 1}) if attacks.targets.size else []:
+        changed = attacks.targets.copy()
+        changed[k] = np.searchsorted(cert.classes, cert.labels[attacks.labels[k]])
         yield changed
 
 
 SPECIAL: dict[str, Callable[[Certificate], Any]] = {
+    "node_attacks.targets": lambda cert: _unchanged(cert, cert.node_attacks),
+    "curve_attacks.targets": lambda cert: _unchanged(cert, cert.curve_attacks),
+    "run.threat.annotators": lambda cert: [
+        cert.run.threat["annotators"][::-1],
+        ["w"] * cert.labels.size,
+        ["w", None] * (cert.labels.size // 2),
+        ["w"],
+        3,
+    ],
+    "run.threat.votes": lambda cert: [
+        {**cert.run.threat["votes"], "votes": cert.run.threat["votes"]["votes"][:-1]},
+        {**cert.run.threat["votes"], "ties": ["b", "a"]},
+        {**cert.run.threat["votes"], "weights": {"x": 3.0}},
+        {**cert.run.threat["votes"], "aggregate": True},
+        {"votes": []},
+        "none",
+    ],
+    "run.threat.prices": lambda cert: [{"x": 1.0, "y": 1.0, "z": 1.0}, {"x": -1.0}, {"nobody": 1.0}, 3],
     "predictions": lambda cert: _other_class(cert.predictions, cert.classes),
     "labels": lambda cert: _other_class(cert.labels, cert.classes),
     "decision_values": lambda cert: [cert.decision_values * 1.01, -cert.decision_values, cert.decision_values * np.nan],
@@ -178,6 +254,7 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "label_names": lambda cert: [np.array([f"l{k}" for k in range(cert.labels.size)])],
     "class_list": lambda cert: [np.array(["x", "y"]), np.append(cert.classes.astype("U9"), "more")],
     "radius_proved_by": lambda cert: [np.full(cert.n_test, "an oracle"), np.full(cert.n_test, "")],
+    "run.threat.removable": lambda cert: [None, True, [0], [10**6], [-1], "0", False],
     "run.threat.trusted": lambda cert: [[0], [10**6], [-1], "0"],
     "node_attacks.labels": lambda cert: _pointless(cert, cert.node_attacks),
     "curve_attacks.labels": lambda cert: _pointless(cert, cert.curve_attacks),
@@ -248,7 +325,13 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     if path.startswith("run.threat.") and found.accepted:
         # The hash is over what the adversary can do, and that is the same.
         return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
-    words = [word for word, names in STATED.items() if path in names]
+    if any(
+        check.what in ("claims", CHECKED_AS.get(path)) and check.status is CheckStatus.NOT_CHECKED
+        for check in found.checks
+    ):
+        return UNCHECKED, found
+    words = [word for word, names in {**STATED, **UNSEEN}.items() if path in names]
+    words += ["size of the shift"] * (path == "run.kernel_shift")
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 
 

@@ -7,12 +7,15 @@ from tests.verification.mutations import ACCEPTED, GIVEN, KINDS, honest, table
 
 from labelcert import verify
 
+OPEN = ("models", "run-off", "stopped", "over at once", "annotators", "table of votes")
+"""Kinds of which not everything can be proved, and the verdict says so."""
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_honest_ones_are_accepted(kind: str) -> None:
     found = verify(honest(kind), **GIVEN.get(kind, {}))
     assert found.accepted, found
-    assert found.complete or kind == "stopped"
+    assert found.complete or kind in OPEN
 
 
 @pytest.mark.parametrize("kind", KINDS)

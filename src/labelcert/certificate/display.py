@@ -55,8 +55,8 @@ def rows(cert: Certificate) -> list[tuple[str, str, str]]:
 def headline(cert: Certificate) -> str:
     """What the certificate is about, in one line."""
     margin = f", margin {cert.run.margin_text}" if cert.run.margin else ""
-    about = f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {cert.run.loss} loss"
-    return about + margin
+    trained = f"{cert.run.loss} loss" if cert.part_votes is None else f"votes of {cert.part_votes.shape[1]} models"
+    return f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {trained}{margin}"
 
 
 def weakest(cert: Certificate) -> str:
@@ -79,7 +79,7 @@ def summary(cert: Certificate) -> str:
     """A few lines of at most 80 columns."""
     lines = [
         headline(cert),
-        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s",
+        f"{cert.state}, engine {cert.engine}, {cert.run.seconds:.1f} s{cert.run.compiling_text}",
         "",
         f"{cert.run.unit:>12}  {'each alone, %':>18}  {'all at once, %':>18}",
         *(f"{b:>12}  {one:>18}  {all_:>18}" for b, one, all_ in rows(cert)),

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import whole_multiples
 
 command_line: ContextVar[str] = ContextVar("command_line", default="")
@@ -27,7 +28,7 @@ class Stop(StrEnum):
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Cost = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Cost = Annotated[float, msgspec.Meta(gt=0, le=2**53)]
 
 
 class _Votes(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,9 +51,12 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     group_budgets: dict[str, Count] | Count | None
     annotators: list[str | None] | None = None
     votes: _Votes | None = None
-    prices: dict[str, float] | None = None
+    prices: dict[str, Cost] | None = None
     trusted_annotators: list[str] | None = None
     wrong_votes: Count | None = None
+    removable: list[Count] | bool | None = None
+    changes: bool = True
+    samples: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -63,7 +67,7 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     def most(self, m: int) -> int:
         """The total cost of everything that the adversary could buy."""
         if self.annotators is None and self.votes is None:
-            return m if self.costs is None else sum(self.costs)
+            return m if self.costs is None else int(whole_multiples("costs", self.costs)[0].sum())
         prices = self.prices or {}
         return int(whole_multiples("prices", [prices.get(who, 1) for who in self.names])[0].sum())
 
@@ -76,6 +80,9 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
         return (
             all(one is None or len(one) == m for one in lists)
             and all(i < m for i in self.trusted or [])
+            and (self.changes or self.removable is not None)
+            and self.removable is not False
+            and (not isinstance(self.removable, list) or max(self.removable, default=0) < m)
             and set(named) <= set(classes)
             and all(i < m and label in classes for i, _, label in votes)
             and {*(self.prices or ()), *(self.trusted_annotators or ())} <= self.names
@@ -138,6 +145,7 @@ class RunRecord:
     problem_sha256: str
     """:meth:`labelcert.problem.Problem.digest`."""
     seconds: float
+    """What the answer took, apart from compiling."""
     spendable: int | None = None
     """The most that the adversary can spend: no larger budget changes anything."""
     budget_note: str = ""
@@ -156,6 +164,8 @@ class RunRecord:
     """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
     weights: str = ""
     """What gives labels weights, where they have some: ``sample_weight``, ``class_weight``."""
+    compiling: float = 0.0
+    """Seconds of compiling hot loops, or of reading what was kept of that: mostly the first run's."""
     versions: dict[str, str] = field(default_factory=dict)
     model: str = ""
     """What was certified, as Python writes it; empty where arrays were given."""
@@ -174,16 +184,38 @@ class RunRecord:
         return f"{self.margin:g}"
 
     @property
+    def compiling_text(self) -> str:
+        """Behind the seconds, where compiling took many more."""
+        return f" (and {self.compiling:.0f} s of compiling)" if self.compiling >= 1.0 else ""
+
+    @property
     def unit(self) -> str:
         """What budgets and radii count."""
+        if self.threat.get("samples"):
+            return "samples"
         if self.counts_annotators:
             return "annotators" if self.threat.get("prices") is None else "cost units"
-        return "flips" if self.threat.get("costs") is None else "cost units"
+        counted = "flips" if not self.removes else "labels" if self.threat.get("changes", True) else "removals"
+        return counted if self.threat.get("costs") is None else "cost units"
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return self.threat.get("removable") is not None
 
     @property
     def counts_annotators(self) -> bool:
         """Whether budgets and radii count annotators."""
         return self.threat.get("annotators") is not None or self.threat.get("votes") is not None
+
+    @property
+    def threat_is_readable(self) -> bool:
+        """Whether the record of the threat has the form of one, whatever it says."""
+        try:
+            msgspec.convert(self.threat, _Threat)
+        except msgspec.ValidationError:
+            return False
+        return True
 
     def amount(self, budget: int) -> str:
         """A budget in words."""
@@ -198,7 +230,7 @@ class RunRecord:
             "the numbers of the run": lambda: (
                 _finite(msgspec.to_builtins(self))
                 and self.C > 0
-                and min(self.seconds, self.kernel_shift, self.spendable or 0) >= 0
+                and min(self.seconds, self.compiling, self.kernel_shift, self.spendable or 0) >= 0
                 and all(limit is None or limit > 0 for limit in (self.time_limit, self.node_time_limit))
                 and self.workers >= 1
             ),
@@ -209,7 +241,7 @@ class RunRecord:
             try:
                 if not holds():
                     return what
-            except msgspec.ValidationError as error:
+            except (msgspec.ValidationError, InvalidInput) as error:
                 return f"{what} ({error})"
         return ""
 
@@ -219,7 +251,7 @@ class RunRecord:
         return {
             key: value
             for key, value in plain.items()
-            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights")
+            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights", "compiling")
         }
 
     @classmethod

@@ -18,6 +18,7 @@ from labelcert.losses import get_loss
 from labelcert.losses.base import Loss
 from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
 from labelcert.problem.problem import ONE_MODEL, Problem
+from labelcert.text import per_cent
 
 SHARE = 0.02
 """Part of a time limit that an adviser may take."""
@@ -69,10 +70,10 @@ def square_loss(problem: Problem, seconds: float) -> list[str]:
     if factorisation * len(C_GRID) <= seconds / 2:
         C, accuracy = _best(problem, square, parts)
         words = words.replace("'square'", f"'square' with C={C:g}")
-        words += f", and is {accuracy:.1%} accurate by cross-validation over the labels"
+        words += f", and is {per_cent(accuracy)} % accurate by cross-validation over the labels"
         if not problem.coupled and TRAINING * problem.n_classes * factorisation <= seconds / 2:
             mine = accuracies(problem.K_train, problem.codes, [problem.C], parts, own).mean()
-            words += f" (loss={own.name!r}: {mine:.1%})"
+            words += f" (loss={own.name!r}: {per_cent(mine)} %)"
     return [words]
 
 

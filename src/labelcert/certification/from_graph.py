@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Surroundings
+from labelcert.certificate.metric import Metric
 from labelcert.certification.facades import certify
 from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
@@ -18,6 +20,13 @@ from labelcert.graphs.checks import as_indices
 
 LARGEST_KEPT_GRAPH = 200_000
 """Certificates keep graphs with no more edges than this, for pictures."""
+
+
+LIMIT = (
+    "certified is the network at infinite width, trained as the theory assumes; labelcert.stress(train, cert) measures "
+    "how much of it holds for a network that you train"
+)
+"""What certificates of infinitely wide networks say."""
 
 
 class KernelModel(Protocol):
@@ -72,7 +81,18 @@ class GraphCertifier:
         else:
             K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
         C = self._model.C if C is None else C
+        if metrics := options.get("metrics"):
+            truth = self._truth(nodes)
+            known = [Metric.of(one) for one in metrics]
+            options["metrics"] = [
+                one if one.true_labels is not None else replace(one, true_labels=truth) for one in known
+            ]
         return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
+
+    def _truth(self, nodes: Int) -> Values:
+        """True classes of test nodes, as far as the graph knows them."""
+        graph = self._graph
+        return graph.named_labels(nodes) if isinstance(graph, Graph) else np.asarray(graph.labels)[nodes]
 
     def _labels(self) -> Values:
         graph, codes = self._graph, np.asarray(self._graph.labels)[self.labeled]
@@ -87,9 +107,10 @@ class GraphCertifier:
 
     def _names(self, nodes: Int) -> Names:
         graph, model, labeled = self._graph, repr(self._model), self.labeled
+        remark = LIMIT if getattr(self._model, "has_network", False) else ""
         if not isinstance(graph, Graph):
-            return Names(label_keys=labeled.astype(np.str_), model=model)
-        around = None
+            return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)
+        around: Surroundings | None = None
         if graph.n_edges <= LARGEST_KEPT_GRAPH:
             around = Surroundings(
                 names=np.array(graph.names(np.arange(graph.n_nodes))),
@@ -99,4 +120,5 @@ class GraphCertifier:
                 truth=np.array(graph.named_labels(nodes), dtype=np.str_),
             )
         test, labels = np.array(graph.names(nodes)), np.array(graph.names(labeled))
-        return Names(model=model, around=around, test=test, labels=labels, class_list=np.array(graph.class_names))
+        classes = np.array(graph.class_names)
+        return Names(model=model, remark=remark, around=around, test=test, labels=labels, class_list=classes)

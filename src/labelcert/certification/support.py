@@ -19,13 +19,14 @@ from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
 from labelcert.problem import Threat
 
 MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
+UNKNOWN = "any function that trains"
 VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
-TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS = THREATS = (
+TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, REMOVALS, SAMPLES = THREATS = (
     *("trusted labels", "costs", "groups", "directions"),
-    "annotators",
+    *("annotators", "removed labels", "samples"),
 )
 
 GPU_LABELS = 512
@@ -50,7 +51,7 @@ class Request:
     """What somebody asks for, in plain values."""
 
     predictor: str = MACHINE
-    """``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``."""
+    """``MACHINE``, ``MAP``, ``VOTES``, ``MEAN`` or ``UNKNOWN``."""
     loss: str | None = "hinge"
     """None: nothing is trained, as with a linear map."""
     intercept: bool = False
@@ -61,6 +62,8 @@ class Request:
     threat: tuple[str, ...] = ()
     """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
+    metrics: bool = False
+    """Whether worst values of metrics are wanted, too."""
     weights: bool = False
     """Whether labels have weights."""
     asks: str = RADII
@@ -86,9 +89,12 @@ class Request:
         facts = {
             "trained": self.loss is not None,
             "ensemble": self.predictor in (VOTES, MEAN),
+            "known": self.predictor != UNKNOWN,
             "intercept": self.intercept or loss.intercept,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
+            "metrics": self.metrics,
+            "bounded": self.predictor != MACHINE or ANNOTATORS in self.threat or not (can is None or can.observes),
             "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,
@@ -103,6 +109,7 @@ class Request:
             "large": can is not None and self.limited and self.labels > can.most_labels,
             "incomplete": can is not None and not can.finds_attacks,
             "claims": can is not None and can.claims,
+            "keeps-labels": can is not None and not can.removes,
         }
         words = (self.predictor, self.asks, self.engine, self.place, loss.name, *self.threat)
         return frozenset([*words, *(name for name, holds in facts.items() if holds)])
@@ -159,12 +166,35 @@ TABLE: dict[tuple[str, ...], str] = {
     ("ensemble", CURVE, NOTED): "the curve of an ensemble is an interval, whose upper end follows from the radii",
     ("ensemble", REPORT, NOTED): "attacks on an ensemble are listed only where its curve is exact; elsewhere, what "
     "the switches of a report show is an interval",
+    # Votes of models that any function trains.
+    (UNKNOWN, "trained", REFUSED): "nobody knows what the function trains with; leave out loss={loss!r}",
+    (UNKNOWN, "engine", REFUSED): "votes of any function's models are counted by an engine of their own; leave out "
+    "engine={engine!r}",
+    (UNKNOWN, "margin", REFUSED): "votes of any function's models have no margin; leave it out",
+    (UNKNOWN, GPU, REFUSED): "models are trained wherever the function does it; leave out the device",
+    (UNKNOWN, RECHECK, REFUSED): "recheck trains models itself, and does not know this one; certify with "
+    "Threat(trusted=...) to see what trusted labels change",
+    (UNKNOWN, ATTACK, REFUSED): "attack trains models itself, and does not know this one; use the witnesses of "
+    "certify_votes",
+    (UNKNOWN, BASELINE, REFUSED): "baselines train models themselves, and do not know this one; certify_votes counts "
+    "votes already",
+    (UNKNOWN, NOISE, REFUSED): "noise trains models itself, and does not know this one; leave it out",
+    (UNKNOWN, VERIFY, NOTED): "verify counts votes again, and does not train the models that gave them",
+    (UNKNOWN, REPORT, NOTED): "without a kernel, attacks are not listed: what the switches of a report show is an "
+    "interval",
+    (UNKNOWN, CURVE, NOTED): "the curve of votes is an interval, whose upper end follows from radii and multipliers",
+    (UNKNOWN, NOTED): "lower ends of radii hold for a training that is deterministic, whatever it is; upper ends are "
+    "changes of labels after which it was seen to predict something else",
     # Margins, and intercepts.
     ("margin", "intercept", REFUSED): "margin cannot be combined with loss={loss!r}: its intercept is the same for "
     "all labels, and those that stand for a margin would move it; use the loss without intercept",
     ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
     ("intercept", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
     "labels",
+    # Worst values of metrics.
+    ("margin", "metrics", REFUSED): "metrics are about predictions, and not about margins; leave out one of them",
+    ("bounded", "metrics", NOTED): "worst values of metrics are intervals that follow from radii and the curve; they "
+    "are exact where the labellings of one model are enumerated",
     # Engines, as they declare it.
     ("other-loss", REFUSED): "engine={engine!r} does not apply: {why}",
     ("unproved", NOTED): "engine={engine!r} has no proofs for loss={loss!r}: it enumerates small budgets, and looks "
@@ -192,17 +222,33 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
     "engine={engine!r}",
     (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
-    (ANNOTATORS, "ensemble", REFUSED): "ensembles on parts of the labels know no budgets that count annotators; use "
-    "one model",
+    (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
+    "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
-    (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
-    (ANNOTATORS, RECHECK, REFUSED): "recheck verifies single labels; where budgets count annotators, "
-    "Certificate.annotators says whom to audit",
+    (ANNOTATORS, "elsewhere", NOTED): "where budgets count annotators, walks over what a set of them can do go to the "
+    "{place}; sums over annotators, and ensembles, stay on threads",
     (
         ANNOTATORS,
         VERIFY,
         NOTED,
     ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
+    # Adversaries who remove labels.
+    (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
+    (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
+    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
+    "has one",
+    (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",
+    (REMOVALS, ATTACK, REFUSED): "attack changes labels, and removes none; use the witnesses of certify",
+    (REMOVALS, GPU, REFUSED): "device='gpu' knows no labels that are removed; leave out the device",
+    (
+        REMOVALS,
+        VERIFY,
+        NOTED,
+    ): "where labels are removed, verify looks at every relabelling, or at a share of them where there are many",
+    # Adversaries who bring samples of their own.
+    (SAMPLES, "known", REFUSED): "features of samples change what a known model is made of, which nothing here "
+    "bounds; certify_votes deals samples out to parts, and withstands that",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -230,6 +276,8 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         GROUPS: threat.groups is not None,
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
         ANNOTATORS: threat.owns_annotators,
+        REMOVALS: threat.removes,
+        SAMPLES: threat.samples,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 
@@ -277,12 +325,12 @@ Change = tuple[str, Any]
 def axes() -> dict[str, dict[str, Change]]:
     """For each axis, its values by what the table calls them: the field of a request, and what it is set to."""
     return {
-        "predictor": {name: ("predictor", name) for name in (MACHINE, MAP, VOTES, MEAN)},
+        "predictor": {name: ("predictor", name) for name in (MACHINE, MAP, VOTES, MEAN, UNKNOWN)},
         "loss": {name: ("loss", name) for name in loss_names()},
         "classes": {"two classes": ("classes", 2), "more classes": ("classes", 3)},
         "threat": {"any label": ("threat", ()), **{f"threat: {name}": ("threat", (name,)) for name in THREATS}},
         "margin": {"no margin": ("margin", False), "margin": ("margin", True)},
-        "question": {name: ("asks", name) for name in QUESTIONS},
+        "question": {**{name: ("asks", name) for name in QUESTIONS}, "metrics": ("metrics", True)},
         "engine": {name: ("engine", name) for name in engine_names()},
         "place": {name: ("place", name) for name in PLACES},
     }
@@ -299,7 +347,8 @@ def _asked(*changes: Change) -> Request:
     request = Request()
     for name, value in changes:
         request = replace(request, **{name: value})
-    return request if request.predictor != MAP or "loss" in dict(changes) else replace(request, loss=None)
+    bare = request.predictor in (MAP, UNKNOWN) and "loss" not in dict(changes)
+    return replace(request, loss=None) if bare else request
 
 
 def counts() -> dict[Support, int]:

@@ -17,7 +17,7 @@ from labelcert.arrays import Bool, Index, Int, Text
 from labelcert.certificate import TRUSTED_SOLVER
 from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
-from labelcert.engines.observing import Observer
+from labelcert.engines.observing import Counter, Observer
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import ONE_MODEL
@@ -36,6 +36,7 @@ class Question:
     # (n,) the test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     nodes: Index
     observers: Sequence[Observer] = ()  # who else wants to know what relabellings do
+    counting: Counter | None = None  # who counts what they change, where they are walked
 
     @classmethod
     def ask(cls, predictor: Predictor) -> Question:
@@ -83,6 +84,7 @@ class ReadOnce:
     question: Question  # as it turned out: only reading the rows decided the clean predictions
     becomes: Int  # (n,) class that each node's witness turns it into, retrained while its row was there; -1 without one
     changed: dict[Relabelling, Bool]  # for attacks of the curve, (n,) which nodes each provably changes
+    votes: Int | None = None  # (n, k, R) what models that nobody knows said about the clean labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,6 +314,7 @@ class Capabilities:
     proved_losses: tuple[str, ...] = ()  # those for which it proves more than it can enumerate; empty for all
     most_labels: int = 10**9  # with a time limit and more labels than this, it proves no more than it can enumerate
     owners: bool = False  # it knows adversaries who own annotators, and nobody else
+    removes: bool = False  # it knows adversaries who remove labels
     claims: bool = False  # it reports what a solver claims, which proves nothing
 
     def applies(self, loss: str, coupled: bool) -> bool:

@@ -81,7 +81,7 @@ def linear_curve(question: Question, radii: Radii, control: Control) -> tuple[At
     curve_upper = within_reach(radii.lower, question.budget)
     statistics: dict[str, Any] = {}
     if not control.over():
-        try_known_attacks(question, radii, attacks, curve_upper)
+        try_known_attacks(question, radii, attacks, curve_upper, control)
     if control.collective and question.nodes.size and not control.over():
         if float(question.nodes.size) * question.problem.adversary.labels.size <= EXACT_CELLS:
             close_curve = CURVES[type(question.predictor)]
@@ -90,13 +90,15 @@ def linear_curve(question: Question, radii: Radii, control: Control) -> tuple[At
     return attacks, curve_upper, statistics
 
 
-def try_known_attacks(question: Question, radii: Radii, attacks: Attacks, curve_upper: Int) -> None:
+def try_known_attacks(question: Question, radii: Radii, attacks: Attacks, curve_upper: Int, control: Control) -> None:
     """Raise the lower curve by attacks that are found anyway, each checked by the predictor."""
     known = [change for change in radii.changes if change is not None] + greedy_changes(question)
     distinct = list(dict.fromkeys(reversed(known)))
     rows = question.problem.m * question.nodes.size * (question.problem.n_classes - 1)
     stride = max(1, len(distinct) // max(10, int(CHECK_UPDATES / max(1, rows))))
     for change in distinct[::stride]:
+        if control.over():
+            return
         cost = question.problem.adversary.cost(change)
         if attacks.curve[cost] < curve_upper[cost]:
             attacks.count(change, int(question.changed(change)[0].sum()))

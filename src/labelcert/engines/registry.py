@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from labelcert.engines.annotators import AnnotatorEngine
+from labelcert.engines.annotators.ensembles import OwnedPartEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
+from labelcert.engines.downdates import Downdates
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
@@ -15,6 +17,7 @@ from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
 from labelcert.engines.tables.open_nodes import OpenNodes
+from labelcert.engines.voting.engine import OwnedVoteEngine, VoteEngine
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.problem import ONE_MODEL
@@ -50,6 +53,10 @@ for _engine in (
     TrainOnAll(),
     Grown(),
     AnnotatorEngine(),
+    OwnedPartEngine(),
+    Downdates(),
+    VoteEngine(),
+    OwnedVoteEngine(),
 ):
     register(_engine)
 

@@ -19,15 +19,18 @@ from labelcert.estimators.linear_maps import (
 )
 from labelcert.estimators.linear_models import linear_svc, logistic_regression, logistic_regression_cv
 from labelcert.estimators.pipelines import Steps, unwrapped
+from labelcert.estimators.regressors import by_sign, certify_regression
 from labelcert.estimators.svc import svc
 
 ADAPTERS: dict[str, Callable[[Any, Transform], Certifiable]] = {
     "CertifiedClassifier": kernel_machine,
     "GaussianProcessRegressor": gaussian_process,
     "KNeighborsClassifier": neighbours,
+    "KNeighborsRegressor": by_sign,
     "KernelRidge": kernel_ridge,
     "LabelPropagation": label_propagation,
     "LabelSpreading": label_propagation,
+    "LinearRegression": by_sign,
     "LinearSVC": linear_svc,
     "LogisticRegression": logistic_regression,
     "LogisticRegressionCV": logistic_regression_cv,
@@ -119,10 +122,11 @@ def adapted(estimator: Any, *, fitted: bool = False) -> Certifiable:
         reason, nearest = NEAREST.get(kind, ("", "LogisticRegression()"))
         because = f": {reason}" if reason else ""
         raise InvalidInput(
-            f"{type(last).__name__} cannot be certified{because}. The nearest model that can be is {nearest}; "
+            f"{type(last).__name__} cannot be certified{because}. The nearest model that can be is {nearest}, and an "
+            f"ensemble of any classifier can be: CertifiedEnsemble({type(last).__name__}()); "
             f"these can: {', '.join(sorted(ADAPTERS))}"
         )
     return replace(ADAPTERS[kind](last, Steps(steps, fitted)), whole=estimator)
 
 
-__all__ = ["Certifiable", "from_sklearn"]
+__all__ = ["Certifiable", "certify_regression", "from_sklearn"]

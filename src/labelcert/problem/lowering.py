@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, frozen
-from labelcert.checking import unmasked
+from labelcert.checking import in_short, unmasked
 from labelcert.errors import InvalidInput
 from labelcert.problem.problem import Problem
 
@@ -43,7 +43,7 @@ def check_margin(margin: npt.ArrayLike, n_test: int) -> Float:
     if values.ndim > 1 or not np.all((values >= 0.0) & np.isfinite(values)):
         raise InvalidInput(
             "margin must be a number of at least 0, or one for each test node, in units of the scores (labels are "
-            f"trained to ±1), got {str(margin)[:60]!r}"
+            f"trained to ±1), got {in_short(margin)}"
         )
     if values.ndim == 1 and values.size != n_test:
         raise InvalidInput(f"margin must have one number for each of {n_test} test nodes, got {values.size}")

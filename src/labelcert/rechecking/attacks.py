@@ -97,7 +97,7 @@ class AttackListing:
         kept = changed.any(axis=1) | (flipped.sum(axis=1) > 1)
         if not kept.all():
             changed, flipped = changed[kept], flipped[kept]
-        self._batches.append((_words(flipped), _words(changed), self._weight(changed)))
+        self._batches.append((packed(flipped), packed(changed), self._weight(changed)))
 
     def unvisited(self, cost: int) -> None:
         """The list is not complete."""
@@ -107,7 +107,7 @@ class AttackListing:
         """The list: the empty set, then others by size, in the order of their positions."""
         nu, n = self._question.problem.adversary.labels.size, self._question.nodes.size
         empty = np.zeros((1, max(1, words_for(nu))), dtype=np.uint64)
-        clean = _words(self._question.contrary[None])
+        clean = packed(self._question.contrary[None])
         nothing = (empty, clean, self._weight(self._question.contrary[None]))
         codes, changed, weight = (np.concatenate(parts) for parts in zip(nothing, *self._batches, strict=True))
         # Several relabellings of a set count as one.
@@ -159,7 +159,7 @@ class AttackListing:
         return np.asarray(changed @ weights)
 
 
-def _words(bits: Bool) -> Words:
+def packed(bits: Bool) -> Words:
     """(S, W) rows of bits as words of 64."""
     wide = np.zeros((bits.shape[0], 64 * max(1, words_for(bits.shape[1]))), dtype=bool)
     wide[:, : bits.shape[1]] = bits

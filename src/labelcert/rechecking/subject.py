@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -25,6 +25,7 @@ from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
 from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
+from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.rows import OffsetRows, Rows
 from labelcert.rechecking.gains import Block
 from labelcert.stopping import stopped_by
@@ -62,6 +63,8 @@ class Subject:
         """What a certificate is about, from the kernels that it holds, or rows or features beside it."""
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, H)
+        if cert.part_votes is not None:
+            support.require(support.Request(predictor=support.UNKNOWN, loss=None, asks=support.RECHECK))
         if H is not None:
             raise InvalidInput("H is for certificates of linear maps; this one holds its kernels, or none")
         if features is not None:
@@ -168,7 +171,7 @@ class Subject:
 
     def digest(self) -> str:
         """The hash by which a certificate names its problem."""
-        if self.rows is not None:
+        if self.rows is not None and not isinstance(self.problem.adversary, OwnerAdversary):
             found = hashlib.sha256(b"linear")
             for block in self.rows:
                 block.update(found, self.problem.m)
@@ -213,8 +216,8 @@ class Subject:
     def _question(self) -> Question:
         simple = reduced(self.task)[0]
         problem = simple.posed
-        if self.rows is not None:
-            blocks = cast(ReadRows, problem.by).rows
+        if isinstance(problem.by, ReadRows):
+            blocks = problem.by.rows
             dense = np.concatenate([_dense(rows, columns, problem) for rows, columns in blocks])
             predictor = predictor_for(replace(problem, by=None).with_rows(dense), linear=True)
         else:
@@ -223,15 +226,22 @@ class Subject:
             predictor = predictor.with_predictions(simple.predicted)
         return Question.ask(predictor)
 
-    def certify(self, trusted: npt.ArrayLike, *, collective: bool, **how: Any) -> Certificate:
-        """The certificate with some more labels that cannot be changed."""
+    def certify(
+        self, trusted: npt.ArrayLike, honest: Sequence[str] = (), *, collective: bool, **how: Any
+    ) -> Certificate:
+        """The certificate with some more labels that cannot be changed, and annotators who are honest."""
         problem, task = self.problem, self.task
         mask = np.zeros(problem.m, dtype=bool) if problem.threat.trusted is None else np.array(problem.threat.trusted)
         mask[np.asarray(trusted, dtype=np.int64)] = True
         names = task.names
         if task.parts is not None:
             names = replace(names, model=task.parts.described(names.model))
-        confirmed = replace(task, threat=replace(problem.threat, trusted=mask), collective=collective, names=names)
+        threat = replace(problem.threat, trusted=mask)
+        if honest:
+            ballots = cast(OwnerAdversary, problem.adversary).ballots
+            more = [who for who in ballots.annotators if str(who) in honest]
+            threat = replace(threat, trusted_annotators=[*(threat.trusted_annotators or ()), *more])
+        confirmed = replace(task, threat=threat, collective=collective, names=names)
         engine = ClosedForm.name if self.rows is not None else AUTO if task.parts is None else PartEngine.name
         return solve(confirmed, Run(engine, **how))
 

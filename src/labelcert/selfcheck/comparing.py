@@ -18,7 +18,7 @@ from labelcert.errors import MilpWarning
 from labelcert.problem.validation import check_workers
 from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
-from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn
+from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn, with_removal_in_turn
 from labelcert.selfcheck.nasty_kernels import TREACHEROUS
 from labelcert.workers import Workers
 
@@ -91,7 +91,9 @@ def engines_for(case: Case, *, searching: bool = False) -> list[str]:
     names = [
         name
         for name, engine in ((name, get_engine(name)) for name in engine_names() if name != AUTO)
-        if engine.capabilities.searches == searching and engine.refuses(problem) is None
+        if engine.capabilities.searches == searching
+        and engine.refuses(problem) is None
+        and (engine.capabilities.removes or not problem.adversary.removes)
     ]
     return names if searching else [AUTO, *names]
 
@@ -187,7 +189,7 @@ def _problem(k: int, *, seed: int, largest: int, seconds: float, device: str) ->
     """Every contradiction in one problem; an engine that raises contradicts itself."""
     try:
         case = with_loss_in_turn(nasty_case(np.random.default_rng([seed, k]), k, largest), k)
-        case = with_margin_in_turn(case, k)
+        case = with_margin_in_turn(with_removal_in_turn(case, k), k)
         found = check(case, milp=True, seconds=seconds, device=device)
     except Exception as error:
         found = [f"raises {type(error).__name__}: {error}"]

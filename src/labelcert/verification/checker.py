@@ -213,9 +213,9 @@ class Checker:
         radius, named = int(cert.radius_upper[t]), int(cert.new_classes[t]) != -1
         if radius == statement.never:
             return f"node {t} has a witness, but no upper end of its radius" if labels.size or named else ""
-        if not statement.admits(labels, targets, radius):
+        spent = statement.price(labels, targets, None if cert.node_votes is None else cert.node_votes[t])
+        if spent is None or spent > radius:
             return f"the threat does not admit the witness of node {t} within its radius"
-        spent = statement.cost(labels) if statement.crowd is None else statement.crowd.least_price(labels, targets)
         if spent != radius:
             return f"the witness of node {t} costs less than its radius"
         if named == (self._predicted[t] == TIED):
@@ -227,12 +227,7 @@ class Checker:
         cert, statement = self._cert, self._statement
         self._pace.begin("collective attacks")
         codes = np.array([statement.relabelled(*cert.curve_attacks[k]) for k in range(len(cert.curve_attacks))])
-        counts = cert.curve_changed.sum(axis=1)
-        for b, k in enumerate(cert.curve_attack_of.tolist()):
-            if not statement.admits(*cert.curve_attacks[k], b):
-                self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
-            elif counts[k] != cert.collective_lower[b]:
-                self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")
+        self._fit_curve()
         open_ = 0
         for k in range(len(codes)):
             if not self._out.accepted:
@@ -247,6 +242,18 @@ class Checker:
             how = f"{len(codes)} attacks, by training from scratch"
             how += f"; of {open_} nodes, nothing proves that they change" if open_ else ""
             self._out.add("collective attacks", CheckStatus.NOT_CHECKED if open_ else CheckStatus.PROVED, how)
+
+    def _fit_curve(self) -> None:
+        """What attacks cost and how many nodes they are said to change, without any training."""
+        cert = self._cert
+        counts = cert.curve_changed.sum(axis=1)
+        for b, k in enumerate(cert.curve_attack_of.tolist()):
+            votes = None if cert.curve_votes is None else cert.curve_votes[k]
+            spent = self._statement.price(*cert.curve_attacks[k], votes)
+            if spent is None or spent > b:
+                self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
+            elif counts[k] != cert.collective_lower[b]:
+                self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")
 
     def bounds(self) -> None:
         """Lower ends of radii and upper ends of the curve."""

@@ -18,10 +18,9 @@ Cast = tuple[Int, Int]
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Votes as a certificate records them, sorted by item, and what its attacks make of them.
+    """Votes as a certificate records them, sorted by item.
 
     ``who`` is the annotator of each vote, by position, -1 for nobody; ``prices`` are 0 for those who are trusted.
-    ``cast`` holds the votes behind each relabelling of the certificate.
     """
 
     item: Int
@@ -32,7 +31,6 @@ class Crowd:
     prices: Int
     total: int
     wrong_votes: int | None
-    cast: dict[bytes, list[Cast]]
 
     @classmethod
     def of(cls, cert: Certificate, classes: Values, codes: Int) -> Crowd | None:
@@ -49,18 +47,17 @@ class Crowd:
             if votes["aggregate"]:
                 raise InvalidInput("verify does not know functions that make labels of votes, which no file holds")
         crowd = sorted({who for _, who, _ in rows if who is not None})
-        prices = _whole([(threat.get("prices") or {}).get(who, 1) for who in crowd])
+        prices = whole([(threat.get("prices") or {}).get(who, 1) for who in crowd])
         total, trusted = int(prices.sum()), threat.get("trusted_annotators") or []
         return cls(
             item=np.array([i for i, _, _ in rows], dtype=np.int64),
             who=np.array([-1 if who is None else crowd.index(who) for _, who, _ in rows], dtype=np.int64),
             says=np.array([names.index(label) for _, _, label in rows], dtype=np.int64),
-            weights=_whole([weights.get(who, 1) for who in crowd]),
+            weights=whole([weights.get(who, 1) for who in crowd]),
             rank=np.arange(len(names)) if ties == "first" else np.array([ties.index(name) for name in names]),
             prices=np.where([who in trusted for who in crowd], 0, prices).astype(np.int64),
             total=total,
             wrong_votes=threat.get("wrong_votes"),
-            cast=_cast(cert),
         )
 
     def digest(self) -> bytes:
@@ -82,15 +79,12 @@ class Crowd:
             totals[int(says[vote])] += 1 if self.who[vote] < 0 else int(self.weights[self.who[vote]])
         return max(totals, key=lambda c: (totals[c], -int(self.rank[c])))
 
-    def least_price(self, labels: Int, targets: Int) -> int | None:
-        """The least that some votes behind a relabelling cost; None where no votes that are named make it."""
-        prices = [self._price(labels, targets, *votes) for votes in self.cast.get(_key(labels, targets), [])]
-        return min((price for price in prices if price is not None), default=None)
-
-    def _price(self, labels: Int, targets: Int, votes: Int, says: Int) -> int | None:
+    def price(self, labels: Int, targets: Int, votes: Int, says: Int) -> int | None:
         """What votes cost that make a relabelling; None where they do not make it, or may not be cast."""
         owners = self.who[votes]
         if np.unique(votes).size != votes.size or np.any(owners < 0) or np.any(self.prices[owners] == 0):
+            return None
+        if np.any(says == self.says[votes]):
             return None
         if self.wrong_votes is not None and votes.size and np.bincount(owners).max() > self.wrong_votes:
             return None
@@ -103,21 +97,7 @@ class Crowd:
         return int(self.prices[np.unique(owners)].sum())
 
 
-def _cast(cert: Certificate) -> dict[bytes, list[Cast]]:
-    found: dict[bytes, list[Cast]] = {}
-    pairs = ((cert.node_attacks, cert.node_votes), (cert.curve_attacks, cert.curve_votes))
-    for attacks, votes in pairs:
-        for k in range(len(attacks) if votes is not None else 0):
-            assert votes is not None
-            found.setdefault(_key(*attacks[k]), []).append(votes[k])
-    return found
-
-
-def _key(labels: Int, targets: Int) -> bytes:
-    return b"|".join(np.ascontiguousarray(array, dtype="<i8").tobytes() for array in (labels, targets))
-
-
-def _whole(values: list[float]) -> Int:
+def whole(values: list[float]) -> Int:
     """Decimal numbers as multiples of the largest unit that divides one and all of them."""
     exact = [Fraction(str(float(value))) for value in values]
     unit = lcm(*(value.denominator for value in exact)) if exact else 1

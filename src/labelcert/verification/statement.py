@@ -15,19 +15,24 @@ import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
 from labelcert.certificate import Certificate
+from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
-from labelcert.verification.crowds import Crowd
+from labelcert.verification.ballots import ModelVotes
+from labelcert.verification.crowds import Cast, Crowd, whole
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
 """In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
 
+UNKNOWN = "unknown"
+"""In place of a loss: votes of models are counted that nobody knows."""
+
 LOSSES = (
-    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
+    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR, UNKNOWN),
     *("logistic_intercept", "cross_entropy_intercept"),
 )
-"""Losses whose models the verifier trains."""
+"""Losses whose models the verifier trains, and what stands in their place where it trains nothing."""
 
 MEAN, VOTES = "mean", "votes"
 """How an ensemble combines its parts."""
@@ -60,7 +65,7 @@ class Statement:
     budget : int
         Largest budget.
     allowed : (m, K) array
-        What each label may become.
+        What each label may become; (m, K + 1) where labels may be removed, which is the last column.
     costs : (m,) array
     groups : (m,) array
         Position of each label's group in ``caps``; -1 without one.
@@ -102,6 +107,8 @@ class Statement:
     """Of a baseline: its name and options, as its hash has them."""
     crowd: Crowd | None = None
     """Where budgets count annotators: their votes, and who of them costs what."""
+    ballots: ModelVotes | None = None
+    """Where votes of models are counted that nobody knows: what they say."""
 
     @classmethod
     def of(
@@ -112,9 +119,12 @@ class Statement:
         K_test: npt.ArrayLike | None,
         H: object = None,
         features: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        votes: npt.ArrayLike | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
+        if cert.run.loss == UNKNOWN:
+            return cls._of_votes(cert, labels, votes)
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, labels, H)
         if features is not None:
@@ -130,7 +140,7 @@ class Statement:
         elif any(array is None for array in given):
             raise InvalidInput("pass all of K_train, labels and K_test, or none of them")
         else:
-            kernel, rows, values = np.asarray(K_train, float), np.asarray(K_test, float), np.asarray(labels)
+            kernel, rows, values = real_array("K_train", K_train), real_array("K_test", K_test), _labels(labels)
         m = values.size
         if kernel.shape != (m, m) or rows.ndim != 2 or rows.shape[1] != m:
             raise InvalidInput(
@@ -173,7 +183,7 @@ class Statement:
             raise InvalidInput(
                 "a certificate of certify_linear does not hold its rows: pass H=, and labels if you like"
             )
-        values = cert.labels if labels is None else np.asarray(labels)
+        values = cert.labels if labels is None else _labels(labels)
         require_memory(
             cert.n_test * values.size * BYTES_OF_WHOLE,
             f"verifying {cert.n_test:,} rows of {values.size:,} labels in whole numbers",
@@ -204,12 +214,37 @@ class Statement:
         )
 
     @classmethod
+    def _of_votes(cls, cert: Certificate, labels: npt.ArrayLike | None, votes: npt.ArrayLike | None) -> Statement:
+        """Of models that nobody knows."""
+        values = cert.labels if labels is None else np.asarray(labels)
+        ballots = ModelVotes.of(cert, votes)
+        if values.shape != cert.labels.shape:
+            raise InvalidInput(f"the certificate is about {cert.labels.size} labels, got {values.size}")
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=np.zeros((cert.n_test, 0)),
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=UNKNOWN,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+            crowd=_crowd(cert, classes, codes, allowed),
+            ballots=ballots,
+        )
+
+    @classmethod
     def _of_features(
         cls, cert: Certificate, labels: npt.ArrayLike | None, features: tuple[npt.ArrayLike, npt.ArrayLike]
     ) -> Statement:
         """Of a linear model, trained on features."""
-        X, T = (np.ascontiguousarray(rows, dtype=np.float64) for rows in features)
-        values = cert.labels if labels is None else np.asarray(labels)
+        X, T = (real_array(name, rows) for name, rows in zip(("X_train", "X_test"), features, strict=True))
+        values = cert.labels if labels is None else _labels(labels)
         m, n = values.size, cert.n_test
         fit = X.ndim == T.ndim == 2 and X.shape[1] == T.shape[1] and (len(X), len(T)) == (m, n)
         if not fit or not (np.isfinite(X).all() and np.isfinite(T).all()):
@@ -282,7 +317,7 @@ class Statement:
             K_train=kernel,
             K_test=rows,
             codes=np.concatenate([self.codes, np.arange(K)]),
-            allowed=np.concatenate([self.allowed, np.zeros((K, K), dtype=bool)]),
+            allowed=np.concatenate([self.allowed, np.zeros((K, self.allowed.shape[1]), dtype=bool)]),
             costs=np.concatenate([self.costs, np.zeros(K, dtype=np.int64)]),
             groups=np.concatenate([self.groups, np.full(K, -1, dtype=np.int64)]),
         )
@@ -309,6 +344,11 @@ class Statement:
     def n_classes(self) -> int:
         """Number of classes."""
         return int(self.classes.size)
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return bool(self.allowed.shape[1] > self.n_classes)
 
     @property
     def movable(self) -> Int:
@@ -339,6 +379,8 @@ class Statement:
 
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
+        if self.ballots is not None:
+            return self.ballots.digest(self._finished)
         one = self._digest_of_one()
         if self.features is not None:
             h = hashlib.sha256(one.encode())
@@ -367,10 +409,14 @@ class Statement:
             at = np.flatnonzero(row)
             h.update(b"full" if at.size == row.size else b"part" + at.astype("<i8").tobytes())
             h.update(row[at].astype("<f8").tobytes() + b"|")
+        return self._finished(h)
+
+    def _finished(self, h: hashlib._Hash) -> str:
+        """A hash that has taken in what predicts, with the labels and the threat."""
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
-        h.update(b"" if self.crowd is None else self.crowd.digest())
+        h.update(b"removable" if self.removes else b"" if self.crowd is None else self.crowd.digest())
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
         h.update(self.drops_to.encode() if self.drops_a_class else b"")
         return h.hexdigest()
@@ -413,14 +459,13 @@ class Statement:
         """What it costs to change some labels."""
         return int(self.costs[labels].sum())
 
-    def admits(self, labels: Int, targets: Int, budget: int) -> bool:
-        """Whether the threat allows a relabelling within a budget."""
+    def price(self, labels: Int, targets: Int, votes: Cast | None = None) -> int | None:
+        """What a relabelling costs, by such votes where budgets count annotators; None where the threat forbids it."""
         if np.unique(labels).size != labels.size or not self.allowed[labels, targets].all():
-            return False
+            return None
         if self.crowd is not None:
-            price = self.crowd.least_price(labels, targets)
-            return price is not None and price <= budget
-        return self.cost(labels) <= budget and self.within_caps(labels)
+            return None if votes is None else self.crowd.price(labels, targets, *votes)
+        return self.cost(labels) if self.within_caps(labels) else None
 
     def within_caps(self, labels: Int) -> bool:
         """Whether the groups' budgets pay for changing some labels."""
@@ -444,14 +489,24 @@ def _crowd(cert: Certificate, classes: Values, codes: Int, allowed: Bool) -> Cro
     return crowd
 
 
+def _labels(given: npt.ArrayLike) -> Values:
+    """Labels as they were given to whoever certified."""
+    labels = as_labels(given)
+    if labels.ndim != 1:
+        raise InvalidInput(f"labels must be a flat sequence, one per training point, got shape {labels.shape}")
+    return labels
+
+
 def _rows(H: Any) -> Float:
     """A map, given as an array, a sparse matrix, or an iterable of blocks of rows."""
     whole = hasattr(H, "toarray") or hasattr(H, "__array__")
     try:
         blocks = [
-            block.toarray() if hasattr(block, "toarray") else np.asarray(block) for block in ([H] if whole else H)
+            real_array("H", block.toarray() if hasattr(block, "toarray") else block) for block in ([H] if whole else H)
         ]
-        return np.vstack(blocks).astype(np.float64)
+        return np.vstack(blocks)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"H must be a matrix, or an iterable of blocks of rows as wide as each other: {error}"
@@ -513,7 +568,7 @@ def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
 def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:
     """``(allowed, costs, groups, caps)`` from a certificate's record of the threat."""
     m, names = codes.size, [str(c) for c in classes.tolist()]
-    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else np.array(threat["costs"], dtype=np.int64)
+    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else whole(threat["costs"])
     allowed = np.arange(classes.size)[None, :] != codes[:, None]
     if threat["trusted"] is not None:
         allowed[threat["trusted"]] = False
@@ -525,6 +580,13 @@ def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, 
     for i, targets in enumerate(threat["allowed_targets"] or []):
         if targets is not None:
             allowed[i] &= np.isin(names, targets)
+    if not threat.get("changes", True):
+        allowed[:] = False
+    if threat.get("removable") is not None:
+        removable = np.zeros(m, dtype=bool)
+        removable[slice(None) if threat["removable"] is True else threat["removable"]] = True
+        removable[threat["trusted"] or []] = False
+        allowed = np.column_stack([allowed, removable])
     groups, caps = _groups(threat, m)
     return allowed, costs, groups, caps
 

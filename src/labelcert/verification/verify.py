@@ -10,8 +10,10 @@ import numpy.typing as npt
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
+from labelcert.verification.ballot_checker import BallotChecker
 from labelcert.verification.checker import Checker
-from labelcert.verification.crowd_checker import CrowdChecker
+from labelcert.verification.crowd_checker import CrowdChecker, CrowdVoteChecker
+from labelcert.verification.left_checker import LeftChecker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import LOSSES, VOTES, Statement
 from labelcert.verification.verdict import CheckStatus, Verification
@@ -27,6 +29,7 @@ def verify(
     H: object = None,
     X_train: npt.ArrayLike | None = None,
     X_test: npt.ArrayLike | None = None,
+    votes: npt.ArrayLike | None = None,
     share: float | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -50,6 +53,9 @@ def verify(
     X_train, X_test : (m, d) and (n, d) arrays, optional
         Of a linear model that was trained on its features: as the model sees them, with the constant feature of a
         regularised intercept.
+    votes : (n, k) or (n, k, K) array, optional
+        Of a certificate of :func:`labelcert.certify_votes`: what the models say, as in ``part_votes``, where somebody
+        trained them again. By default those that the certificate holds are counted.
     share : float, optional
         Look only at this share of the relabellings, drawn at random, instead of walking through all: no proof.
     seed : int
@@ -85,12 +91,16 @@ def verify(
     if (X_train is None) != (X_test is None):
         raise InvalidInput("pass both of X_train and X_test, or none of them")
     features = None if X_train is None or X_test is None else (X_train, X_test)
-    statement = Statement.of(cert, K_train, labels, K_test, H, features)
     out = Verification(stated=record.stated(cert))
-    _about(cert, statement, out)
-    if out.accepted:
-        kind = CrowdChecker if statement.crowd else VoteChecker if statement.combine == VOTES else Checker
-        checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
+    _untouched(cert, out)
+    if record.claims_nothing(cert):
+        out.add("claims", CheckStatus.NOT_CHECKED, "the run was over before the first training: it claims nothing")
+    else:
+        statement = Statement.of(cert, K_train, labels, K_test, H, features, votes)
+        if out.accepted:
+            _about(cert, statement, out)
+    if out.accepted and not record.claims_nothing(cert):
+        checker = _kind(statement)(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
     if out.stated:
@@ -98,14 +108,29 @@ def verify(
     return out
 
 
-def _about(cert: Certificate, statement: Statement, out: Verification) -> None:
-    """Whether it is the certificate that was made, about this problem, and does not contradict itself."""
+def _kind(statement: Statement) -> type[Checker]:
+    """Who checks such a certificate."""
+    if statement.ballots is not None:
+        return BallotChecker
+    if statement.crowd:
+        return CrowdVoteChecker if statement.combine == VOTES else CrowdChecker
+    if statement.removes:
+        return LeftChecker
+    return VoteChecker if statement.combine == VOTES else Checker
+
+
+def _untouched(cert: Certificate, out: Verification) -> None:
+    """Whether it is the certificate that was made."""
     out.require(
         "contents",
         cert.checksum == cert.computed_checksum(),
         "the numbers match their checksum",
         "the certificate's numbers do not match its checksum: something was changed",
     )
+
+
+def _about(cert: Certificate, statement: Statement, out: Verification) -> None:
+    """Whether it is about this problem, and does not contradict itself."""
     added = f", with {statement.shift:g} on the diagonal" if statement.shift else ""
     out.require(
         "problem",

@@ -11,6 +11,7 @@ from labelcert.engines.base import Question
 from labelcert.engines.stepwise import by_merit, grow, highest
 from labelcert.problem import NOTHING, Relabelling
 from labelcert.problem.problem import signs_of
+from labelcert.stopping import is_over
 
 GREEDY_UPDATES = 2e8
 """Score updates spent on finding attacks: nodes, times labels, times pairs of classes, times steps."""
@@ -20,7 +21,10 @@ GREEDY_CELLS = 4e6
 
 
 def greedy_changes(question: Question, start: Relabelling = NOTHING) -> list[Relabelling]:
-    """From ``start``, step by step the move that changes most nodes (then lowers the most margins); all steps."""
+    """From ``start``, step by step the move that changes most nodes (then lowers the most margins); all steps.
+
+    There is none once the run is over.
+    """
     problem, a = question.problem, question.problem.adversary
     K, n = problem.n_classes, question.nodes.size
     source = problem.codes[a.labels]
@@ -49,7 +53,8 @@ def greedy_changes(question: Question, start: Relabelling = NOTHING) -> list[Rel
         return i, k
 
     steps = int(min(a.most_flips(question.budget), GREEDY_UPDATES / max(1, n * K * K * a.labels.size)))
-    return list(itertools.islice(grow(by_merit(a, question.budget, merit, choose), start), steps))
+    growing = itertools.islice(grow(by_merit(a, question.budget, merit, choose), start), steps)
+    return list(itertools.takewhile(lambda _: not is_over(), growing))
 
 
 def _margins_after(predicted: Int, p: Float, steps: Float, s: int, k: int) -> Float:

@@ -34,6 +34,7 @@ from labelcert.engines.walks import Collector, collect_all
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
+from labelcert.stopping import is_over
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 2048
@@ -49,7 +50,7 @@ MANY_NODES = 32
 ROUGH, FINE = 1e-3, 1e-5
 """Error bounds that are good enough, in units of the largest score: for duals that are kept, and for tables."""
 
-POOR = 2e-3
+POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
 
@@ -131,6 +132,10 @@ class Filled(NamedTuple):
     tau: Float32
 
 
+PARENTS_AT_ONCE = 10_000
+"""Sets whose children are listed before the clock is looked at again."""
+
+
 class Forest:
     """The trees of all classes, built level by level as far as memory allows.
 
@@ -175,7 +180,8 @@ class Forest:
             return out
 
         limit = problem.max_flips if budget is None else budget
-        self.rules = Rules(sizes, padded("labels"), padded("costs"), padded("groups"), a.group_caps, limit)
+        least = np.array([part.costs.min(initial=limit + 1) for part in parts], dtype=np.int64)
+        self.rules = Rules(sizes, padded("labels"), padded("costs"), padded("groups"), a.group_caps, least, limit)
         self.place = np.full((K, a.labels.size), -1, dtype=np.int64)
         for c in range(K):
             self.place[c, np.isin(a.labels, parts[c].labels)] = np.arange(sizes[c])
@@ -195,6 +201,7 @@ class Forest:
             rough=ROUGH if duals else FINE if by_product else 0.0,
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
+        self._poor = max(POOR, 2.0 * self.fill.rough)
         self.pair_options: dict[tuple[int, int], Options] = {}
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0
@@ -219,15 +226,29 @@ class Forest:
             cost=np.zeros(K, dtype=np.int64),
         )
         self.starts = [0, K]
+        self.complete = self.full = False
         while True:
-            more = int(count_children(self.rules, self.tree, self.starts[-2], self.starts[-1]))
+            parents = [
+                (start, min(start + PARENTS_AT_ONCE, self.starts[-1]))
+                for start in range(self.starts[-2], self.starts[-1], PARENTS_AT_ONCE)
+            ]
+            more = 0
+            for start, end in parents:
+                if is_over():
+                    return
+                more += int(count_children(self.rules, self.tree, start, end))
             self.complete = more == 0
             self.full = self.levels < depth and self.starts[-1] + more > slots
             if self.complete or self.full or self.levels >= depth:
                 return
-            self.tree = ToggledTree(*(np.concatenate([array, np.zeros(more, dtype=np.int64)]) for array in self.tree))
-            add_children(self.rules, self.tree, self.starts[-2], self.starts[-1], self.starts[-1])
-            self.starts.append(self.starts[-1] + more)
+            grown = ToggledTree(*(np.append(array, np.zeros(more, dtype=np.int64)) for array in self.tree))
+            slot = self.starts[-1]
+            for start, end in parents:
+                if is_over():
+                    return
+                slot = int(add_children(self.rules, grown, start, end, slot))
+            self.tree = grown
+            self.starts.append(slot)
 
     @property
     def task(self) -> FillTask:
@@ -293,8 +314,10 @@ class Forest:
 
     def poor(self, start: int, tau: Float32, scores: Callable[[Index], Float32]) -> list[int]:
         """Rows whose error bound is worth an exact solution; ``start`` is the slot of the first row."""
-        suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
-        rows: list[int] = suspect[~(tau[suspect] <= POOR * np.abs(scores(suspect)).max(axis=1, initial=0.0))].tolist()
+        suspect = np.flatnonzero((tau > self._poor) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
+        rows: list[int] = suspect[
+            ~(tau[suspect] <= self._poor * np.abs(scores(suspect)).max(axis=1, initial=0.0))
+        ].tolist()
         return rows
 
     def sharp(self, s: int) -> tuple[Float, float] | None:

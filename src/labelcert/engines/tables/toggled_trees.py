@@ -51,6 +51,7 @@ class Rules(NamedTuple):
     costs: Int
     groups: Int
     group_caps: Int  # (G,)
+    least: Int  # (K,) the lowest price in each class
     budget: int
 
 
@@ -83,34 +84,36 @@ def _fits(rules: Any, tree: Any, s: int, k: int) -> bool:
     return used <= rules.group_caps[g]
 
 
+@compiled(inner=True)
+def _has_children(rules: Any, tree: Any, s: int) -> bool:
+    """Whether any toggle can be added to set ``s``."""
+    c = tree.owner[s]
+    if tree.cost[s] == FORBIDDEN or tree.cost[s] + rules.least[c] > rules.budget:
+        return False
+    for k in range(tree.last[s] + 1, rules.sizes[c]):  # noqa: SIM110 - compiled
+        if _fits(rules, tree, s, k):
+            return True
+    return False
+
+
 @compiled()
 def count_children(rules: Any, tree: Any, start: int, end: int) -> int:
     """Slots that the children of sets ``start..end`` take."""
     total = 0
     for s in range(start, end):
-        if tree.cost[s] != FORBIDDEN:
-            for k in range(tree.last[s] + 1, rules.sizes[tree.owner[s]]):
-                if _fits(rules, tree, s, k):
-                    total += rules.sizes[tree.owner[s]] - tree.last[s] - 1
-                    break
+        if _has_children(rules, tree, s):
+            total += rules.sizes[tree.owner[s]] - tree.last[s] - 1
     return total
 
 
 @compiled()
-def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> None:
-    """Write the children of sets ``start..end`` from ``slot`` on."""
+def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> int:
+    """Write the children of sets ``start..end`` from ``slot`` on; returns the slot after them."""
     for s in range(start, end):
         tree.base[s] = LEAF
-        if tree.cost[s] == FORBIDDEN:
+        if not _has_children(rules, tree, s):
             continue
         c = tree.owner[s]
-        some = False
-        for k in range(tree.last[s] + 1, rules.sizes[c]):
-            if _fits(rules, tree, s, k):
-                some = True
-                break
-        if not some:
-            continue
         tree.base[s] = slot - (tree.last[s] + 1)
         for k in range(tree.last[s] + 1, rules.sizes[c]):
             tree.last[slot] = k
@@ -119,6 +122,7 @@ def add_children(rules: Any, tree: Any, start: int, end: int, slot: int) -> None
             tree.base[slot] = LEAF
             tree.cost[slot] = tree.cost[s] + rules.costs[c, k] if _fits(rules, tree, s, k) else FORBIDDEN
             slot += 1
+    return slot
 
 
 @by_reference
@@ -174,7 +178,7 @@ def new_fill_worker(fill: Fill, levels: int) -> FillWorker:
 def _toggle(fill: Any, rules: Any, w: Any, c: int, k: int) -> None:
     i = rules.labels[c, k]
     if not fill.linear:
-        relabel(fill.retraining, w.svm, w.y, i)
+        relabel(fill.retraining, w.svm, w.y, i, -w.y[i])
         return
     w.y[i] = -w.y[i]
     w.here[MOVES] += 1
@@ -249,7 +253,7 @@ def _score(fill: Any, w: Any) -> float:
 @compiled(inner=True)
 def _score_child(fill: Any, w: Any, i: int) -> float:
     """The same for the parent's labels with one more toggled, without copying a tableau where that is good enough."""
-    error, _ = solve_child(fill.retraining, w.parent, w.child, w.y, i)
+    error, _ = solve_child(fill.retraining, w.parent, w.child, w.y, i, -w.y[i])
     largest = 0.0
     if error < np.inf:
         _combine(fill, w)
@@ -260,7 +264,7 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
         return error
     w.y[i] = -w.y[i]
     copy_scratch(w.parent, w.svm)
-    relabel(fill.retraining, w.svm, w.y, i)
+    relabel(fill.retraining, w.svm, w.y, i, -w.y[i])
     return _score(fill, w)
 
 
