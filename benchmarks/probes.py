@@ -303,7 +303,7 @@ Case = tuple[str, dict[str, Any], str]
 
 def _probe(name: str, m: int, features: int, classes: int, flips: int | None, limit: float | None, must: str) -> Case:
     options = {"name": name, "m": m, "features": features, "classes": classes, "flips": flips, "time_limit": limit}
-    return "probe", {**options, "refits": 50}, must
+    return "probe", {**options, "refits": 50 if m <= 2000 else 10 if m <= 10_000 else 3}, must
 
 
 PARTS: dict[str, list[Case]] = {
