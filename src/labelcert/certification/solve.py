@@ -11,7 +11,7 @@ from labelcert.certificate import Certificate, RunRecord, StageRecord
 from labelcert.certification import support
 from labelcert.certification.advice import advise
 from labelcert.certification.places import CPU, gpu_remark, walked_by
-from labelcert.certification.reductions import margins_of, reduced
+from labelcert.certification.reductions import margins_of, recorded, reduced, unfinished
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
@@ -76,7 +76,9 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         record = replace(record, seconds=seconds, compiling=compiling(), budget_note=note, advice=advice)
         # Inside, as Ctrl-C must not take away what is known by now.
         inside.enter_context(stopped_by(lambda: False))
-        return restored(freeze(question, checked, record, simple.names))
+        cert = freeze(question, checked, record, simple.names)
+        # Where the run was over before margins became part of the problem, nothing is claimed, with or without them.
+        return restored(recorded(cert, *margins_of(simple)) if unfinished(simple) else cert)
 
 
 def _request(task: Task, run: Run) -> support.Request:
@@ -144,7 +146,7 @@ def _control(task: Task, run: Run) -> Control:
 def _planned(simple: Task, task: Task, run: Run, control: Control) -> Plan:
     """The plan for a task that is reduced, unless the run was over before that was done."""
     problem = simple.posed
-    if problem.by is None and not problem.min_eig >= 0.0:
+    if unfinished(simple):
         return nothing_known(problem)
     asked = AUTO if problem.threat.owns_annotators else run.engine  # façades of linear maps name their own
     try:

@@ -14,6 +14,7 @@ from labelcert.losses.solutions import Interval
 from labelcert.prediction.fewer import Fewer
 from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
 from labelcert.problem import Problem, Relabelling
+from labelcert.stopping import stopped_by
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 TIED, OPEN = -1, -2
@@ -83,7 +84,8 @@ class Predictor(ABC):
             return None
         key = present.tobytes()
         if present.size > 1 and key not in self._on_fewer:
-            self._on_fewer[key] = self.of(self.problem.remaining(codes))
+            with stopped_by(lambda: False):  # all that was found so far counts
+                self._on_fewer[key] = self.of(self.problem.remaining(codes))
         return Fewer(self, present, self._on_fewer.get(key))
 
     def of(self, problem: Problem) -> Predictor:
