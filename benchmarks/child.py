@@ -223,13 +223,6 @@ def kernel(model: str, options: Row, n: int, edges: int, labeled: int, test: int
     return [{"model": shown, "nodes": n, "seconds": seconds, "peak_bytes": peak_memory()}]
 
 
-def probe(**options: Any) -> list[Row]:
-    """A linear model on embeddings."""
-    from benchmarks import probes
-
-    return probes.probe(**options)
-
-
 TASKS: dict[str, Callable[..., list[Row]]] = {
     "compile_all": compile_all,
     "throughput": throughput,
@@ -237,7 +230,6 @@ TASKS: dict[str, Callable[..., list[Row]]] = {
     "ridge": ridge,
     "first_call": first_call,
     "kernel": kernel,
-    "probe": probe,
 }
 
 

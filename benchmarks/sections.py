@@ -306,61 +306,6 @@ def linear(quick: bool) -> Section:
     )
 
 
-PROBES: list[tuple[str, int, int, int, int | None, float | None]] = [
-    *(("LogisticRegression", m, 384, 2, 1, None) for m in (2000, 10_000, 50_000)),
-    ("LogisticRegression", 1200, 0, 10, 1, None),
-    ("LogisticRegression", 2000, 384, 20, 1, 60.0),
-    *(("LogisticRegression", 2000, d, 2, None, 30.0) for d in (384, 64)),
-    *(("LinearSVC", m, 384, 2, 1, 120.0) for m in (2000, 10_000, 50_000)),
-    ("LinearSVC (hinge)", 2000, 384, 2, 1, 120.0),
-    *(("RidgeClassifier", m, 384, 2, 20, None) for m in (2000, 10_000)),
-]
-"""Estimator, labels, features (0: the digits), classes, flips, time limit."""
-
-QUICK_PROBES: list[tuple[str, int, int, int, int | None, float | None]] = [
-    ("LogisticRegression", 800, 16, 2, 1, None),
-    ("LogisticRegression", 800, 16, 2, 8, 2.0),
-    ("LinearSVC", 800, 4, 2, 1, 2.0),
-]
-
-
-def probes(quick: bool, chosen: list[tuple[str, int, int, int, int | None, float | None]] | None = None) -> Section:
-    """(i) Linear models on embeddings."""
-    keys = ("name", "m", "features", "classes", "flips", "time_limit")
-    rows = []
-    for problem in chosen or (QUICK_PROBES if quick else PROBES):
-        options: dict[str, Any] = dict(zip(keys, problem, strict=True))
-        rows += measure("probe", **options, refits=5 if quick else 1000)
-    return Section(
-        "probes",
-        "(i) linear models on embeddings, 1,000 test points (digits: 597)",
-        [
-            ("model", "estimator", str),
-            ("m", "labels", count),
-            ("features", "features", count),
-            ("classes", "classes", str),
-            ("asked", "asked", str),
-            ("fit_seconds", "one fit", seconds),
-            ("seconds", "certificate", seconds),
-            ("cpu_seconds", "processor time", seconds),
-            ("exact", "exact", yes_no),
-            ("median_lower", "median lower end", str),
-            ("median_upper", "upper end", str),
-            ("without_upper", "without one", count),
-            ("replayed", "replayed by refits", str),
-            ("peak_bytes", "peak memory", memory),
-        ],
-        rows,
-        [
-            "one fit: the estimator's own, to a tolerance of 1e-9; certificate: the whole call, compiled before",
-            "replayed: of the predictions with an attack, those that change when scikit-learn fits the attack's labels",
-            "without one: predictions without an attack within the budget; those robust at all budgets that were asked "
-            "for are among them",
-            "LinearSVC with the hinge loss is trained on kernels, m×m: its labels end where their memory does",
-        ],
-    )
-
-
 SECTIONS: dict[str, Callable[[bool], Section]] = {
     "throughput": throughput,
     "scaling": scaling,
@@ -370,5 +315,4 @@ SECTIONS: dict[str, Callable[[bool], Section]] = {
     "first_call": first_call,
     "kernels": kernels,
     "linear": linear,
-    "probes": probes,
 }

@@ -317,11 +317,7 @@ TABLES: dict[str, Table] = {
         LABELS,
         (*SOUND_LABELS, "NA", "infinity", "dates", "400 digits", "fractions"),
     ),
-    "verify(H)": (
-        lambda v: verify(certify_linear(R, Y), H=v),
-        matrices(R),
-        (*GIVES_VERDICT, "one axis", "sparse"),
-    ),
+    "verify(H)": (lambda v: verify(certify_linear(R, Y), H=v), matrices(R), (*GIVES_VERDICT, "one axis", "sparse")),
     "recheck(flips)": (lambda v: recheck(K, Y, R, C=1.0, flips=v, verify=1), NUMBERS, ()),
     "certified_ratio": (CERT.certified_ratio, NUMBERS, (*REAL, "decimal")),
     "certified_accuracy": (

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from labelcert.baselines import certify_baseline
     from labelcert.certificate import Certificate, compare, load
     from labelcert.certificate import Comparison as Comparison
+    from labelcert.certificate import Metric as Metric
+    from labelcert.certificate import WorstCase as WorstCase
     from labelcert.certification import certify, certify_linear, certify_partition
     from labelcert.errors import CertificateFileError as CertificateFileError
     from labelcert.errors import DataUnavailable as DataUnavailable
     from labelcert.errors import InvalidInput, LabelcertError
     from labelcert.errors import MissingExtra as MissingExtra
     from labelcert.errors import WorkTooLarge as WorkTooLarge
+    from labelcert.estimators import certify_regression as certify_regression
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
     from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
@@ -54,23 +57,25 @@ if TYPE_CHECKING:
     from labelcert.models import model_from_name as model_from_name
     from labelcert.models import select as select
     from labelcert.pages import write_report
+    from labelcert.problem import REMOVED as REMOVED
     from labelcert.problem import Threat
     from labelcert.problem import Votes as Votes
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
+    from labelcert.regression import RegressionCertificate as RegressionCertificate
     from labelcert.verification.verdict import Verification as Verification
     from labelcert.verification.verify import verify
 
 _HOMES = {
     "attacks": ("attack",),
     "baselines": ("certify_baseline",),
-    "certificate": ("Certificate", "Comparison", "compare", "load"),
+    "certificate": ("Certificate", "Comparison", "Metric", "WorstCase", "compare", "load"),
     "certification": ("certify", "certify_linear", "certify_partition"),
     "errors": (
         *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),
         "WorkTooLarge",
     ),
-    "estimators": ("from_sklearn",),
+    "estimators": ("certify_regression", "from_sklearn"),
     "estimators.classifier": ("CertifiedClassifier",),
     "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
     "finite": ("FiniteMargin", "finite_margin"),
@@ -83,8 +88,9 @@ _HOMES = {
         *("Partition", "model_from_name", "select"),
     ),
     "pages": ("write_report",),
-    "problem": ("Threat", "Votes"),
+    "problem": ("REMOVED", "Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
+    "regression": ("RegressionCertificate",),
     "verification": ("Verification", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

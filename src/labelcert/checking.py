@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,19 @@ def real_number(value: Any) -> float | None:
             return None
         return number if math.isfinite(number) else None
     return None
+
+
+def is_flat(values: Any) -> bool:
+    """Whether these are several values, none of which is a list of others.
+
+    Examples
+    --------
+    >>> is_flat(["ann", "bob"]), is_flat([["ann", "bob"], ["cy"]]), is_flat("ann")
+    (True, False, False)
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+        return False
+    return not any(isinstance(value, list | tuple | set | dict | np.ndarray) for value in values)
 
 
 def unmasked(name: str, value: Any) -> Any:

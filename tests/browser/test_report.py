@@ -479,3 +479,24 @@ def test_a_study(opened: Callable[..., Any], tmp_path: Path) -> None:
     assert page.locator("#panel option").count() == 2
     page.select_option("#panel", "1")
     assert not page.locator("#toolbar").count()
+
+
+def test_switches_of_annotators(opened: Callable[..., Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = [(i, "abcdef"[a], int(rng.integers(2))) for i in range(10) for a in rng.choice(6, 3, replace=False)]
+    votes = labelcert.Votes(rows)
+    H = rng.integers(-2, 5, size=(20, 10)).astype(float)
+    threat = labelcert.Threat(votes=votes)
+    cert = labelcert.certify_linear(H, votes.labels, threat=threat, max_flips=3)
+    labelcert.write_report({"crowd": cert}, tmp_path / "crowd.html", budget=1)
+    page = opened(tmp_path / "crowd.html")
+    assert page.locator("#crowd").is_visible()
+    assert page.locator("#budget-text").inner_text() == "1 dishonest annotator"
+    assert share_in(page, "#audit-result") == pytest.approx(100 * np.mean(cert.radius_lower > 1), abs=0.1)
+    page.locator("#audit-next").click()
+    chosen = page.locator("#crowd-table input:checked").get_attribute("data-annotator")
+    known = labelcert.Threat(votes=votes, trusted_annotators=[votes.annotators[int(chosen)]])
+    then = labelcert.certify_linear(H, votes.labels, threat=known, max_flips=1)
+    assert share_in(page, "#audit-result") == pytest.approx(100 * np.mean(then.radius_lower > 1), abs=0.1)
+    page.locator("#audit-none").click()
+    assert share_in(page, "#audit-result") == pytest.approx(100 * np.mean(cert.radius_lower > 1), abs=0.1)

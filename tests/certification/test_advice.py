@@ -6,8 +6,8 @@ import pytest
 import labelcert
 from labelcert.certificate.display import as_html
 from labelcert.certification import GivenKernel, Run, Task, solve
-from labelcert.certification.advice import square_loss
-from labelcert.examples import several_clouds
+from labelcert.certification.advice import other_models, square_loss
+from labelcert.examples import several_clouds, two_clouds
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import accuracies, stratified_folds
 from labelcert.problem import Problem
@@ -61,3 +61,13 @@ def test_a_class_with_one_label_has_no_cross_validation():
     labels = ["a", "a", "b"]
     [words] = square_loss(Problem.build(np.eye(3), labels, np.eye(3), 1.0), 2.0)
     assert words == "loss='square' has exact radii at every budget, without a search"
+
+
+def test_ensembles_are_advised_where_there_are_labels_for_parts():
+    data = two_clouds()
+    problem = Problem.build(np.eye(100), np.arange(100) % 2, np.eye(100), 1.0)
+    _, words = other_models(problem, 0.0)
+    assert words.startswith("certify_partition(parts=5) has an ensemble")
+    assert "harden" in words
+    assert len(other_models(Problem.build(data.K_train, data.labels, data.K_test, 1.0), 0.0)) == 1
+    assert other_models(Problem.build(np.eye(100), np.arange(100) % 2, np.eye(100), 1.0, loss="square"), 0.0) == []

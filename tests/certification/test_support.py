@@ -39,6 +39,13 @@ TRIPLES = [
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
     Request(predictor=FEATURES, loss="logistic", threat=("annotators",)),
+    Request(predictor=FEATURES, loss="logistic", threat=("removed labels",)),
+    Request(loss="cross_entropy", classes=3, threat=("removed labels",)),
+    Request(loss="square", classes=3, threat=("removed labels",)),
+    Request(classes=3, threat=("removed labels",), margin=True),
+    Request(classes=3, threat=("removed labels",), asks="recheck"),
+    Request(threat=("removed labels", "costs"), asks="verify"),
+    Request(threat=("removed labels", "groups"), engine="enumerate"),
     Request(predictor=FEATURES, loss="logistic", margin=True),
     Request(predictor=FEATURES, loss="logistic", place="processes"),
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
@@ -54,9 +61,11 @@ def truth(request: Request) -> tuple[Any, Any, Any]:
     K, labels, rows = cells.arrays(request)
     margin = cells.MARGIN if request.margin else 0.0
     loss = "hinge" if request.loss is None else request.loss
-    threat = cells.threat(request)
-    case = Case("cell", K, labels, rows, cells.cap(request), loss, threat, cells.flips(request), margin)
-    if request.predictor == support.MACHINE:
+    threat, C = cells.threat(request), cells.cap(request)
+    if request.predictor == FEATURES:  # the kernel serves as features
+        K, rows, C = K @ K, rows @ K @ K, 1.0
+    case = Case("cell", K, labels, rows, C, loss, threat, cells.flips(request), margin)
+    if request.predictor in (support.MACHINE, FEATURES):
         found = brute_force(case)
         changes, hits = [dict(change) for change in found.rows], found.hits
     elif request.predictor == MAP:
@@ -141,6 +150,10 @@ def agrees(cert: Certificate, request: Request) -> None:
     if request.asks == "baseline":  # about another model, but for votes
         assert (cert.radius_upper >= cert.radius_lower).all()
         return
+    if request.metrics:
+        worst = cert.worst_case("accuracy")
+        assert np.all(worst.lower <= worst.upper)
+        assert worst.exact or any("worst values" in remark for remark in cert.run.remarks)
     radii, curve = known(request)
     for t, radius in enumerate(radii):
         assert min(cert.radius_lower[t], cert.max_flips + 1) <= radius

@@ -245,7 +245,7 @@ def write(folder: Path) -> None:
         "unknown.csv": "node,label\na,x\nzoe,y\n",
         "all.csv": "node,label\na,x\nb,y\nc,x\nd,y\n",
         "words.csv": "node,size\na,1\nb,two\nc,3\nd,4\n",
-        "costs.csv": "node,cost\na,1.5\n",
+        "costs.csv": "node,cost\na,some\n",
         "stranger.csv": "node,cost\nzoe,1\n",
         "twice.csv": "node,cost\na,1\na,2\n",
         "columns.csv": "who,price\na,1\n",
@@ -305,7 +305,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--group-budget", "1"), 2, "--group-budget needs groups"),
         ((*OWN, "--group-budget", "alice"), 2, "--group-budget must be"),
         ((*OWN, "--groups", "groups.csv", "--group-budget", "bob=1"), 2, "'bob'"),
-        ((*OWN, "--costs", "costs.csv"), 2, "whole number"),
+        ((*OWN, "--costs", "costs.csv"), 2, "positive number"),
         ((*OWN, "--costs", "stranger.csv"), 2, "'zoe'"),
         ((*OWN, "--costs", "twice.csv"), 2, "a second time"),
         (("karate", "--engine", "magic"), 2, "magic"),
@@ -662,6 +662,14 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
         table = out[out.index("annotators, by what they change alone") :]
         assert all(f"│ {name}  " in table for name in expected)
         assert "fewest annotators that change each prediction" in out
+    asked = ("recheck", *own[1:-1], "--votes", "votes.csv", "--max-annotators", "1")
+    for options, verb in (("--audit 2", "audit"), ("--confirm 2", "confirm")):
+        code, out, err = call(*asked, *options.split(), "--report", "r.html", "-q")
+        assert (code, err) == (0, "")
+        assert verb in out
+        assert "survive 1 annotator now" in out
+    code, out, _ = call(*asked, "--audit", "2", "--json")
+    assert (code, all("audit" in row for row in json.loads(out)["labels"])) == (0, True)
     code, _, err = call(*own, "--max-annotators", "2")
     assert code == 2
     assert "--max-annotators needs annotators" in err
@@ -669,3 +677,38 @@ def test_votes_and_annotators(call: Call, tmp_path: Path) -> None:
     code, _, err = call(*own, "--votes", "votes.csv")
     assert code == 2
     assert "has no vote in votes.csv" in err
+
+
+def test_removed_labels(call: Call) -> None:
+    code, out, err = call("certify", "karate", "--removal-only", "--max-flips", "2", "-q")
+    assert (code, err) == (0, "")
+    assert "fewest removals that change each prediction" in out
+    assert "→ removed" in out
+    some = call("certify", "karate", "--removable", "4,5", "--removal-only", "--max-flips", "2", "-q")[1]
+    assert "15 → removed" not in some
+    code, _, err = call("certify", "karate", "--removable", "9", "--max-flips", "1")
+    assert code != 0
+    assert "--removable names the node '9', which is not labelled" in err
+    assert call("recheck", "karate", "--removable", "all", "--flips", "1", "--confirm", "2", "-q")[0] == 0
+
+
+def test_worst_values_of_metrics(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,e\na,c\n")
+    (tmp_path / "labels.csv").write_text("node,label\na,x\nb,x\nd,y\ne,y\n")
+    (tmp_path / "truth.csv").write_text("node,label\nc,y\n")
+    own = ("certify", "--edges", "edges.csv", "--labels", "labels.csv", "--no-pictures", "--metric", "accuracy")
+    code, _, said = call(*own)
+    assert code == 2
+    assert "are not known; give them as --true-labels" in said
+    code, shown, said = call(*own, "--true-labels", "truth.csv", "--json")
+    assert code == 0, said
+    assert '"lowest accuracy from": ' in shown
+    code, shown, _ = call(
+        "certify", "karate", "--metric", "recall", "--positive", "Mr. Hi", "--no-pictures", "--out", "o"
+    )
+    assert code == 0
+    assert "lowest recall (Mr. Hi)" in shown
+    assert "lowest recall (Mr. Hi) from" in (tmp_path / "o" / "gcn-all-budgets.csv").read_text()
+    code, _, said = call(*own, "--positive", "x")
+    assert code == 2
+    assert "--positive is about recall" in said

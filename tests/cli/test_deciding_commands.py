@@ -36,7 +36,7 @@ def test_recheck_with_costs_and_until(call: Call) -> None:
     _, printed, _ = call(*asked, "--until", "0.95")
     assert json.loads(printed)["labels"][-1]["after"] >= 0.95
     for wrong, message in (
-        (("--verify", "1", "--until", "0.5"), "not both"),
+        (("--verify", "1", "--until", "0.5"), "one of these"),
         (("--verify", "1", "--out", "o.txt"), "must name a file that ends in .csv"),
         (("--confirm", "-1"), "--confirm must be a whole number"),
     ):

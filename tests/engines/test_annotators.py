@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engines.partition.test_small_ensembles import brute_force as by_training
 
-from labelcert import Certificate, InvalidInput, Threat, Votes, certify, certify_linear, load, verify
+from labelcert import Certificate, InvalidInput, Threat, Votes, certify, certify_linear, certify_partition, load, verify
 from labelcert.certificate.certificate import RelabellingList
+from labelcert.selfcheck import Case
 from labelcert.verification.verdict import CheckStatus
 
 Row = tuple[int, int, int]
@@ -185,6 +187,28 @@ def test_retrained_models(loss: str) -> None:
         agrees(crowd, cert, changed)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "square", "squared_hinge"])
+def test_models_of_more_classes(loss: str) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng([seed, 3])
+        crowd = Crowd.draw(rng, several=seed % 2 == 0, most_classes=3)
+        points = rng.integers(-2, 3, size=(crowd.m + 3, 2)).astype(float)
+        K = points @ points.T + 0.5 * np.eye(len(points)) * (seed % 3 > 0)
+        K_train, K_test = K[: crowd.m, : crowd.m], K[crowd.m :, : crowd.m]
+        case = Case("crowd", K_train, np.array(crowd.labels), K_test, 1.0, loss, Threat(), crowd.m)
+        truth = by_training(case, 1, "mean")
+        hits = {
+            tuple(change.get(i, label) for i, label in enumerate(crowd.labels)): hit
+            for change, hit in zip(truth.changes, truth.hits, strict=True)
+        }
+
+        def changed(codes: tuple[int, ...], hits: Any = hits) -> Any:
+            return hits[tuple(codes)]
+
+        cert = certify(K_train, crowd.labels, K_test, 1.0, loss=loss, threat=crowd.threat("votes"), workers=1)
+        agrees(crowd, cert, changed)
+
+
 def test_search_beyond_all_sets_agrees_with_all_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     rows = [(i, int(a), int(rng.integers(3))) for i in range(30) for a in rng.choice(8, 3, replace=False)]
@@ -253,3 +277,45 @@ def test_verify_counts_votes_again() -> None:
         listed = RelabellingList(cert.node_votes.starts, labels, cert.node_votes.targets)
         forged = replace(cert, node_votes=listed, curve_votes=cert.curve_votes)
         assert not verify(replace(forged, checksum=forged.computed_checksum()), H=H).accepted
+
+
+@pytest.mark.parametrize("combine", ["votes", "mean"])
+@pytest.mark.parametrize("loss", ["hinge", "square"])
+def test_ensembles(combine: str, loss: str) -> None:
+    exact = []
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 7])
+        crowd = Crowd.draw(rng, several=seed % 2 == 0, most_classes=3)
+        points = rng.integers(-2, 3, size=(crowd.m + 3, 2)).astype(float)
+        K = points @ points.T + 0.5 * np.eye(len(points)) * (seed % 3 > 0)
+        K_train, K_test = K[: crowd.m, : crowd.m], K[crowd.m :, : crowd.m]
+        labels = np.array(crowd.labels)
+        case = Case("crowd", K_train, labels, K_test, 1.0, loss, Threat(), crowd.m)
+        truth = by_training(case, 2, combine)
+        hits = {
+            tuple(change.get(i, label) for i, label in enumerate(crowd.labels)): hit
+            for change, hit in zip(truth.changes, truth.hits, strict=True)
+        }
+
+        def changed(codes: tuple[int, ...], hits: Any = hits) -> Any:
+            return hits[tuple(codes)]
+
+        how: dict[str, Any] = {"parts": 2, "combine": combine, "loss": loss, "workers": 1}
+        cert = certify_partition(K_train, crowd.labels, K_test, 1.0, threat=crowd.threat("votes"), **how)
+        exact.append(agrees(crowd, cert, changed))
+        assert verify(cert).accepted
+        if combine == "votes":
+            assert np.all(cert.black_box_radius <= cert.radius_lower)
+    assert any(exact)
+
+
+def test_an_ensemble_with_a_part_for_each_annotator() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    K, y, who = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)), (X[:, 0] > 0).astype(int), np.arange(30) % 5
+    ask: dict[str, Any] = {"combine": "votes", "threat": Threat(annotators=[f"a{k}" for k in who]), "max_flips": 5}
+    cert = certify_partition(K[:30, :30], y[:30], K[30:, :30], 1.0, parts=who, **ask)
+    assert np.array_equal(cert.radius_lower, cert.radius_upper)  # to own an annotator is to own a part
+    assert cert.radius_lower.max() == 3
+    mixed = certify_partition(K[:30, :30], y[:30], K[30:, :30], 1.0, parts=5, **ask)
+    assert mixed.radius_upper.max() < 3

@@ -25,8 +25,8 @@ CASES = {
     "more classes": (MORE, blobs(13, 20), 5.0, "enumerate", {"max_flips": 3}),
     "more classes, square loss": (MORE, blobs(13, 20), 5.0, "enumerate", {"max_flips": 3, "loss": "square"}),
     "more classes, closed form": (MORE, blobs(13, 20), 5.0, "closed-form", {"max_flips": 3, "loss": "square"}),
-    "more classes, relaxed": (MORE, blobs(13, 20), 5.0, "relaxed", {"max_flips": 3}),
-    "two classes, relaxed": (MORE, gaussian(13, 20), 2.0, "relaxed", {"max_flips": 3}),
+    "more classes, relaxed": (MORE, blobs(15, 20), 1.0, "relaxed", {"max_flips": 3}),
+    "two classes, relaxed": (MORE, gaussian(15, 20), 2.0, "relaxed", {"max_flips": 3}),
 }
 
 

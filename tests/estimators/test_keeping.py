@@ -142,3 +142,13 @@ def test_agreement_with_the_estimator() -> None:
     rows = np.flatnonzero(estimator.fit(X, other).predict(T) != expected)
     assert f"the same for {len(T) - rows.size} of {len(T)} test points" in said
     assert f"something else for rows {', '.join(map(str, rows[:10]))}" in said
+
+
+def test_labels_to_confirm_and_noise_of_what_is_kept() -> None:
+    X, y, T = wine()
+    for last in (RidgeClassifier(), LogisticRegression(max_iter=2000)):
+        pipeline = make_pipeline(StandardScaler(), last)
+        kept, model = CertifiedEstimator(pipeline).fit(X, y), from_sklearn(pipeline)
+        assert kept.recheck(T, flips=1, confirm=2).labels == model.recheck(X, y, T, flips=1, confirm=2).labels
+        found = kept.noise(T, wrong=0.02, time_limit=2.0), model.noise(X, y, T, wrong=0.02, time_limit=2.0)
+        assert np.all(found[0].lower <= found[1].upper)

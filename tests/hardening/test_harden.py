@@ -242,3 +242,22 @@ def test_what_is_left_out_is_told() -> None:
     found = harden(club, labeled, [5, 9], flips=1, losses=["square", "logistic_intercept"], parts=[2], **asking)
     assert "parts with the loss logistic_intercept were left out" in found.summary()
     assert not [c for c in found.candidates if c.parts is not None and c.loss == "logistic_intercept"]
+
+
+def test_the_way_to_make_labels_of_votes_is_chosen_too() -> None:
+    graph, nodes = labelcert.load_dataset("karate"), [0, 1, 2, 3, 30, 31, 32, 33]
+    names = [graph.class_names[graph.labels[i]] for i in nodes]
+    rng = np.random.default_rng(0)
+    rows = [(k, str(who), names[k]) for k in range(8) for who in rng.choice(list("abcd"), 3, replace=False)]
+    rows += [(k, "liar", names[7 - k]) for k in range(8)]
+    rules = {"liar alone": labelcert.Votes(rows, weights={"liar": 9}), "majority": labelcert.Votes(rows)}
+    how = {"models": {"sgc": {"depth": [2]}}, "losses": ["square"], "C": [0.1], "workers": 1, "flips": 1}
+    found = labelcert.harden(graph, nodes, [8, 9, 13, 19, 27, 28], votes=rules, **how)
+    assert found.rule == "majority"
+    assert found.certificate.run.unit == "annotators"
+    own = labelcert.harden(graph, nodes, [8, 9, 13], threat=labelcert.Threat(votes=rules["majority"]), **how)
+    assert own.certificate.labels.tolist() == found.certificate.labels.tolist()
+    with pytest.raises(labelcert.InvalidInput, match="8 labelled nodes"):
+        labelcert.harden(graph, nodes, [8], votes={"few": labelcert.Votes(rows[:3])}, **how)
+    with pytest.raises(labelcert.InvalidInput, match="votes to harden alone"):
+        labelcert.harden(graph, nodes, [8], votes=rules, threat=labelcert.Threat(votes=rules["majority"]), **how)

@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 
 import labelcert
-from labelcert import Threat
+from labelcert import Metric, Threat
 from labelcert.certification import GivenFeatures, Run, Task, places, solve
 from labelcert.certification.support import FEATURES
 from labelcert.engines.pools import ChunkPool, read_only_arrays, walk_batch
@@ -54,6 +54,7 @@ def threat(request: Any) -> Threat:
         "costs": {"costs": [1, 2, 1, 2, 1, 1]},
         "groups": {"groups": list("aabbab"), "group_budgets": {"a": 1}},
         "annotators": {"annotators": list("abcdef")},
+        "removed labels": {"removable": [True, False, True, True, True, True]},
         "directions": {"allowed_flips": {0: [1], 1: [0]} if request.classes == 2 else {0: [1], 1: [2]}},
     }
     return Threat(**{name: value for kind in request.threat for name, value in options[kind].items()})
@@ -70,6 +71,7 @@ def options(request: Any) -> dict[str, Any]:
         "threat": threat(request) if request.threat else None,
         "loss": request.loss,
         "margin": MARGIN if request.margin else None,
+        "metrics": [Metric("accuracy", arrays(request)[1][:3])] if request.metrics else None,
         "engine": None if request.engine == "auto" else request.engine,
         "time_limit": 0.5 if request.limited else None,
         **where.get(request.place, {}),
@@ -108,7 +110,12 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     then: dict[str, Any] = {
         "verify": lambda: labelcert.verify(cert, **({"H": rows} if request.predictor == "linear map" else {})),
         "report": lambda: labelcert.write_report({"model": cert}, folder / "report.html"),
-        "recheck": lambda: labelcert.recheck(cert, flips=1, **{confirm: 1}, H=rows),
+        "recheck": lambda: labelcert.recheck(
+            cert,
+            flips=1,
+            **{confirm: 1},
+            **({"H": rows} if request.predictor == "linear map" else {"X_train": K, "X_test": rows @ K}),
+        ),
     }
     return then.get(request.asks, lambda: cert)()
 
@@ -120,7 +127,8 @@ def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
     if request.asks == "recheck":
         return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
-    asked = {name: value for name, value in how.items() if name in ("max_flips", "collective", "margin", "threat")}
+    named = ("max_flips", "collective", "margin", "threat", "metrics")
+    asked = {name: value for name, value in how.items() if name in named}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}
     return solve(Task(model, labels, **asked), Run(**run))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.problems import blobs, gaussian
 
 import labelcert
-from labelcert import CertificateFileError, InvalidInput, Noise, Threat, from_sklearn, noise, noise_linear
+from labelcert import CertificateFileError, InvalidInput, Noise, Threat, Votes, from_sklearn, noise, noise_linear
 from labelcert.examples import several_clouds, two_clouds
 from labelcert.labelnoise import answering, joint, rivals, tails
 from labelcert.labelnoise.sampling import clopper_pearson, needed
@@ -229,6 +229,62 @@ def test_samples_of_a_model_on_features_are_resumed(tmp_path: Path) -> None:
         model.noise(*arrays, wrong=0.2, width=0.2, workers=1, resume=short)
     fitted = np.array([LogisticRegression(C=1.0).fit(X[:310], y[:310]).predict(X[310:])])
     assert np.array_equal(whole.predictions, fitted[0])
+
+
+def test_a_run_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(140, 4))
+    y = X[:, 0] + 0.5 * rng.normal(size=140) > 0
+    from sklearn.linear_model import LogisticRegression
+
+    def asked(**more: Any) -> Noise:
+        model = from_sklearn(LogisticRegression())
+        return model.noise(X[:120], y[:120], X[120:], wrong=0.1, width=0.1, workers=1, **more)
+
+    whole = asked()
+    answer, rounds = answering.Asked.answer, 0
+
+    def killed(self: Any, resume: Noise | None) -> Noise:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            raise KeyboardInterrupt
+        return answer(self, resume)
+
+    monkeypatch.setattr(answering.Asked, "answer", killed)
+    with pytest.raises(KeyboardInterrupt):
+        asked(keep=tmp_path / "a.noise")
+    kept = Noise.load(tmp_path / "a.noise").changed_drawn.size
+    assert 0 < kept < whole.changed_drawn.size
+    again = asked(keep=tmp_path / "a.noise")
+    for name in ("lower", "upper", "drawn", "wrong_drawn", "changed_drawn", "counts"):
+        assert np.array_equal(getattr(again, name), getattr(whole, name)), name
+    assert np.array_equal(Noise.load(tmp_path / "a.noise").lower, whole.lower)
+
+
+def test_several_votes_for_each_label() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        rates, K = {"ann": 0.1, "bob": 0.3, "cy": 0.0 if seed % 2 else 0.2}, 2 + seed % 2
+        rows = [(i, who, int(rng.integers(K))) for i in range(5) for who in rng.permutation(list(rates))[:2]]
+        rows = [(i, who, rows[2 * i][2]) if who == "cy" else (i, who, c) for i, who, c in rows]
+        votes = Votes(rows)
+        codes = np.asarray(votes.labels)
+        if np.unique(codes).size < K or {c for _, _, c in rows} != set(range(K)):
+            continue
+        odds = np.ones((5, K))
+        for i, who, said in rows:
+            odds[i] *= [1 - rates[who] if c == said else rates[who] / (K - 1) for c in range(K)]
+        odds /= odds.sum(axis=1, keepdims=True)
+        H = rng.normal(size=(4, 5))
+        found = noise_linear(H, codes, wrong=rates, annotators=votes, workers=1)
+        assert np.allclose(found.odds, odds)
+        agrees(found, by_sums(H, codes, odds))
+    liars = Votes([(0, "ann", 0), (0, "bob", 1), (1, "ann", 1)])
+    with pytest.raises(InvalidInput, match="never wrong disagree"):
+        noise_linear([[1.0, 2.0]], liars.labels, wrong={"ann": 0.0, "bob": 0.0}, annotators=liars)
+    with pytest.raises(InvalidInput, match="no rate for the annotator 'bob'"):
+        noise_linear([[1.0, 2.0]], liars.labels, wrong={"ann": 0.0}, annotators=liars)
 
 
 def test_what_to_confirm_takes_most_from_the_expected_changes() -> None:

@@ -50,7 +50,7 @@ def test_error_bounds_hold_along_a_walk(kernel: str, C: float) -> None:
         # From a neighbour or from far away, it is the same.
         flips = [int(rng.integers(12))] if step % 3 else rng.permutation(12)[:6].tolist()
         for i in flips:
-            newton.relabel(machine, s, y, i)
+            newton.relabel(machine, s, y, i, -y[i])
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "linear of rank 2", "identity", "zero"])
@@ -67,7 +67,8 @@ def test_error_bounds_hold_with_an_intercept(kernel: str, C: float) -> None:
         assert abs(exact[:12].sum()) <= 1e-12 * C * 12
         assert np.linalg.norm(s.z - exact) <= tau
         assert tau <= 1e-5 * np.linalg.norm(exact)
-        newton.relabel(machine, s, y, int(rng.integers(1, 12)) if (y > 0).sum() > 3 else int(np.argmin(y)))
+        i = int(rng.integers(1, 12)) if (y > 0).sum() > 3 else int(np.argmin(y))
+        newton.relabel(machine, s, y, i, -y[i])
 
 
 @pytest.mark.parametrize("C", [1.0, 1e3, 1e6, 1e10])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from tests.helpers.problems import gaussian
 
-from labelcert import Threat, certify
+from labelcert import Threat, certify, verify
 
 
 def test_trusted_labels_are_never_in_a_witness() -> None:
@@ -23,6 +23,21 @@ def test_one_direction_only() -> None:
     for t in range(30):
         assert set((cert.witness(t) or {}).values()) <= {"ham"}
     assert np.all(cert.radius_lower >= certify(K, names, rows, 2.0).radius_lower)
+
+
+def test_costs_may_be_any_positive_numbers() -> None:
+    for seed in range(6):
+        K, y, rows = gaussian(8, 5, seed=seed)
+        whole = np.random.default_rng(seed).integers(1, 5, 8)
+        parts = Threat(costs=whole / 4)
+        ours, theirs = (certify(K, y, rows, 2.0, threat=threat) for threat in (parts, Threat(costs=whole)))
+        if np.gcd.reduce(np.append(whole, 4)) == 1:
+            assert np.array_equal(ours.radius_lower, theirs.radius_lower)
+            assert np.array_equal(ours.collective_upper, theirs.collective_upper)
+            assert "units of 0.25" in parts.in_words()[0]
+        assert verify(ours).complete
+        half = certify(K, y, rows, 2.0, threat=parts, max_fraction=0.5)
+        assert half.max_flips == (ours.never - 1) // 2
 
 
 def test_costs_scale_radii() -> None:

@@ -12,7 +12,7 @@ from tests.helpers.problems import blobs, gaussian
 from labelcert.certificate import Stop
 from labelcert.engines.base import Question
 from labelcert.engines.control import Control
-from labelcert.rechecking.attacks import bits_of, list_attacks
+from labelcert.rechecking.attacks import bits, list_attacks
 
 
 def one_by_one(question: Question, weights: Any, strongest: bool) -> list[tuple[list[int], list[bool], float]]:
@@ -53,7 +53,7 @@ def test_every_attack_is_listed(arrays: Any, options: Any, threat: str, stronges
     listed = one_by_one(question, weights, strongest)
     nu = question.problem.adversary.labels.size
     assert found.complete
-    assert found.sets.tolist() == [bits_of(np.array(key, dtype=np.int64), nu).tolist() for key, _, _ in listed]
+    assert [np.flatnonzero(row).tolist() for row in bits(found.sets, nu)] == [key for key, _, _ in listed]
     assert found.overturned.tolist() == [new for _, new, _ in listed]
     assert found.strongest.tolist() == [most for _, _, most in listed]
     a = question.problem.adversary
@@ -65,7 +65,7 @@ def test_sets_of_more_than_64_labels() -> None:
     weights = np.array([0.4, 0.3, 0.2, 0.1])[: question.nodes.size]
     found = list_attacks(question, weights, Control(workers=1), strongest=False)
     listed = one_by_one(question, weights, False)
-    assert found.sets.tolist() == [bits_of(np.array(key, dtype=np.int64), 70).tolist() for key, _, _ in listed]
+    assert [np.flatnonzero(row).tolist() for row in bits(found.sets, 70)] == [key for key, _, _ in listed]
     assert found.overturned.tolist() == [new for _, new, _ in listed]
     assert np.allclose(found.strongest, [most for _, _, most in listed])
 

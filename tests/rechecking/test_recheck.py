@@ -136,7 +136,7 @@ def test_certificates_files_and_models_ask_the_same(tmp_path: Path) -> None:
 def test_many_labels_by_gains() -> None:
     K, y, rows = gaussian(300, 60, seed=2)
     advice = recheck(K, y, rows, 0.05, flips=8, confirm=12, loss="square")
-    assert len(advice.labels) == 12
+    assert len(advice.labels) == 11  # the best twelfth would secure nothing
     assert advice.before < advice.after[-1] <= advice.best_possible
     assert sorted(advice.after) == advice.after
     some = np.random.default_rng(0).permutation(300)[:12]
@@ -169,7 +169,7 @@ def test_a_list_that_is_not_complete_gives_intervals() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"confirm": 1, "until": 0.5}, "not both"),
+        ({"confirm": 1, "until": 0.5}, "one of these"),
         ({}, "say how many labels to confirm"),
         ({"confirm": -1}, "confirm must be a whole number"),
         ({"until": 2.0}, "until must be a share"),

@@ -13,13 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 import labelcert
+from labelcert import Threat, certify
 from labelcert.certificate.run_record import RunRecord, command_line
 from labelcert.cli import cli
 from labelcert.examples import several_clouds, two_clouds
 from labelcert.rechecking.listing import listed_attacks
 from labelcert.report.layout import layout
 from labelcert.report.page import html as page_html
-from labelcert.report.page.payload import comparability, exactness
+from labelcert.report.page.payload import Shown, certificates_page, comparability, exactness
 
 PAGE = Path(page_html.__file__).parent
 
@@ -272,3 +273,18 @@ def test_names_cannot_leave_their_place() -> None:
     assert "<b>" not in page
     assert "&lt;/title&gt;&lt;b&gt;" in page
     assert page_html.inert_json("</script>&") == r'"\u003c/script\u003e\u0026"'
+
+
+def test_annotators_are_in_the_page_and_attacks_on_single_labels_are_not() -> None:
+    labels, who = ["a", "a", "b", "b"], ["ann", "ann", "bob", "cy"]
+    K = np.eye(4) + 0.2
+    threat = Threat(annotators=who, trusted_annotators=["cy"])
+    cert = certify(K, labels, K[:2], 1.0, threat=threat)
+    assert cert.exact
+    assert listed_attacks(cert) is None
+    crowd = certificates_page([Shown("crowd", cert)], budget=None)["models"][0]["crowd"]
+    assert crowd["names"] == ["ann", "bob", "cy"]
+    assert crowd["votes"] == [2, 1, 1]
+    assert crowd["prices"] == [1, 1, 0]
+    assert len(crowd["owners"]) == 2
+    assert certificates_page([Shown("x", certify(K, labels, K[:2], 1.0))], budget=None)["models"][0]["crowd"] is None

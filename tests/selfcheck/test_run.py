@@ -139,3 +139,8 @@ def test_a_problem_depends_on_its_number_alone() -> None:
         return comparing.nasty_case(np.random.default_rng([7, k]), k, 6).build().digest().encode()
 
     assert [problem(k) for k in (11, 3)] == [problem(k) for k in (3, 11)][::-1]
+
+
+@pytest.mark.parametrize("k", [3734, 4688])
+def test_relaxation_is_tight_where_large_duals_and_tied_nodes_would_hide_loose_bounds(k: int) -> None:
+    assert selfcheck.run(1, seed=0, first=k, workers=1) == SelfCheck(1, [])

@@ -61,7 +61,7 @@ def test_relabel_follows_the_optimum(seed: int, C: float, dims: int) -> None:
     s, y = new_scratch(m), problem.y.copy()
     settle(scorer.machine, s, y)
     for i in rng.integers(0, m, 15):
-        relabel(scorer.machine, s, y, int(i))
+        relabel(scorer.machine, s, y, int(i), -y[i])
         settle(scorer.machine, s, y)
         tau, _ = bound(scorer.machine, s, y, True)
         cold = scorer.train(y)

@@ -40,8 +40,7 @@ CHECKED_AS = {
 }
 """The line of the verdict that is about a field, where that may say that nothing was checked."""
 
-
-PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_votes")
+PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_votes", "metrics", "metric_attacks")
 """Fields that have fields of their own."""
 
 EVIDENCE = ("proofs", "K_train", "K_test")
@@ -86,6 +85,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
         ),
     ),
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
+    "removals": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, threat=Threat(removable=np.arange(8) < 6, changes=False)
+    ),
     "graph": lambda: labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
     "ensemble": lambda: labelcert.certify_partition(*_with(list("aabbabab")), C=1.0, parts=3, max_flips=3),
     "votes": lambda: labelcert.certify_partition(
@@ -95,6 +97,9 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
+    "metrics": lambda: certify(
+        *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
+    ),
     "search": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, engine="milp"),
     "margins": lambda: certify(*_with(list("aabbccab")), C=1.0, max_flips=1, margin=[0.0, 0.1, 0.05, 0.2, 0.01]),
     "annotators": lambda: certify(*_with(list("aabbabab")), C=1.0, threat=Threat(annotators=list("xxyyzzww"))),
@@ -191,10 +196,14 @@ def _other_class(values: Any, classes: Any) -> Iterator[Any]:
 
 
 def _pointless(cert: Certificate, attacks: RelabellingList) -> Iterator[Any]:
-    """Attacks in which a label becomes what it is; others could be witnesses as good as those that are there."""
+    """Attacks in which a label becomes what it is, or one is removed that cannot be.
+
+    Others could be witnesses as good as those that are there.
+    """
+    same = [*(np.flatnonzero(cert.labels == c)[0] for c in cert.classes), cert.labels.size - 1]
     for k in sorted({0, attacks.labels.size - 1}) if attacks.labels.size else []:
         changed = attacks.labels.copy()
-        changed[k] = np.flatnonzero(cert.labels == cert.classes[attacks.targets[k]])[0]
+        changed[k] = same[attacks.targets[k]]
         yield changed
 
 
@@ -234,6 +243,7 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "label_names": lambda cert: [np.array([f"l{k}" for k in range(cert.labels.size)])],
     "class_list": lambda cert: [np.array(["x", "y"]), np.append(cert.classes.astype("U9"), "more")],
     "radius_proved_by": lambda cert: [np.full(cert.n_test, "an oracle"), np.full(cert.n_test, "")],
+    "run.threat.removable": lambda cert: [None, True, [0], [10**6], [-1], "0", False],
     "run.threat.trusted": lambda cert: [[0], [10**6], [-1], "0"],
     "node_attacks.labels": lambda cert: _pointless(cert, cert.node_attacks),
     "curve_attacks.labels": lambda cert: _pointless(cert, cert.curve_attacks),
@@ -304,7 +314,10 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     if path.startswith("run.threat.") and found.accepted:
         # The hash is over what the adversary can do, and that is the same.
         return (SAME if "wording of the threat" in found.stated else ACCEPTED), found
-    if any(check.what in ("claims", CHECKED_AS.get(path)) and check.status is CheckStatus.NOT_CHECKED for check in found.checks):
+    if any(
+        check.what in ("claims", CHECKED_AS.get(path)) and check.status is CheckStatus.NOT_CHECKED
+        for check in found.checks
+    ):
         return UNCHECKED, found
     words = [word for word, names in STATED.items() if path in names]
     words += ["size of the shift"] * (path == "run.kernel_shift")

@@ -13,14 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values, frozen
-from labelcert.certificate import display, owners, storage
+from labelcert.certificate import display, owners, storage, worst_case
+from labelcert.certificate.metric import CountedMetric, Measure, Metric, codes_of, true_values
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord, Stop
 from labelcert.certificate.surroundings import Surroundings
-from labelcert.checking import as_labels, whole_number
+from labelcert.certificate.worst_case import AskedMetrics, WorstCase
+from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.budget import flips_for_fraction
+from labelcert.problem.relabelling import REMOVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,6 +159,10 @@ class Certificate:
     node_votes, curve_votes : RelabellingList or None
         Where budgets count annotators: the votes that each of these attacks changes, by their positions in
         ``run.threat``, and what they are for then.
+    metrics : AskedMetrics or None
+        Metrics that were asked for with the certificate, and their worst values: see :meth:`worst_case`.
+    metric_attacks : RelabellingList or None
+        The distinct attacks behind these.
     proofs : Proofs or None
         What a search proved, in a form that :func:`labelcert.verify` can check.
     checksum : str
@@ -200,6 +207,8 @@ class Certificate:
     proofs: Proofs | None = None
     node_votes: RelabellingList | None = None
     curve_votes: RelabellingList | None = None
+    metrics: AskedMetrics | None = None
+    metric_attacks: RelabellingList | None = None
     checksum: str = ""
 
     def __post_init__(self) -> None:
@@ -298,7 +307,7 @@ class Certificate:
         t = self.node(t)
         if self.radius_upper[t] >= self.never:
             return None
-        return self._in_labels(self.node_attacks, t, names)
+        return self.in_labels(self.node_attacks, t, names)
 
     def collective_witness(self, b: int, *, names: bool = False) -> dict[Any, Any]:
         """Flips within budget ``b`` that provably change ``collective_lower[b]`` predictions at once.
@@ -312,7 +321,7 @@ class Certificate:
         >>> cert.collective_witness(1), cert.collective_changed(1).tolist()
         ({0: 'dog'}, [True, False])
         """
-        return self._in_labels(self.curve_attacks, self._attack_at(b), names)
+        return self.in_labels(self.curve_attacks, self._attack_at(b), names)
 
     def witness_votes(self, t: int | str) -> dict[str, dict[Any, Any]] | None:
         """Who says what in the witness of node ``t``: ``{annotator: {index of label: what they vote for}}``.
@@ -489,24 +498,70 @@ class Certificate:
         true_labels : (n,) array
             In the labels' own values, or as the class codes of the graph that was certified (negative: not known).
         """
-        truth = as_labels(true_labels)
-        if truth.shape != (self.n_test,):
-            raise InvalidInput(
-                f"true_labels must have one entry per test node, shape ({self.n_test},), got {truth.shape}"
-            )
-        if self.class_list is not None and np.issubdtype(truth.dtype, np.integer):
-            if truth.max(initial=0) >= self.class_list.size:
-                raise InvalidInput(
-                    f"true_labels must be class codes 0 to {self.class_list.size - 1} (negative: not known) "
-                    f"or class names, got {truth.max()}"
-                )
-            truth = np.where(truth >= 0, self.class_list[np.maximum(truth, 0)], "")
-        elif not np.isin(truth, self.classes).any():
-            raise InvalidInput(
-                f"true_labels must be given in the labels' own values {self.classes.tolist()}, "
-                f"but none of them is: {truth[:3].tolist()}..."
-            )
-        return np.asarray((truth == self.predictions) & (self.radius_upper > 0))
+        return np.asarray(
+            (true_values(true_labels, self.n_test, self.classes, self.class_list) == self.predictions)
+            & (self.radius_upper > 0)
+        )
+
+    def worst_case(
+        self,
+        metric: str | Measure | Metric = "accuracy",
+        true_labels: npt.ArrayLike | None = None,
+        *,
+        positive: Any = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> WorstCase:
+        """The worst value of a metric over all changes of labels within each budget, as proved intervals.
+
+        A metric that was asked for with the certificate (``certify(..., metrics=[...])``) is exact where labellings
+        were walked. Of others, radii and the curve prove an interval.
+
+        Parameters
+        ----------
+        metric : {"accuracy", "recall", "precision", "false_positive_rate"}, callable or Metric
+            As in :class:`labelcert.Metric`.
+        true_labels : (n,) array, optional
+            As in :meth:`correct`; by default those that were given with the same metric, or those of the graph.
+        positive, groups
+            As in :class:`labelcert.Metric`.
+
+        Examples
+        --------
+        >>> import labelcert
+        >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+        >>> worst = cert.worst_case("accuracy", ["cat", "dog"])
+        >>> worst.lower.tolist(), worst.upper.tolist(), worst.witness(1)
+        ([1.0, 0.5, 0.0], [1.0, 0.5, 0.0], {0: 'dog'})
+        """
+        if self.run.margin:
+            raise InvalidInput("a metric is about predictions, and not about margins; certify without margin")
+        alone = true_labels is None and positive is None and groups is None
+        if not isinstance(metric, Metric):
+            metric = Metric(metric, true_labels, positive=positive, groups=groups)
+        elif not alone:
+            raise InvalidInput("give true_labels, positive and groups to the Metric, or give its name alone")
+        stored = [] if self.metrics is None else self.metrics.called(metric.name, self.n_classes)
+        if alone and metric.true_labels is None and len(stored) == 1:
+            return worst_case.shown(self, stored[0])
+        return worst_case.shown(self, self._counted(metric, stored))
+
+    @property
+    def worst_cases(self) -> list[WorstCase]:
+        """The worst values of all metrics that were asked for with the certificate."""
+        asked = [] if self.metrics is None else self.metrics.asked(self.n_classes)
+        return [worst_case.shown(self, one) for one in asked]
+
+    def _counted(self, metric: Metric, stored: Sequence[CountedMetric]) -> CountedMetric:
+        """A metric in numbers, with the true classes that are known."""
+        if metric.true_labels is not None:
+            truth = true_values(metric.true_labels, self.n_test, self.classes, self.class_list)
+        elif stored:
+            return metric.counted(stored[0].truth, self.classes)
+        elif self.around is not None:
+            truth = self.around.truth
+        else:
+            raise InvalidInput(f"give the true labels of the test nodes, as true_labels, to ask for {metric.name}")
+        return metric.counted(codes_of(truth, self.classes), self.classes)
 
     def takeovers(
         self, budget: float | None = None, *, flips: int | None = None, fraction: float | None = None
@@ -702,6 +757,8 @@ class Certificate:
                 arrays |= {f"{name}_{part}": getattr(attacks, part) for part in storage.ATTACK_PARTS}
         if self.around is not None:
             arrays |= {f"graph_{part}": getattr(self.around, part) for part in storage.AROUND}
+        if self.metrics is not None:
+            arrays |= {f"metric_{part}": getattr(self.metrics, part) for part in storage.METRICS}
         return {name: array for name, array in arrays.items() if array is not None}
 
     def summary(self) -> str:
@@ -760,10 +817,12 @@ class Certificate:
             + (f", margin={self.run.margin_text})" if self.run.margin else ")")
         )
 
-    def _in_labels(self, attacks: RelabellingList, k: int, names: bool) -> dict[Any, Any]:
+    def in_labels(self, attacks: RelabellingList, k: int, names: bool) -> dict[Any, Any]:
+        """A change of labels, in the labels' own values, by their indices or names."""
         labels, targets = attacks[k]
         keys = labels if self.label_names is None or not names else self.label_names[labels]
-        return {i: self.classes[c].item() for i, c in zip(keys.tolist(), targets, strict=True)}
+        names_of = [*self.classes.tolist(), REMOVED]
+        return {i: names_of[c] for i, c in zip(keys.tolist(), targets, strict=True)}
 
     def _attack_at(self, b: int) -> int:
         if not 0 <= whole_number("a budget", b, None) <= self.max_flips:
@@ -846,8 +905,8 @@ class Certificate:
             ),
             "the attacks": lambda: (
                 len(self.node_attacks) == self.n_test
-                and self.node_attacks.fits(m[0], K)
-                and self.curve_attacks.fits(m[0], K)
+                and self.node_attacks.fits(m[0], K + self.run.removes)
+                and self.curve_attacks.fits(m[0], K + self.run.removes)
                 and np.all((self.curve_attack_of >= 0) & (self.curve_attack_of < len(self.curve_attacks)))
                 and np.all((self.new_classes >= -1) & (self.new_classes < K))
                 and np.all(self.curve_changed.sum(axis=1)[self.curve_attack_of] >= self.collective_lower)
@@ -857,6 +916,17 @@ class Certificate:
                 (votes is not None) == self.run.counts_annotators
                 and (votes is None or (len(votes) == len(attacks) and votes.fits(len(owners.ballots(self.run)), K)))
                 for votes, attacks in ((self.node_votes, self.node_attacks), (self.curve_votes, self.curve_attacks))
+            ),
+            "the metrics": lambda: (
+                (self.metrics is None) == (self.metric_attacks is None)
+                and (
+                    self.metrics is None
+                    or self.metric_attacks is None
+                    or (
+                        self.metric_attacks.fits(m[0], K + self.run.removes)
+                        and self.metrics.fits(n[0], K, *budgets, len(self.metric_attacks))
+                    )
+                )
             ),
             "the graph": lambda: self.around is None or self.around.fits(m[0], n[0]),
             "the radii of votes": lambda: self.black_box_radius is None or self.black_box_radius.shape == n,

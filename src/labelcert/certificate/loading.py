@@ -10,6 +10,7 @@ from labelcert.certificate.certificate import Certificate, RelabellingList
 from labelcert.certificate.proofs import Proofs
 from labelcert.certificate.run_record import RunRecord
 from labelcert.certificate.surroundings import Surroundings
+from labelcert.certificate.worst_case import AskedMetrics
 from labelcert.checking import whole_number
 
 
@@ -43,6 +44,8 @@ def _certificate(stored: storage.Stored) -> Certificate:
         fields[name] = RelabellingList(*(arrays[f"{name}_{part}"] for part in storage.ATTACK_PARTS))
     if f"graph_{storage.AROUND[0]}" in arrays:
         fields["around"] = Surroundings(*(arrays[f"graph_{part}"] for part in storage.AROUND))
+    if f"metric_{storage.METRICS[0]}" in arrays:
+        fields["metrics"] = AskedMetrics(*(arrays[f"metric_{part}"] for part in storage.METRICS))
     found = Certificate(
         max_flips=whole_number("max_flips", metadata["max_flips"]),
         never=whole_number("never", metadata["never"]),

@@ -36,7 +36,7 @@ def names(run: RunRecord) -> list[str]:
     return sorted({who for _, who, _ in ballots(run) if who is not None})
 
 
-def _alone(run: RunRecord, n: int) -> tuple[Bool, Bool]:
+def alone(run: RunRecord, n: int) -> tuple[Bool, Bool]:
     """(A, n) which predictions each annotator changes alone: provably, and possibly."""
     for stage in run.stages:
         if "alone" in stage.statistics:
@@ -54,7 +54,7 @@ def table(run: RunRecord, undecided: Bool) -> pd.DataFrame:
     """One row for each annotator, by what depends on them alone; predictions that are undecided count for nobody."""
     import pandas as pd
 
-    sure, maybe = (own & ~undecided for own in _alone(run, undecided.size))
+    sure, maybe = (own & ~undecided for own in alone(run, undecided.size))
     who = [name for _, name, _ in ballots(run)]
     trusted = run.threat.get("trusted_annotators") or []
     rows = [
@@ -76,7 +76,7 @@ def audit(run: RunRecord, undecided: Bool, count: int, order: Sequence[str] | No
     """Whom to audit next, so that the most predictions survive any other annotator; or what an order comes to."""
     import pandas as pd
 
-    _, maybe = _alone(run, undecided.size)
+    _, maybe = alone(run, undecided.size)
     left, rows, known = maybe.copy(), list[tuple[str, int, float]](), names(run)
     free = np.array(
         [not (run.threat.get("trusted_annotators") and name in run.threat["trusted_annotators"]) for name in known]

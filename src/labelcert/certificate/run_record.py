@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import whole_multiples
 
 command_line: ContextVar[str] = ContextVar("command_line", default="")
@@ -27,7 +28,7 @@ class Stop(StrEnum):
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Cost = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Cost = Annotated[float, msgspec.Meta(gt=0, le=2**53)]
 
 
 class _Votes(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,9 +51,11 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     group_budgets: dict[str, Count] | Count | None
     annotators: list[str | None] | None = None
     votes: _Votes | None = None
-    prices: dict[str, float] | None = None
+    prices: dict[str, Cost] | None = None
     trusted_annotators: list[str] | None = None
     wrong_votes: Count | None = None
+    removable: list[Count] | bool | None = None
+    changes: bool = True
 
     @property
     def names(self) -> set[str]:
@@ -63,7 +66,7 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     def most(self, m: int) -> int:
         """The total cost of everything that the adversary could buy."""
         if self.annotators is None and self.votes is None:
-            return m if self.costs is None else sum(self.costs)
+            return m if self.costs is None else int(whole_multiples("costs", self.costs)[0].sum())
         prices = self.prices or {}
         return int(whole_multiples("prices", [prices.get(who, 1) for who in self.names])[0].sum())
 
@@ -76,6 +79,9 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
         return (
             all(one is None or len(one) == m for one in lists)
             and all(i < m for i in self.trusted or [])
+            and (self.changes or self.removable is not None)
+            and self.removable is not False
+            and (not isinstance(self.removable, list) or max(self.removable, default=0) < m)
             and set(named) <= set(classes)
             and all(i < m and label in classes for i, _, label in votes)
             and (self.votes is None or self.votes.ties == "first" or set(classes) <= set(self.votes.ties))
@@ -187,7 +193,13 @@ class RunRecord:
         """What budgets and radii count."""
         if self.counts_annotators:
             return "annotators" if self.threat.get("prices") is None else "cost units"
-        return "flips" if self.threat.get("costs") is None else "cost units"
+        counted = "flips" if not self.removes else "labels" if self.threat.get("changes", True) else "removals"
+        return counted if self.threat.get("costs") is None else "cost units"
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return self.threat.get("removable") is not None
 
     @property
     def counts_annotators(self) -> bool:
@@ -227,7 +239,7 @@ class RunRecord:
             try:
                 if not holds():
                     return what
-            except msgspec.ValidationError as error:
+            except (msgspec.ValidationError, InvalidInput) as error:
                 return f"{what} ({error})"
         return ""
 

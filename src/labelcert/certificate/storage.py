@@ -31,9 +31,10 @@ ARRAYS = (
 OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
 PROBLEM_ARRAYS = ("K_train", "K_test")
 ATTACKS = ("node_attacks", "curve_attacks")
-OPTIONAL_ATTACKS = ("node_votes", "curve_votes")
+OPTIONAL_ATTACKS = ("node_votes", "curve_votes", "metric_attacks")
 ATTACK_PARTS = ("starts", "labels", "targets")
 AROUND = ("names", "edges", "labeled", "tested", "truth")
+METRICS = ("names", "positive", "truth", "groups", "lower", "upper", "attack_of")
 
 
 Packed = tuple[bytes, dict[str, Values]]
@@ -135,6 +136,8 @@ def _arrays(archive: Archive) -> dict[str, Values]:
     names += [f"{name}_{part}" for name in lists for part in ATTACK_PARTS]
     if f"graph_{AROUND[0]}.npy" in archive:
         names += [f"graph_{part}" for part in AROUND]
+    if f"metric_{METRICS[0]}.npy" in archive:
+        names += [f"metric_{part}" for part in METRICS]
     return {name: _array(archive, name) for name in names}
 
 

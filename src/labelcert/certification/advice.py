@@ -19,6 +19,7 @@ from labelcert.losses import get_loss
 from labelcert.losses.base import Loss
 from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
 from labelcert.problem.problem import ONE_MODEL, Problem
+from labelcert.text import per_cent
 
 SHARE = 0.02
 """Part of a time limit that an adviser may take."""
@@ -28,6 +29,9 @@ USUAL_SECONDS = 2.0
 
 FACTORED = 1.4e10
 """Labels cubed that one second of factorisations takes, roughly, on a slow machine."""
+
+PART_LABELS, FEWEST_PARTS = 20, 5
+"""Labels of a part, and parts of an ensemble, that are worth a try."""
 
 TRAINING = 5
 """How many factorisations of its size one training with another loss takes, roughly."""
@@ -67,10 +71,10 @@ def square_loss(problem: Problem, seconds: float) -> list[str]:
     if factorisation * len(C_GRID) <= seconds / 2:
         C, accuracy = _best(problem, square, parts)
         words = words.replace("'square'", f"'square' with C={C:g}")
-        words += f", and is {accuracy:.1%} accurate by cross-validation over the labels"
+        words += f", and is {per_cent(accuracy)} % accurate by cross-validation over the labels"
         if not problem.coupled and TRAINING * problem.n_classes * factorisation <= seconds / 2:
             mine = accuracies(problem.K_train, problem.codes, [problem.C], parts, own).mean()
-            words += f" (loss={own.name!r}: {mine:.1%})"
+            words += f" (loss={own.name!r}: {per_cent(mine)} %)"
     return [words]
 
 
@@ -80,5 +84,17 @@ def _best(problem: Problem, loss: Loss, parts: Folds) -> tuple[float, float]:
     return C_GRID[int(found.argmax())], float(found.max())
 
 
-ADVISERS: dict[str, Adviser] = {ONE_MODEL: square_loss}
+def other_models(problem: Problem, seconds: float) -> list[str]:
+    """The square loss, an ensemble on parts of the labels, and where models are compared."""
+    found = square_loss(problem, seconds)
+    parts = problem.m // PART_LABELS
+    if found and parts >= FEWEST_PARTS and not (problem.coupled or problem.intercept):
+        found.append(
+            f"certify_partition(parts={parts}) has an ensemble of models on {PART_LABELS} labels or so each, which "
+            "survives what reaches few of them; harden compares the accuracy of such models with what they certify"
+        )
+    return found
+
+
+ADVISERS: dict[str, Adviser] = {ONE_MODEL: other_models}
 """Who advises on each kind of model: see ``Problem.kind``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float
 from labelcert.certificate import Certificate
+from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.places import CPU
 from labelcert.certification.solve import solve
 from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, Run, Task
@@ -42,6 +43,7 @@ def certify(
     scheduler: str | None = None,
     device: str = "auto",
     margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify every test prediction of a bias-free kernel machine against label flips, at every budget at once.
@@ -103,6 +105,9 @@ def certify(
         Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
         zero: with two classes, the signed score; with more, the predicted class's score minus the highest other one.
         Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
+    metrics : sequence of Metric
+        Whose worst values are wanted, for :meth:`Certificate.worst_case`: exact where labellings are enumerated, else
+        proved bounds.
     names : Names, optional
         What test nodes, labelled nodes and classes are called; graphs fill this in.
 
@@ -142,7 +147,17 @@ def certify(
     )
     model = GivenKernel(K_train, K_test, C, loss, intercept)
     known = names or Names()
-    task = Task(model, labels, threat, max_flips, max_fraction, margin=margin, collective=collective, names=known)
+    task = Task(
+        model,
+        labels,
+        threat,
+        max_flips,
+        max_fraction,
+        margin=margin,
+        collective=collective,
+        metrics=metrics,
+        names=known,
+    )
     return solve(task, run)
 
 
@@ -161,13 +176,16 @@ def certify_on_features(
     workers: int | None = None,
     progress: bool = False,
     collective: bool = True,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify a linear model by the features of its points, without a kernel: for thousands of labels."""
     run = Run(time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     model = GivenFeatures(X_train, X_test, C, loss, intercept)
     known = names or Names()
-    return solve(Task(model, labels, threat, max_flips, max_fraction, collective=collective, names=known), run)
+    return solve(
+        Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known), run
+    )
 
 
 def certify_linear(
@@ -181,6 +199,7 @@ def certify_linear(
     workers: int | None = None,
     progress: bool = False,
     collective: bool = True,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify a model whose scores are ``H @ one-hot(labels)``: the score of class c is a sum over labels of class c.
@@ -195,7 +214,7 @@ def certify_linear(
         are dense or sparse, with m columns; they are read once and not kept, so memory does not grow with n.
     labels : (m,) array
         Two classes or more, of any type.
-    threat, max_fraction, workers, progress, names
+    threat, max_fraction, workers, progress, metrics, names
         As in :func:`labelcert.certify`.
     max_flips : int, optional
         Largest budget (in cost units, with costs); by default all labels, but at most 1,000.
@@ -230,7 +249,9 @@ def certify_linear(
     """
     run = Run(ClosedForm.name, time_limit=time_limit, workers=workers, progress=progress, device=CPU)
     known = names or Names()
-    task = Task(GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, names=known)
+    task = Task(
+        GivenRows(H), labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known
+    )
     return solve(task, run)
 
 
@@ -256,6 +277,7 @@ def certify_partition(
     intercept: bool = False,
     collective: bool = True,
     margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
     """Certify an ensemble whose members are trained on parts of the labels, at every budget at once.
@@ -279,7 +301,7 @@ def certify_partition(
         As in :func:`labelcert.certify`, for all labels together.
     part_flips : int, optional
         Largest cost of an attack on one part that is looked at; the worst is assumed of larger ones. All by default.
-    time_limit, workers, scheduler, device, progress, loss, intercept, names
+    time_limit, workers, scheduler, device, progress, loss, intercept, metrics, names
         As in :func:`labelcert.certify`.
     collective : bool
         Whether the collective curve counts as asked for. It is an interval: see the documentation.
@@ -315,5 +337,16 @@ def certify_partition(
     dealt, known = Parts(parts, seed, combine, part_flips), names or Names()
     known = replace(known, model=dealt.described(known.model))
     model = GivenKernel(K_train, K_test, C, loss, intercept)
-    task = Task(model, labels, threat, max_flips, max_fraction, dealt, margin, collective=collective, names=known)
+    task = Task(
+        model,
+        labels,
+        threat,
+        max_flips,
+        max_fraction,
+        dealt,
+        margin,
+        collective=collective,
+        metrics=metrics,
+        names=known,
+    )
     return solve(task, run)

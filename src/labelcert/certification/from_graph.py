@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int, Values
 from labelcert.certificate import Surroundings
+from labelcert.certificate.metric import Metric
 from labelcert.certification.facades import certify
 from labelcert.engines.freezing import Names
 from labelcert.errors import InvalidInput
@@ -72,7 +74,18 @@ class GraphCertifier:
         else:
             K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
         C = self._model.C if C is None else C
+        if metrics := options.get("metrics"):
+            truth = self._truth(nodes)
+            known = [Metric.of(one) for one in metrics]
+            options["metrics"] = [
+                one if one.true_labels is not None else replace(one, true_labels=truth) for one in known
+            ]
         return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
+
+    def _truth(self, nodes: Int) -> Values:
+        """True classes of test nodes, as far as the graph knows them."""
+        graph = self._graph
+        return graph.named_labels(nodes) if isinstance(graph, Graph) else np.asarray(graph.labels)[nodes]
 
     def _labels(self) -> Values:
         graph, codes = self._graph, np.asarray(self._graph.labels)[self.labeled]

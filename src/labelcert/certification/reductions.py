@@ -22,10 +22,10 @@ from labelcert.errors import InvalidInput
 from labelcert.losses.cross_validation import best_C
 from labelcert.memory import require_memory
 from labelcert.prediction import Predictor, predictor_for
-from labelcert.problem import Problem
+from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget
 from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
-from labelcert.problem.owners import OwnerAdversary
+from labelcert.problem.owners import OwnerAdversary, total_cost
 from labelcert.problem.rows import OffsetRows
 from labelcert.stopping import Stopped
 
@@ -57,11 +57,9 @@ class FractionOfLabels(Reduction):
         return task.max_fraction is not None
 
     def apply(self, task: Task) -> tuple[Task, None]:
-        """Shares are of the total cost, where labels have costs."""
-        costs = getattr(task.threat, "costs", None)
-        flips = largest_budget(
-            task.max_flips, task.max_fraction, np.ones(np.size(task.labels)) if costs is None else costs
-        )
+        """Shares are of the total cost, where labels have costs, or of all annotators."""
+        total = total_cost(task.threat or Threat(), np.size(task.labels))
+        flips = largest_budget(task.max_flips, task.max_fraction, total)
         return replace(task, max_flips=flips, max_fraction=None), None
 
 

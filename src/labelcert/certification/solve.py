@@ -8,8 +8,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from labelcert.certificate import Certificate, RunRecord, StageRecord
+from labelcert.certificate.metric import CountedMetric
 from labelcert.certification import support
 from labelcert.certification.advice import advise
+from labelcert.certification.asked_metrics import Walked, in_numbers, with_worst_values
 from labelcert.certification.places import CPU, gpu_remark, walked_by
 from labelcert.certification.reductions import margins_of, recorded, reduced, unfinished
 from labelcert.certification.task import Run, Task
@@ -17,9 +19,11 @@ from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
+from labelcert.engines.enumerate import Enumerate, counts_soon
 from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
-from labelcert.engines.planning import Plan, nothing_known, plan
+from labelcert.engines.observers.worst_metrics import WorstMetrics
+from labelcert.engines.planning import Plan, Stage, nothing_known, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
 from labelcert.prediction.by_features import FEATURES, WEIGHTED
@@ -59,14 +63,16 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
             control.report, control.note = show.report, show.note
             for remark in control.remarks:
                 control.note(remark)
-        planned = _planned(simple, task, run, control)
+        asked = _metrics(simple, task)
+        planned = _planned(simple, task, run, control, asked)
         # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
         control.reserve(planned.seconds_to_set_up)
-        question, findings, stages = _staged(planned, control)
+        question, findings, stages = _staged(planned, control, run.engine == AUTO)
         control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, stages, control)]))
         late = control.while_checking()
         with stopped_by(late):
             checked = check(question, findings, late)
+            walked = _walked(question)
         if control.trust_solver:
             checked = replace(checked, findings=checked.findings.trusting())
         record = _record(run.engine, planned, question, findings, control, stages)
@@ -78,7 +84,9 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         inside.enter_context(stopped_by(lambda: False))
         cert = freeze(question, checked, record, simple.names)
         # Where the run was over before margins became part of the problem, nothing is claimed, with or without them.
-        return restored(recorded(cert, *margins_of(simple)) if unfinished(simple) else cert)
+        cert = restored(recorded(cert, *margins_of(simple)) if unfinished(simple) else cert)
+        asked = asked or in_numbers(task, cert.n_test, cert.classes)
+        return with_worst_values(cert, asked, walked, question.problem)
 
 
 def _request(task: Task, run: Run) -> support.Request:
@@ -96,6 +104,7 @@ def _request(task: Task, run: Run) -> support.Request:
         labels=problem.m,
         threat=support.kinds_of(problem.threat),
         margin=bool(margins_of(task)[0].any()),
+        metrics=bool(task.metrics),
         asks=asks or (support.CURVE if task.collective else support.RADII),
         engine=run.engine if single and asks is None else AUTO,
         place=support.place_of(run.scheduler, run.device),
@@ -143,20 +152,34 @@ def _control(task: Task, run: Run) -> Control:
     )
 
 
-def _planned(simple: Task, task: Task, run: Run, control: Control) -> Plan:
+def _metrics(simple: Task, task: Task) -> list[CountedMetric]:
+    """The metrics of a task, where the number of test nodes is known; rows that are read once are counted later."""
+    return in_numbers(task, simple.posed.n_test, simple.posed.classes) if simple.posed.kind == ONE_MODEL else []
+
+
+def _planned(simple: Task, task: Task, run: Run, control: Control, metrics: Sequence[CountedMetric]) -> Plan:
     """The plan for a task that is reduced, unless the run was over before that was done."""
     problem = simple.posed
     if unfinished(simple):
         return nothing_known(problem)
     asked = AUTO if problem.threat.owns_annotators else run.engine  # façades of linear maps name their own
     try:
-        return plan(asked, problem, control, simple.predicted, observers=task.observers, options=run.options)
+        return plan(
+            *(asked, problem, control, simple.predicted), observers=task.observers, metrics=metrics, options=run.options
+        )
     except Stopped:
         return nothing_known(problem)
 
 
-def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[StageRecord]]:
-    """What all stages find, and the question as it turned out."""
+def _walked(question: Question) -> Walked:
+    """What a walk found about metrics, with attacks that are trained on again."""
+    if not isinstance(question.counting, WorstMetrics):
+        return ()
+    return question.counting.found(replace(question, predictor=question.predictor.retrained()))
+
+
+def _staged(planned: Plan, control: Control, free: bool) -> tuple[Question, Findings, list[StageRecord]]:
+    """What all stages find, and the question as it turned out; ``free`` to walk for the sake of metrics alone."""
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
     trained = question.problem.kind == ONE_MODEL and not question.observers and planned.finds_attacks
@@ -169,6 +192,11 @@ def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[S
         with suppress(Stopped):
             findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
+    stage = Stage(Enumerate(), question.budget)
+    if free and counts_soon(question) and not control.over():
+        with suppress(Stopped):
+            findings = stage.run(question, control, findings)
+        ran.append(StageRecord(stage.engine.name, stage.max_flips, findings.statistics))
     return (question if findings.read is None else findings.read.question), findings, ran
 
 

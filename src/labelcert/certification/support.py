@@ -23,9 +23,9 @@ VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
-TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS = THREATS = (
+TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, REMOVALS = THREATS = (
     *("trusted labels", "costs", "groups", "directions"),
-    "annotators",
+    *("annotators", "removed labels"),
 )
 
 GPU_LABELS = 512
@@ -61,6 +61,8 @@ class Request:
     threat: tuple[str, ...] = ()
     """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
+    metrics: bool = False
+    """Whether worst values of metrics are wanted, too."""
     weights: bool = False
     """Whether labels have weights."""
     asks: str = RADII
@@ -89,6 +91,8 @@ class Request:
             "intercept": self.intercept or loss.intercept,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
+            "metrics": self.metrics,
+            "bounded": self.predictor != MACHINE or ANNOTATORS in self.threat or not (can is None or can.observes),
             "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,
@@ -103,6 +107,7 @@ class Request:
             "large": can is not None and self.limited and self.labels > can.most_labels,
             "incomplete": can is not None and not can.finds_attacks,
             "claims": can is not None and can.claims,
+            "keeps-labels": can is not None and not can.removes,
         }
         words = (self.predictor, self.asks, self.engine, self.place, loss.name, *self.threat)
         return frozenset([*words, *(name for name, holds in facts.items() if holds)])
@@ -144,11 +149,7 @@ TABLE: dict[tuple[str, ...], str] = {
     "has",
     (FEATURES, "weights", VERIFY, REFUSED): "verify does not train models whose labels have weights",
     (FEATURES, "elsewhere", REFUSED): "a model on features is trained on threads; leave out the {place}",
-    (
-        FEATURES,
-        RECHECK,
-        REFUSED,
-    ): "recheck knows no models on features; ask with RidgeClassifier, at any size, or about fewer labels",
+    (FEATURES, RECHECK, NOTED): "a certificate does not hold features: give recheck them again, as X_train and X_test",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
     ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
@@ -169,6 +170,10 @@ TABLE: dict[tuple[str, ...], str] = {
     ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
     ("intercept", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
     "labels",
+    # Worst values of metrics.
+    ("margin", "metrics", REFUSED): "metrics are about predictions, and not about margins; leave out one of them",
+    ("bounded", "metrics", NOTED): "worst values of metrics are intervals that follow from radii and the curve; they "
+    "are exact where the labellings of one model are enumerated",
     # Engines, as they declare it.
     ("other-loss", REFUSED): "engine={engine!r} does not apply: {why}",
     ("unproved", NOTED): "engine={engine!r} has no proofs for loss={loss!r}: it enumerates small budgets, and looks "
@@ -196,17 +201,30 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
     "engine={engine!r}",
     (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
-    (ANNOTATORS, "ensemble", REFUSED): "ensembles on parts of the labels know no budgets that count annotators; use "
-    "one model",
+    (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
+    "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
-    (ANNOTATORS, "elsewhere", REFUSED): "budgets that count annotators are answered on threads; leave out the {place}",
-    (ANNOTATORS, RECHECK, REFUSED): "recheck verifies single labels; where budgets count annotators, "
-    "Certificate.annotators says whom to audit",
+    (ANNOTATORS, "elsewhere", NOTED): "where budgets count annotators, walks over what a set of them can do go to the "
+    "{place}; sums over annotators, and ensembles, stay on threads",
     (
         ANNOTATORS,
         VERIFY,
         NOTED,
     ): "where budgets count annotators, verify checks votes and witnesses, and not what no set of annotators can do",
+    # Adversaries who remove labels.
+    (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
+    (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
+    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
+    "has one",
+    (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",
+    (REMOVALS, ATTACK, REFUSED): "attack changes labels, and removes none; use the witnesses of certify",
+    (REMOVALS, GPU, REFUSED): "device='gpu' knows no labels that are removed; leave out the device",
+    (
+        REMOVALS,
+        VERIFY,
+        NOTED,
+    ): "where labels are removed, verify looks at every relabelling, or at a share of them where there are many",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -234,6 +252,7 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         GROUPS: threat.groups is not None,
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
         ANNOTATORS: threat.owns_annotators,
+        REMOVALS: threat.removes,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 
@@ -286,7 +305,7 @@ def axes() -> dict[str, dict[str, Change]]:
         "classes": {"two classes": ("classes", 2), "more classes": ("classes", 3)},
         "threat": {"any label": ("threat", ()), **{f"threat: {name}": ("threat", (name,)) for name in THREATS}},
         "margin": {"no margin": ("margin", False), "margin": ("margin", True)},
-        "question": {name: ("asks", name) for name in QUESTIONS},
+        "question": {**{name: ("asks", name) for name in QUESTIONS}, "metrics": ("metrics", True)},
         "engine": {name: ("engine", name) for name in engine_names()},
         "place": {name: ("place", name) for name in PLACES},
     }

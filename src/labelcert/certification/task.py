@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
+from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.advice import Adviser
 from labelcert.checking import flag, word
 from labelcert.engines.control import check_solver
@@ -163,6 +164,8 @@ class Task:
     collective: bool = True
     observers: Sequence[Observer] = ()
     """Who else wants to know what relabellings do."""
+    metrics: Sequence[Metric | str | Measure] = ()
+    """Whose worst values are wanted: exactly where relabellings are walked, as proved bounds elsewhere."""
     adviser: Adviser | None = None
     """Who says what would prove more, where proofs end early; None: that of the kind of model."""
     names: Names = field(default_factory=Names)

@@ -46,7 +46,8 @@ Examples:
     "certify",
     EXAMPLES,
     *(groups.GRAPH_OPTIONS, groups.COMPARISON_OPTIONS, groups.MODEL_OPTIONS, groups.ENSEMBLE_OPTIONS),
-    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.WORK_OPTIONS, groups.OUTPUT_OPTIONS),
+    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.METRIC_OPTIONS),
+    *(groups.WORK_OPTIONS, groups.OUTPUT_OPTIONS),
 )
 def certify_command(**given: Any) -> None:
     """Certify the predictions of models on a graph against changed labels, for all budgets at once.
@@ -63,6 +64,8 @@ def certify_command(**given: Any) -> None:
         raise InvalidInput("--nodes and --attack must not be negative")
     options = inputs.own_options(list(dict.fromkeys(map(str.lower, given["names"]))) or ["gcn"], given)
     asked = inputs.read_request(given)
+    asked = replace(asked, graph=inputs.with_true_labels(asked, given["true_labels"]))
+    metrics = inputs.read_metrics(given)
     _add_beside(options, given, asked.graph)
     if given["out"] is not None:
         # Found out now rather than after minutes of work.
@@ -70,6 +73,7 @@ def certify_command(**given: Any) -> None:
     how = {**groups.BUDGET_OPTIONS.chosen(given), **groups.WORK_OPTIONS.chosen(given)}
     how |= {"max_flips": how.pop("max_annotators")} if "max_annotators" in how else {}
     how |= {"inductive": given["inductive"], "threat": asked.threat, "progress": inputs.shows_progress(given)}
+    how |= {"metrics": metrics}
     how |= {} if given["part_flips"] is None else {"part_flips": given["part_flips"]}
     results: list[CertifiedTargets] = []
     for name, own in options.items():

@@ -30,6 +30,9 @@ _OPTIONS = OptionGroup(
     option("--interval", float, "Sampled intervals are to be no wider.", 0.02, metavar="WIDTH"),
     option("--confidence", float, "Of each sampled interval.", 0.95),
     option("--nodes limit", int, "Show at most this many nodes.", 20),
+    option(
+        "--keep", FILE, "Keep what is sampled in this file, and go on from it if it is there.", metavar="FILE.noise"
+    ),
     option("--json as_json", bool, "Print one JSON object instead of tables."),
     option("--out", FILE, "Write the table into a file.", metavar="FILE.csv"),
     option("--quiet -q", bool, "No progress, only results."),
@@ -60,6 +63,7 @@ def noise_command(**given: Any) -> None:
         width=given["interval"],
         confidence=given["confidence"],
         seed=given["seed"],
+        keep=given["keep"],
         progress=inputs.shows_progress(given),
         **RECHECK_WORK_OPTIONS.chosen(given),
     )

@@ -23,13 +23,16 @@ Examples:
   labelcert recheck cora-ml-b --flips 2 --until 0.9
       As few labels as it takes until 90 % of the predictions survive two.
   labelcert recheck --edges edges.csv --labels labels.csv --flips 1 --confirm 3 --confirm-costs effort.csv
-      Your own graph; some labels take longer to confirm than others."""
+      Your own graph; some labels take longer to confirm than others.
+  labelcert recheck --edges edges.csv --labels labels.csv --votes votes.csv --max-annotators 1 --audit 3
+      Whom to audit, so that most predictions survive any other annotator; with --confirm 3, what to annotate again."""
 
 _OPTIONS = OptionGroup(
     "What to confirm",
     option("--model -m name_of_model", str, "See `labelcert models`.", "gcn"),
-    option("--flips", int, "How many wrong labels to survive.", required=True),
+    option("--flips --max-annotators flips", int, "How many wrong labels, or annotators, to survive.", required=True),
     option("--confirm --verify confirm", int, "How many labels people can confirm, or what it may cost."),
+    option("--audit", int, "Instead, where budgets count annotators: name this many to audit."),
     option("--until", float, "Confirm as few as it takes until this share survives.", metavar="SHARE"),
     option(
         "--objective",
@@ -47,6 +50,10 @@ _OPTIONS = OptionGroup(
     REPORT_OPTION,
     option("--quiet -q", bool, "No progress, only results."),
 )
+
+
+_WORDS = {"confirm": ("labels", "confirmed"), "audit": ("annotators", "audited")}
+"""What is to be confirmed or audited, and that it was."""
 
 
 @grouped(
@@ -72,7 +79,7 @@ def recheck_command(**given: Any) -> None:
         certifier,
         targets.nodes,
         using=recheck,
-        **{word: given[word] for word in ("flips", "confirm", "until", "objective")},
+        **{word: given[word] for word in ("flips", "confirm", "audit", "until", "objective")},
         confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"]),
         progress=inputs.shows_progress(given),
         **how,
@@ -81,15 +88,17 @@ def recheck_command(**given: Any) -> None:
         write_csv(advice.to_frame(), given["out"], index=True)
     if given["report"] is not None:
         now = recipe.certify(certifier, targets.nodes, max_flips=given["flips"], **how)
-        count = len(advice.labels)
-        then = f"{recipe.label} with {count} label{'' if count == 1 else 's'} confirmed"
-        both = {recipe.label: now, **({then: advice.certificate} if advice.labels else {})}
-        deliver_report(both, given["report"], title=f"{graph.name}: labels to confirm", quiet=given["quiet"])
+        count, (what, done) = len(advice.names), _WORDS[advice.verb]
+        then = f"{recipe.label} with {count} {what if count != 1 else what[:-1]} {done}"
+        both = {recipe.label: now, **({then: advice.certificate} if advice.names else {})}
+        deliver_report(both, given["report"], title=f"{graph.name}: {what} to {advice.verb}", quiet=given["quiet"])
     if given["as_json"]:
         print_json(_plain(advice))
         return
-    print_table(tables.recheck_table(advice, title=f"{recipe.label}: labels to confirm, {targets.title}"))
-    wrong = "1 wrong label" if advice.flips == 1 else f"{advice.flips} wrong labels"
+    what, _ = _WORDS[advice.verb]
+    print_table(tables.recheck_table(advice, title=f"{recipe.label}: {what} to {advice.verb}, {targets.title}"))
+    kind = "annotator" if advice.certificate.run.counts_annotators else "wrong label"
+    wrong = f"1 {kind}" if advice.flips == 1 else f"{advice.flips} {kind}s"
     say(f"{per_cent(advice.before)}% of the predictions survive {wrong} now; {advice.verdict}")
 
 

@@ -8,13 +8,14 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
+from labelcert.certificate.metric import Metric
 from labelcert.certificate.run_record import command_line
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
@@ -57,6 +58,29 @@ def read_request(given: Mapping[str, Any]) -> GraphRequest:
     return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
 
 
+def read_metrics(given: Mapping[str, Any]) -> list[Metric]:
+    """The metrics whose worst values are wanted."""
+    names, positive = given["metrics"], given["positive"]
+    if positive is not None and not set(names) - {"accuracy"}:
+        raise InvalidInput("--positive is about recall, precision and rates: name one as --metric")
+    return [Metric(name, positive=None if name == "accuracy" else positive) for name in dict.fromkeys(names)]
+
+
+def with_true_labels(asked: GraphRequest, path: Path | None) -> Graph:
+    """The graph with the classes of test nodes that a table names."""
+    graph = asked.graph
+    if path is None:
+        return graph
+    code = {name: k for k, name in enumerate(graph.class_names)}
+    labels, tested = graph.labels.copy(), {int(node) for targets in asked.targets for node in targets.nodes}
+    for node, name in _table(graph, path, "label"):
+        if name not in code:
+            raise InvalidInput(f"{path} has the label {name!r}, which is none of the classes {_some(list(code))}")
+        if node in tested:
+            labels[node] = code[name]
+    return replace(graph, labels=labels)
+
+
 def shows_progress(given: Mapping[str, Any]) -> bool:
     """Whether somebody looks on, and did not ask for quiet."""
     return sys.stderr.isatty() and not given["quiet"]
@@ -88,12 +112,13 @@ def chosen_model(
         return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 
 
-def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | None:
+def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | Float | None:
     """(m,) the cost of each label, 1 where the table has none; None without a table."""
     if path is None:
         return None
-    numbers = {node: int(text) for node, text in _table(graph, path, "cost", whole=True)}
-    return np.array([numbers.get(int(node), 1) for node in labeled], dtype=np.int64)
+    numbers = {node: float(text) for node, text in _table(graph, path, "cost", number=True)}
+    costs = np.array([numbers.get(int(node), 1.0) for node in labeled])
+    return costs.astype(np.int64) if np.all(costs == np.floor(costs)) else costs
 
 
 def wrong_rates(graph: Graph, labeled: Int, text: str) -> float | Float:
@@ -236,7 +261,7 @@ def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[i
 
 
 def _table(
-    graph: Graph, path: Path, column: str, *, option: str | None = None, whole: bool = False, once: bool = True
+    graph: Graph, path: Path, column: str, *, option: str | None = None, number: bool = False, once: bool = True
 ) -> list[tuple[int, str]]:
     """Rows (node, value) of a CSV table with the columns ``node`` and ``column``, ``once`` for each node."""
     position = graph.positions()
@@ -256,17 +281,17 @@ def _table(
             f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}{advice}"
         )
     problems, some = Problems(fix=False), _some(list(position))
-    for number, line in lines:
+    for at, line in lines:
         name, value = (line["node"] or "").strip(), (line[column] or "").strip()
-        where = f"line {number} of {path}"
+        where = f"line {at} of {path}"
         if name not in position:
             problems.add(
                 f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called {some}"
             )
         elif once and name in seen:
             problems.add(f"{where} names the node {name!r} a second time")
-        elif whole and not re.fullmatch(r"[+-]?\d+", value):
-            problems.add(f"{where}: a {column} must be a whole number, got {value!r}")
+        elif number and not re.fullmatch(r"[+-]?(\d{1,9}(\.\d*)?|\.\d+)", value):
+            problems.add(f"{where}: a {column} must be a positive number, got {value!r}")
         else:
             rows.append((position[name], value))
         seen.add(name)
@@ -314,6 +339,22 @@ def _group_budgets(_: Graph, __: Int, given: Mapping[str, Any]) -> int | dict[st
     return budgets
 
 
+def _removable(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> bool | Bool | None:
+    """(m,) which labels may be removed; True for all."""
+    text = given["removable"]
+    if text is None:
+        return True if given["removal_only"] else None
+    if text == "all":
+        return True
+    chosen = parse_nodes(graph, text, "--removable")
+    for node in chosen[~np.isin(chosen, labeled)].tolist():
+        raise InvalidInput(
+            f"--removable names the node {graph.names([node])[0]!r}, which is not labelled; the labelled "
+            f"nodes are {_some(graph.names(labeled), 12)}"
+        )
+    return np.isin(labeled, chosen)
+
+
 _THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "trusted": _trusted,
     "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"]),
@@ -322,6 +363,8 @@ _THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "group_budgets": _group_budgets,
     "annotators": _annotators,
     "votes": _votes,
+    "removable": _removable,
+    "changes": lambda graph, labeled, given: not given["removal_only"],
 }
 """How each keyword of `Threat` is read from the options of the group THREAT_OPTIONS."""
 

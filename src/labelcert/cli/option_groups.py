@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from labelcert.certificate.metric import NAMED
 from labelcert.certification.places import DEVICES
 from labelcert.cli.inputs import COLUMNS
 from labelcert.cli.options import FILE, OptionGroup, option
@@ -71,6 +72,18 @@ MODEL_OPTIONS = OptionGroup(
     option("--variant", VARIANTS, "Exact kernels, or those of the published code."),
 )
 
+METRIC_OPTIONS = OptionGroup(
+    "What is asked",
+    option(
+        "--metric metrics",
+        NAMED,
+        "Also the worst value of this metric at each budget, over all test nodes whose class is known; repeatable.",
+        multiple=True,
+    ),
+    option("--positive", "CLASS", "The class that recall, precision and rates are about. [default: the second of two]"),
+    option("--true-labels", FILE, "CSV with the columns node, label: classes of test nodes that the graph lacks."),
+)
+
 ENSEMBLE_OPTIONS = OptionGroup(
     "Models",
     option("--parts", int, "Train an ensemble: one model for each of this many parts of the labels."),
@@ -127,6 +140,8 @@ THREAT_OPTIONS = OptionGroup(
         str,
         "Name of the column annotator, in that table or, without one, in your label table: who gave each label.",
     ),
+    option("--removable", "all|FILE|LIST", "Labelled nodes whose labels may be removed, besides being changed."),
+    option("--removal-only", bool, "Labels may be removed (all, or those of --removable), and none is changed."),
 )
 
 WORK_OPTIONS = OptionGroup(

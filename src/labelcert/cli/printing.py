@@ -89,9 +89,8 @@ def show(cert: Certificate, *, limit: int | None = 20, of: str = "", where: str 
         return f"{of}: {text}, {where}" if of else text[0].upper() + text[1:]
 
     if limit is not None:
-        title = heading(
-            f"fewest {'annotators' if cert.run.counts_annotators else 'flipped labels'} that change each prediction"
-        )
+        counted = "flipped labels" if cert.run.unit in ("flips", "cost units") else cert.run.unit
+        title = heading(f"fewest {counted} that change each prediction")
         print_table(tables.node_table(cert, limit=limit, title=title))
     title = heading("predictions that provably survive")
     print_table(tables.budget_table(cert, budgets=few(cert.last_flips), title=title))

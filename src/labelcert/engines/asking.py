@@ -31,6 +31,8 @@ class AskedBlock:
 
     changes: Sequence[Relabelling]
     min_cost: int
+    harmless: bool = False
+    """Whether it is proved that none of them changes a prediction."""
 
     @property
     def stops(self) -> int:
@@ -41,9 +43,17 @@ class AskedBlock:
 class AskingMethod(Timed):
     """One question to the predictor for each relabelling."""
 
+    def counts(self, question: Question) -> Float:
+        """(B + 1,) how many relabellings within each budget take a training."""
+        return relabelling_counts(question)
+
+    def blocks(self, question: Question, control: Control) -> Iterator[AskedBlock]:
+        """All relabellings, by size."""
+        return blocks_of(question, 1)
+
     def seconds(self, question: Question, control: Control) -> tuple[Float, str]:
         """As long as some single changes take."""
-        counts = relabelling_counts(question)
+        counts = self.counts(question)
         spent = 0.0
         some = list(itertools.islice(question.problem.adversary.relabellings(1, question.budget), SAMPLE))
         if some:
@@ -60,13 +70,14 @@ class AskingMethod(Timed):
         def ask(block: AskedBlock) -> tuple[Seen, bool]:
             return _asked(question, moves, block), True
 
-        return every_relabelling(question, control, Local(ask), _blocks(question))
+        return every_relabelling(question, control, Local(ask), self.blocks(question, control))
 
 
-def _blocks(question: Question) -> Iterator[AskedBlock]:
+def blocks_of(question: Question, least: int) -> Iterator[AskedBlock]:
+    """Relabellings of at least so many labels, by size."""
     a, budget = question.problem.adversary, question.budget
     cheapest = np.concatenate([[0], np.cumsum(np.sort(a.costs))])
-    for size in range(1, a.most_flips(budget) + 1):
+    for size in range(least, a.most_flips(budget) + 1):
         changes = a.relabellings(size, budget)
         while some := list(itertools.islice(changes, question.predictor.together)):
             yield AskedBlock(some, int(cheapest[size]))
@@ -79,5 +90,9 @@ def _asked(question: Question, moves: MoveNumbers, block: AskedBlock) -> Seen:
     code = np.full((block.stops, longest), -1, dtype=np.int64)
     for s, change in enumerate(block.changes):
         code[s, : len(change)] = moves.number[change.positions, change.targets]
-    changed, unchanged = question.changed_by(block.changes)
+    if block.harmless:
+        changed = np.zeros((block.stops, question.nodes.size), dtype=bool)
+        unchanged = ~changed
+    else:
+        changed, unchanged = question.changed_by(block.changes)
     return Seen(np.array([a.cost(change) for change in block.changes]), code, changed, unchanged)

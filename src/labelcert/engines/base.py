@@ -17,7 +17,7 @@ from labelcert.arrays import Bool, Index, Int, Text
 from labelcert.certificate import TRUSTED_SOLVER
 from labelcert.certificate.proofs import Proofs
 from labelcert.engines.control import Control
-from labelcert.engines.observing import Observer
+from labelcert.engines.observing import Counter, Observer
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import ONE_MODEL
@@ -36,6 +36,7 @@ class Question:
     # (n,) the test nodes to certify: those with a clean prediction, sorted by it. Engines number them 0..n-1.
     nodes: Index
     observers: Sequence[Observer] = ()  # who else wants to know what relabellings do
+    counting: Counter | None = None  # who counts what they change, where they are walked
 
     @classmethod
     def ask(cls, predictor: Predictor) -> Question:
@@ -312,6 +313,7 @@ class Capabilities:
     proved_losses: tuple[str, ...] = ()  # those for which it proves more than it can enumerate; empty for all
     most_labels: int = 10**9  # with a time limit and more labels than this, it proves no more than it can enumerate
     owners: bool = False  # it knows adversaries who own annotators, and nobody else
+    removes: bool = False  # it knows adversaries who remove labels
     claims: bool = False  # it reports what a solver claims, which proves nothing
 
     def applies(self, loss: str, coupled: bool) -> bool:

@@ -90,9 +90,7 @@ def linear_curve(question: Question, radii: Radii, control: Control) -> tuple[At
     return attacks, curve_upper, statistics
 
 
-def try_known_attacks(
-    question: Question, radii: Radii, attacks: Attacks, curve_upper: Int, control: Control
-) -> None:
+def try_known_attacks(question: Question, radii: Radii, attacks: Attacks, curve_upper: Int, control: Control) -> None:
     """Raise the lower curve by attacks that are found anyway, each checked by the predictor."""
     known = [change for change in radii.changes if change is not None] + greedy_changes(question)
     distinct = list(dict.fromkeys(reversed(known)))

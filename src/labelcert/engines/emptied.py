@@ -36,7 +36,7 @@ def classes_dropped(question: Question, found: Findings, control: Control) -> Fi
     closed = attacks.radius.copy()
     doubtful = np.flatnonzero((closed > found.radius_upper) & (lower < closed))
     if doubtful.size and relabelling_counts(question)[-1] <= ASKED_AT_MOST:
-        part = replace(question, nodes=question.nodes[doubtful], observers=())
+        part = replace(question, nodes=question.nodes[doubtful], observers=(), counting=None)
         asked = AskingMethod().run(part, control)
         lower[doubtful] = np.maximum(lower[doubtful], asked.radius_lower)
         for change in dict.fromkeys(change for change in asked.radius_changes if change is not None):

@@ -6,14 +6,24 @@ their solution, so that a retraining costs microseconds, and one pass answers ev
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labelcert.engines.asking import AskingMethod
 from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
-from labelcert.engines.coupled.coupled_method import CoupledMethod
+from labelcert.engines.coupled.coupled_method import CoupledMethod, relabelling_counts
 from labelcert.engines.cube.labellings import CubeMethod
+from labelcert.engines.removing import RemovingMethod
+from labelcert.engines.seen import CountingShown
 from labelcert.engines.tables.table_method import TableMethod
+from labelcert.problem.owners import OwnerAdversary
 
-WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
+MOST_COUNTED = 2e8
+"""Relabellings times nodes up to which walks that prune are asked to show everything, where somebody counts."""
+
+Walking = CubeMethod | TableMethod | CoupledMethod | AskingMethod | RemovingMethod
+
+WALKS: dict[str, Walking] = {
     "labellings": CubeMethod(),
     "toggled sets": TableMethod(),
     "relabellings": CoupledMethod(),
@@ -22,20 +32,47 @@ WALKS: dict[str, CubeMethod | TableMethod | CoupledMethod | AskingMethod] = {
 """How models are enumerated, by what their predictors say about themselves: see :attr:`.Predictor.enumerated`."""
 
 
+MOST_WALKED = 2e9
+"""The same for a walk that counts itself, and that nothing else asks for."""
+
+
+def _walk(question: Question) -> Walking:
+    return RemovingMethod() if question.problem.adversary.removes else WALKS[question.predictor.enumerated]
+
+
 class Enumerate(PlainEngine):
     """Looks at every admissible labelling."""
 
     name = "enumerate"
-    capabilities = Capabilities(automatic=True, observes=True)
+    capabilities = Capabilities(automatic=True, observes=True, removes=True)
 
     def estimate(self, question: Question, control: Control) -> Work:
         """Count the trainings, time a few of them, multiply."""
-        return WALKS[question.predictor.enumerated].estimate(question, control)
+        return _walk(question).estimate(question, control)
 
     def reach(self, question: Question, control: Control, seconds: float) -> int:
         """The largest budget that fits into the given time."""
-        return WALKS[question.predictor.enumerated].reach(question, control, seconds)
+        return _walk(question).reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Walk in the way that fits the predictor: over labellings, tables of class pairs, or extensions."""
-        return WALKS[question.predictor.enumerated].run(question, control)
+        method = _walk(question)
+        if question.counting is None or isinstance(method, CubeMethod):  # which counts while it walks
+            return method.run(question, control)
+        plain = replace(question, counting=None)
+        if not counts_soon(question):
+            return method.run(plain, control)
+        counting = CountingShown(question, question.counting)
+        found = method.run(replace(plain, observers=(*question.observers, counting)), control)
+        counting.settle(control)
+        return found
+
+
+def counts_soon(question: Question) -> bool:
+    """Whether somebody counts relabellings that were not counted yet, and all can be shown in a moment."""
+    a, counter = question.problem.adversary, question.counting
+    if counter is None or counter.reach > question.budget or isinstance(a, OwnerAdversary):
+        return False
+    walked = question.predictor.enumerated == "labellings" and not a.removes
+    most = MOST_WALKED if walked else MOST_COUNTED
+    return bool(relabelling_counts(question)[-1] * question.nodes.size <= most)

@@ -84,8 +84,8 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
         max_flips=question.budget,
         never=problem.adversary.never,
         run=replace(run, model=names.model),
-        node_attacks=_packed(problem, node_changes),
-        curve_attacks=_packed(problem, distinct),
+        node_attacks=packed(problem, node_changes),
+        curve_attacks=packed(problem, distinct),
         node_votes=_votes(problem, node_changes),
         curve_votes=_votes(problem, distinct),
         test_names=names.test,
@@ -99,7 +99,8 @@ def freeze(question: Question, checked: Checked, run: RunRecord, names: Names) -
     return replace(cert, checksum=cert.computed_checksum())
 
 
-def _packed(problem: Problem, changes: Sequence[Relabelling]) -> RelabellingList:
+def packed(problem: Problem, changes: Sequence[Relabelling]) -> RelabellingList:
+    """Relabellings by the indices of labels."""
     index = problem.adversary.labels
     return RelabellingList.pack([index[change.positions] for change in changes], [change.targets for change in changes])
 

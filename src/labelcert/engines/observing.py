@@ -30,6 +30,46 @@ class Visited:
     flipped: Callable[[], Bool]
 
 
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A batch of S relabellings, and how many nodes of each of J kinds they change: all that a count needs."""
+
+    cost: Int  # (S,) what each of them costs the adversary
+    # changed, open: (S, J) nodes that are provably changed and have one highest score, and nodes about which that is
+    # not decided
+    changed: Int
+    open: Int
+    change: Callable[[int], Relabelling]  # ``change(s)`` is the relabelling itself
+
+
+class Counter(Protocol):
+    """Looks at all relabellings that a walk visits, but only at how many nodes of each kind they change.
+
+    That is much less to write down. A walk that an observer asks for must show all; a counter takes what there is.
+    """
+
+    @property
+    def kinds(self) -> Int:
+        """(J + 1,) where each kind of nodes begins, in the order of the question's nodes, and their number."""
+
+    @property
+    def forms(self) -> Int:
+        """(L, J) sums of counts: a walk need not count what has none that is larger than all of at most its cost.
+
+        Where there are none, everything is counted.
+        """
+
+    @property
+    def reach(self) -> int:
+        """All relabellings that cost less were counted."""
+
+    def count(self, counted: Counted) -> None:
+        """Take note of a batch."""
+
+    def visited(self, cost: int) -> None:
+        """Learn that all relabellings that cost less were counted, by one walk."""
+
+
 class Observer(Protocol):
     """Looks at all relabellings that a walk visits, each of them once, in one process.
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labelcert.arrays import Int
+from labelcert.certificate.metric import CountedMetric
 from labelcert.engines.base import Engine, Findings, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.emptied import classes_dropped
+from labelcert.engines.observers.worst_metrics import with_metrics
 from labelcert.engines.observing import Observer
 from labelcert.engines.registry import AUTO, engines_for, get_engine
 from labelcert.errors import InvalidInput, WorkTooLarge
@@ -44,6 +46,8 @@ class Stage:
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """What is known after this stage."""
         part = _up_to(question, self.max_flips)
+        if not self.engine.capabilities.observes:
+            part = replace(part, counting=None)
         own = control if self.share == 1.0 else control.part(self.share)
         found = classes_dropped(part, self.engine.run(part, own, known), own)
         if found.read is not None:
@@ -88,6 +92,7 @@ def plan(
     predicted: Int | None = None,
     *,
     observers: Sequence[Observer] = (),
+    metrics: Sequence[CountedMetric] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Plan a run.
@@ -105,6 +110,8 @@ def plan(
         Clean predictions to assume instead of the model's own.
     observers : sequence of Observer
         Who else wants to know what relabellings do.
+    metrics : sequence of CountedMetric
+        Whose worst values are wanted, exactly where relabellings are walked anyway.
     options : mapping, optional
         Of the named engine.
 
@@ -129,7 +136,7 @@ def plan(
         took = time.monotonic() - began
         if predicted is not None:
             predictor = predictor.with_predictions(predicted)
-        question = replace(Question.ask(predictor), observers=observers)
+        question = with_metrics(replace(Question.ask(predictor), observers=observers), metrics)
         # Of rows that are read in blocks, nobody knows how many there are before they are read.
         if control.over() and problem.m > LARGEST_COLD and predictor.predicted.size:
             return Plan((), question, took)
@@ -159,6 +166,8 @@ def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None
     able = engine.capabilities
     if able.owners != isinstance(problem.adversary, OwnerAdversary):
         return "it is for budgets that count " + ("annotators" if able.owners else "labels; leave out engine")
+    if problem.adversary.removes and not able.removes:
+        return "it knows no removed labels; leave out engine"
     if observing and not able.observes:
         return "it does not show the relabellings that it visits to observers; use engine='enumerate'"
     if not able.applies(problem.loss, problem.coupled):

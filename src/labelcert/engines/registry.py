@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from labelcert.engines.annotators import AnnotatorEngine
+from labelcert.engines.annotators.ensembles import OwnedPartEngine
 from labelcert.engines.base import Engine
 from labelcert.engines.closed_form import ClosedForm
+from labelcert.engines.downdates import Downdates
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.influence import Grown, Influence, TrainOnAll
 from labelcert.engines.partition.engine import PartEngine
@@ -50,6 +52,8 @@ for _engine in (
     TrainOnAll(),
     Grown(),
     AnnotatorEngine(),
+    OwnedPartEngine(),
+    Downdates(),
 ):
     register(_engine)
 

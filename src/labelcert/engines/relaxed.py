@@ -27,6 +27,7 @@ from labelcert.engines.tables.toggled_trees import FORBIDDEN
 from labelcert.engines.walks import Collector, Timed
 from labelcert.prediction import OneVsRest, Predictor
 from labelcert.problem import Problem
+from labelcert.svm.walking import MANY_LABELS
 
 COMPARE_SECONDS = 2e-9
 """Rough time of looking at one score."""
@@ -74,8 +75,9 @@ class Relaxed(Timed, PlainEngine):
 
     def _by_training(self, question: Question, control: Control, known: Findings, statistics: dict[str, Any]) -> Int:
         """Extremes of each class by cost, over all toggled sets; nothing else is kept."""
-        depth = useful_depth(question, control, duals=True)
-        forest = new_forest(question, memory_for_tables() / (2 * SLOT_BYTES), depth, duals=True)
+        duals = _by_duals(question)
+        depth = useful_depth(question, control, duals=duals)
+        forest = new_forest(question, memory_for_tables() / (2 * SLOT_BYTES), depth, duals=duals)
         cheapest = np.concatenate([[0], np.cumsum(np.sort(question.problem.adversary.costs)), [question.budget + 1]])
         extremes = _Extremes(forest, question, cheapest, control)
         extremes.leave(known.radius_lower >= known.radius_upper, 0)
@@ -100,7 +102,14 @@ class Relaxed(Timed, PlainEngine):
 
 def _seconds_each(question: Question) -> tuple[float, float]:
     """Seconds of one training, and of one score."""
-    return seconds_per_training(question, duals=True), question.problem.m * MULTIPLY_SECONDS + COMPARE_SECONDS
+    duals = _by_duals(question)
+    per_score = question.problem.m * MULTIPLY_SECONDS * duals + COMPARE_SECONDS
+    return seconds_per_training(question, duals=duals), per_score
+
+
+def _by_duals(question: Question) -> bool:
+    """Whether each set's duals, which are cheaper to find than the scores of many nodes, are accurate enough."""
+    return question.nodes.size > question.problem.m > MANY_LABELS
 
 
 class _Extremes(Collector):
@@ -177,7 +186,7 @@ class _Extremes(Collector):
             return
         part = slice(found.first, found.first + found.tau.size)
         owner, cost = forest.tree.owner[part], forest.tree.cost[part].copy()
-        for row in forest.poor(found.first, found.P, found.tau):
+        for row in forest.poor(found.first, found.tau, lambda rows: self._scored(found.P[rows], found.tau[rows])[0]):
             exact = None
             if cost[row] <= self._budget and not self._control.over():
                 exact = forest.sharp(found.first + row)
@@ -192,13 +201,19 @@ class _Extremes(Collector):
                 rows = (owner == c) & (cost == spent)
                 self._score(c, spent, found.P[rows], found.tau[rows])
 
-    def _score(self, c: int, cost: int, duals: Float32, tau: Float32) -> None:
-        """Enter the scores that some sets' duals mean for the open nodes, a block of nodes at a time."""
+    def _score(self, c: int, cost: int, found: Float32, tau: Float32) -> None:
+        """Enter the scores of the open nodes under some sets, a block of nodes at a time."""
         nodes = np.flatnonzero(self.open)
-        for block in np.array_split(nodes, math.ceil(nodes.size * len(duals) / BLOCK_SCORES)) if nodes.size else ():
-            P, error = with_scores(duals, tau, np.ascontiguousarray(self._forest.rows[block].T))
+        for block in np.array_split(nodes, math.ceil(nodes.size * len(found) / BLOCK_SCORES)) if nodes.size else ():
+            P, error = self._scored(found, tau, block)
             low, high = P.min(axis=0).astype(np.float64), P.max(axis=0).astype(np.float64)
             self._enter(c, cost, low, high, 1.01 * float(error.max()), block)
+
+    def _scored(self, found: Float32, tau: Float32, nodes: Int | slice = slice(None)) -> tuple[Float32, Float32]:
+        """Scores of some nodes and their error bounds, from scores of all, or duals."""
+        if not _by_duals(self._question):
+            return found[:, nodes], tau
+        return with_scores(found, tau, np.ascontiguousarray(self._forest.rows[nodes].T))
 
     def _enter(
         self, c: int, cost: int, low: Float, high: Float, error: float, nodes: Int | slice = slice(None)

@@ -11,7 +11,7 @@ from labelcert.arrays import Bool, Int, Words
 from labelcert.engines.base import Question
 from labelcert.engines.bitsets import positions_of
 from labelcert.engines.control import Control
-from labelcert.engines.observing import Visited
+from labelcert.engines.observing import Counted, Counter, Visited
 from labelcert.engines.walks import Collector
 from labelcert.problem import Adversary, Relabelling
 
@@ -24,6 +24,16 @@ class Seen(NamedTuple):
     # changed, unchanged: (S, n) nodes that each of them provably changes, and nodes that it provably does not
     changed: Bool
     unchanged: Bool
+
+
+class Counts(NamedTuple):
+    """What S attacks do to J kinds of nodes."""
+
+    cost: Int  # (S,)
+    code: Any  # (S, L)
+    # changed, open: (S, J)
+    changed: Int
+    open: Int
 
 
 def clean_labels(question: Question) -> Seen:
@@ -121,3 +131,52 @@ class Telling(Collector):
         """Tell every observer what the walk left out."""
         for observer in self._question.observers:
             observer.unvisited(cost)
+
+
+class Counting(Collector):
+    """The collector of a walk that counts nodes itself.
+
+    ``read``: what a chunk counted, from what it found.
+    """
+
+    def __init__(self, question: Question, counter: Counter, short: Shorthand, read: Callable[[Any], Counts]) -> None:
+        self._counter, self._short, self._read = counter, short, read
+        self._frontier = question.budget + 1
+
+    def collect(self, found: Any, chunk: Any) -> None:
+        """Show what one chunk counted."""
+        counts, short = self._read(found), self._short
+        if counts.cost.size:
+            change = lambda s: short.change(counts.code[s])  # noqa: E731
+            self._counter.count(Counted(counts.cost, counts.changed, counts.open, change))
+
+    def unvisited(self, cost: int) -> None:
+        """Remember what the walk left out."""
+        self._frontier = min(self._frontier, cost)
+
+    def settle(self, control: Control) -> None:
+        """Tell how far the walk came."""
+        self._counter.visited(self._frontier)
+
+
+class CountingShown:
+    """The observer that shows a counter how many nodes of each kind change, where a walk shows every node."""
+
+    def __init__(self, question: Question, counter: Counter) -> None:
+        self._counter, self._frontier = counter, question.budget + 1
+
+    def observe(self, visited: Visited) -> None:
+        """Count; what a walk could not decide itself may be tied."""
+        first = self._counter.kinds[:-1]
+        changed = visited.changed & ~visited.close
+        undecided = ~(changed | visited.unchanged)
+        sure, open_ = (np.add.reduceat(found, first, axis=1, dtype=np.int64) for found in (changed, undecided))
+        self._counter.count(Counted(visited.cost, sure, open_, visited.change))
+
+    def unvisited(self, cost: int) -> None:
+        """Remember what the walk left out."""
+        self._frontier = min(self._frontier, cost)
+
+    def settle(self, control: Control) -> None:
+        """Tell how far the walk came."""
+        self._counter.visited(self._frontier)

@@ -19,15 +19,18 @@ from labelcert.estimators.linear_maps import (
 )
 from labelcert.estimators.linear_models import linear_svc, logistic_regression, logistic_regression_cv
 from labelcert.estimators.pipelines import Steps, unwrapped
+from labelcert.estimators.regressors import by_sign, certify_regression
 from labelcert.estimators.svc import svc
 
 ADAPTERS: dict[str, Callable[[Any, Transform], Certifiable]] = {
     "CertifiedClassifier": kernel_machine,
     "GaussianProcessRegressor": gaussian_process,
     "KNeighborsClassifier": neighbours,
+    "KNeighborsRegressor": by_sign,
     "KernelRidge": kernel_ridge,
     "LabelPropagation": label_propagation,
     "LabelSpreading": label_propagation,
+    "LinearRegression": by_sign,
     "LinearSVC": linear_svc,
     "LogisticRegression": logistic_regression,
     "LogisticRegressionCV": logistic_regression_cv,
@@ -125,4 +128,4 @@ def adapted(estimator: Any, *, fitted: bool = False) -> Certifiable:
     return replace(ADAPTERS[kind](last, Steps(steps, fitted)), whole=estimator)
 
 
-__all__ = ["Certifiable", "from_sklearn"]
+__all__ = ["Certifiable", "certify_regression", "from_sklearn"]

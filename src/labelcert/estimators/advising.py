@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from labelcert.arrays import Float, Values
 from labelcert.certification.advice import square_loss
 from labelcert.problem import Problem
+from labelcert.text import per_cent
 
 FOLDS = 3
 ALPHAS = tuple(10.0**power for power in range(-3, 5))
@@ -54,11 +55,12 @@ class Ridge:
             alpha = float(RidgeClassifierCV(ALPHAS).fit(self.X, self.labels).alpha_)
             words = (
                 f"RidgeClassifier(alpha={alpha:g}) has exact radii at every budget, without a search, and is "
-                f"{self._accuracy(RidgeClassifier(alpha), folds):.1%} accurate by cross-validation over the labels"
+                f"{per_cent(self._accuracy(RidgeClassifier(alpha), folds))} % accurate by cross-validation over the "
+                "labels"
             )
             steps = folds * m * d * problem.n_classes * ITERATIONS
             if self.estimator is not None and steps / STEPS <= seconds / 2:
-                words += f" ({type(self.estimator).__name__}: {self._accuracy(self.estimator, folds):.1%})"
+                words += f" ({type(self.estimator).__name__}: {per_cent(self._accuracy(self.estimator, folds))} %)"
         return [words]
 
     def _accuracy(self, estimator: Any, folds: int) -> float:

@@ -261,7 +261,7 @@ def certified(
         answer: Certificate = options["using"](Task(model, labels, names=names, offsets=offsets), **others)
         return answer
     how = {field.name for field in fields(Run)}
-    asked = {"threat", "max_flips", "max_fraction", "margin", "collective"}
+    asked = {"threat", "max_flips", "max_fraction", "margin", "collective", "metrics"}
     for name in options:
         if name not in how | asked:
             raise TypeError(f"certify() takes the options {', '.join(sorted(how | asked))}, got {name!r}")
@@ -276,6 +276,13 @@ ROWS_NAMED = 10
 FEW_LABELS = 300
 """Up to so many labels of two classes (fewer of more classes that are trained together), trainings on a kernel are
 fast enough to be enumerated."""
+
+
+def removes(options: Mapping[str, Any]) -> bool:
+    """Whether labels may be removed, which kernel machines alone know."""
+    threat = options.get("threat")
+    return isinstance(threat, Threat) and threat.removes
+
 
 OF_KERNELS = frozenset({"engine", "margin", "scheduler", "device", "solver", "trust_solver", "node_time_limit"})
 """Options that kernel machines alone have."""
@@ -309,9 +316,10 @@ class LinearModel(KernelMachine):
         classes = np.unique(labels).size
         loss = self.loss(classes)
         by_features = get_loss(loss).kind in LOSSES_BY_FEATURES
-        many = by_features and many_labels(labels.size, classes, loss)
+        sampled = options.get("using") is noise_of and labels.size > FEW_SAMPLED
+        many = by_features and (sampled or many_labels(labels.size, classes, loss))
         weighted = self.class_weight is not None or (weight is not None and by_features)
-        if not weighted and (OF_KERNELS & options.keys() or not many):
+        if not weighted and (OF_KERNELS & options.keys() or not many or removes(options)):
             return super()._certified(X_train, y_train, X_test, weight, options)
         if weighted and (other := OF_KERNELS & options.keys()):
             raise InvalidInput(f"leave out {', '.join(sorted(other))}: with weights, models are trained on features")
@@ -345,6 +353,10 @@ class LinearModel(KernelMachine):
         if unknown := [name for name in given if name not in classes]:
             raise InvalidInput(f"class_weight names {in_short(unknown[0])}, but the labels are {classes}")
         return Weights(np.ones(m) if weight is None else weight, self.class_weight, self.one_sided)
+
+
+FEW_SAMPLED = 100
+"""With more labels, noise samples labellings of linear models, which are faster trained by their features."""
 
 
 def many_labels(m: int, classes: int, loss: str) -> bool:

@@ -15,8 +15,10 @@ from labelcert.arrays import Float, Values
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.estimators import adapted
-from labelcert.estimators.base import fitted_with
+from labelcert.estimators.base import Certifiable, fitted_with
 from labelcert.estimators.pipelines import last_of
+from labelcert.labelnoise import Noise
+from labelcert.rechecking import Recheck
 
 
 def _has(name: str) -> Callable[[Any], bool]:
@@ -90,9 +92,36 @@ class CertifiedEstimator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         **options
             Passed to :func:`labelcert.certify`: ``threat``, ``max_flips``, ``time_limit``, and so on.
         """
+        return self._fitted().certify(self.X_, self.y_, X_test, sample_weight=self.weight_, **options)
+
+    def recheck(self, X_test: Any, **options: Any) -> Recheck:
+        """Which of the labels that this was fitted on to confirm, so that more predictions survive wrong ones.
+
+        Parameters
+        ----------
+        X_test
+            As for ``predict``.
+        **options
+            Passed to :func:`labelcert.recheck`: ``flips``, ``confirm`` or ``until``, and so on.
+        """
+        return self._fitted().recheck(self.X_, self.y_, X_test, sample_weight=self.weight_, **options)
+
+    def noise(self, X_test: Any, **options: Any) -> Noise:
+        """How probable it is that each prediction changes, where the labels of the fit are wrong by chance.
+
+        Parameters
+        ----------
+        X_test
+            As for ``predict``.
+        **options
+            Of :func:`labelcert.noise`: ``wrong``, ``time_limit``, ``seed``, and so on.
+        """
+        return self._fitted().noise(self.X_, self.y_, X_test, sample_weight=self.weight_, **options)
+
+    def _fitted(self) -> Certifiable:
+        """The estimator as a model that can be certified, with transformers as they were fitted."""
         check_is_fitted(self)
-        model = adapted(self.estimator_, fitted=True)
-        return model.certify(self.X_, self.y_, X_test, sample_weight=self.weight_, **options)
+        return adapted(self.estimator_, fitted=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

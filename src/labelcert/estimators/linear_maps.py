@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 
 from labelcert.arrays import Bool, Float, Values
 from labelcert.certificate import Certificate
-from labelcert.certification import GivenRows, Names
+from labelcert.certification import GivenKernel, GivenRows, Names
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import (
     Certifiable,
@@ -23,6 +23,7 @@ from labelcert.estimators.base import (
     certified,
     checked_labels,
     class_weights,
+    removes,
     row_names,
 )
 from labelcert.estimators.kernels import kernel_between, linear
@@ -56,6 +57,9 @@ class LinearMap(Certifiable):
         What is predicted where no label has a say; ``votes`` alone.
     weighted : bool
         Whether labels may have weights.
+    machine : callable or None
+        From features of training and test points to a kernel, test rows and the ``C`` of the kernel ridge regression
+        that the model is: where labels are removed, H says nothing about the other ones.
     """
 
     rows: Map
@@ -64,6 +68,7 @@ class LinearMap(Certifiable):
     votes: bool = False
     outlier: Any = None
     weighted: bool = False
+    machine: Callable[[Float, Float], tuple[Float, Float, float]] | None = None
 
     def _certified(
         self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
@@ -71,12 +76,15 @@ class LinearMap(Certifiable):
         labels = checked_labels(X_train, y_train)
         if self.signs and not np.isin(labels, (-1, 1)).all():
             raise InvalidInput(
-                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone"
+                "a regressor is certified as a classifier by its sign, so y_train must hold -1 and 1 alone; numbers as "
+                "targets are what labelcert.certify_regression is for"
             )
         known = labels != -1 if self.unlabeled and labels.dtype.kind in "if" else np.ones(labels.size, dtype=bool)
         features, tested = self.transform(X_train, X_test)
         if weight is not None and not self.weighted:
             raise InvalidInput(f"{type(unwrapped(self.whole)[1]).__name__} has no sample_weight; leave it out")
+        if removes(options) and self.machine is not None and weight is None:
+            return self._removed(labels, features, tested, Names(row_names(X_test), row_names(X_train)), options)
         H, own = self.rows(features, tested, known, *([] if weight is None else [weight])), row_names(X_train)
         # A class without labels has the score 0; where the sum of all scores is positive, another one has more.
         drops = not self.signs and bool((H.sum(axis=1) <= 1e-9 * abs(H).sum(axis=1)).any())
@@ -84,6 +92,16 @@ class LinearMap(Certifiable):
         model = GivenRows(_dense(H) if drops else H, drops=drops)
         names = Names(test=row_names(X_test), labels=None if own is None else own[known], model=self.explanation)
         return certified(model, labels[known], names, options, offsets)
+
+    def _removed(
+        self, labels: Values, features: Float, tested: Float, names: Names, options: Mapping[str, Any]
+    ) -> Certificate:
+        """The same model as a kernel machine."""
+        assert self.machine is not None
+        K, rows, C = self.machine(features, tested)
+        drops_to = "" if self.signs else "square"
+        model = GivenKernel((K + K.T) / 2, rows, C, loss="square", drops_to=drops_to)
+        return certified(model, labels, replace(names, model=self.explanation), options)
 
 
 def ridge_cv(estimator: Any, transform: Transform) -> Certifiable:
@@ -102,7 +120,7 @@ def ridge(estimator: Any, transform: Transform) -> Certifiable:
     """``Ridge`` and ``RidgeClassifier``, with or without an intercept."""
     if estimator.positive:
         raise InvalidInput(f"{type(estimator).__name__}(positive=True) is not linear in the labels; use positive=False")
-    alpha, intercept = _number(estimator, "alpha"), bool(estimator.fit_intercept)
+    alpha, intercept = one_number(estimator, "alpha"), bool(estimator.fit_intercept)
     itself = f"The certified model is {type(estimator).__name__} itself, intercept included."
     class_weight, said = class_weights(estimator) if hasattr(estimator, "class_weight") else (None, "")
     if class_weight is not None:
@@ -130,12 +148,22 @@ def ridge(estimator: Any, transform: Transform) -> Certifiable:
             H = B @ A.T @ _solve(A @ A.T + alpha * np.eye(A.shape[0]), np.eye(A.shape[0])) * root
         return H - H.sum(axis=1, keepdims=True) * share + share if intercept else H
 
-    return LinearMap(transform, rows, explanation=f"{itself} {LINEAR}", signs=is_regressor(estimator), weighted=True)
+    def machine(X: Float, T: Float) -> tuple[Float, Float, float]:
+        return X @ X.T, T @ X.T, 0.5 / alpha
+
+    return LinearMap(
+        transform,
+        rows,
+        explanation=f"{itself} {LINEAR}",
+        signs=is_regressor(estimator),
+        weighted=True,
+        machine=None if intercept or not alpha > 0 else machine,
+    )
 
 
 def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
     """``KernelRidge`` on labels -1 and 1."""
-    alpha = _number(estimator, "alpha")
+    alpha = one_number(estimator, "alpha")
     own = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
     options = (estimator.kernel_params or {}) if callable(estimator.kernel) else own
 
@@ -147,8 +175,13 @@ def kernel_ridge(estimator: Any, transform: Transform) -> LinearMap:
         K = kernel(X, X) * np.outer(root, root)
         return np.asarray(_solve(K + alpha * np.eye(X.shape[0]), root[:, None] * kernel(T, X).T).T * root)
 
+    def machine(X: Float, T: Float) -> tuple[Float, Float, float]:
+        return kernel(X, X), kernel(T, X), 0.5 / alpha
+
     said = f"The certified model is KernelRidge itself, by its sign. {LINEAR}"
-    return LinearMap(transform, rows, explanation=said, signs=True, weighted=True)
+    return LinearMap(
+        transform, rows, explanation=said, signs=True, weighted=True, machine=machine if alpha > 0 else None
+    )
 
 
 def gaussian_process(estimator: Any, transform: Transform) -> LinearMap:
@@ -298,7 +331,8 @@ def _solve(A: Float, B: Float) -> Float:
         raise InvalidInput("the estimator's linear system is singular; use a larger alpha") from None
 
 
-def _number(estimator: Any, name: str) -> float:
+def one_number(estimator: Any, name: str) -> float:
+    """A parameter that could be an array, and must not be."""
     value = getattr(estimator, name)
     if np.ndim(value) != 0:
         raise InvalidInput(f"{type(estimator).__name__}({name}=...) must be one number, got an array")

@@ -59,11 +59,19 @@ class Steps:
     def _through(self, name: str, step: Any, X_train: Any, X_test: Any) -> tuple[Any, Any]:
         fresh, features = _without_labels(name, step, X_train)
         if not self.fitted:
-            return features, fresh.transform(X_test)
-        as_fitted = step.transform(X_train)
+            return features, _transformed(name, fresh, X_test)
+        as_fitted = _transformed(name, step, X_train)
         if not _alike(features, as_fitted):
             raise _supervised(name, step, ", or is random (set its random_state)")
-        return as_fitted, step.transform(X_test)
+        return as_fitted, _transformed(name, step, X_test)
+
+
+def _transformed(name: str, step: Any, X: Any) -> Any:
+    """What a fitted transformer makes of data."""
+    try:
+        return step.transform(X)
+    except (TypeError, ValueError) as error:
+        raise _failed(name, step, error) from None
 
 
 def _without_labels(name: str, step: Any, X: Any) -> tuple[Any, Any]:
@@ -75,7 +83,11 @@ def _without_labels(name: str, step: Any, X: Any) -> tuple[Any, Any]:
         asks = get_tags(fresh).target_tags.required or "requires y" in str(error) or "'y'" in str(error)
         if asks:
             raise _supervised(name, step) from None
-        raise InvalidInput(f"the step {name!r} ({type(step).__name__}) of the pipeline failed: {error}") from None
+        raise _failed(name, step, error) from None
+
+
+def _failed(name: str, step: Any, error: Exception) -> InvalidInput:
+    return InvalidInput(f"the step {name!r} ({type(step).__name__}) of the pipeline failed: {error}")
 
 
 def _supervised(name: str, step: Any, other: str = "") -> InvalidInput:

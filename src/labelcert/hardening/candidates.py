@@ -20,6 +20,7 @@ from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratif
 from labelcert.models import Model, Recipe, model_from_name
 from labelcert.models.selection import variants
 from labelcert.problem import Threat
+from labelcert.problem.owners import total_cost
 from labelcert.progress import Report
 
 Grid = Mapping[str, Sequence[Any]]
@@ -98,8 +99,7 @@ class ModelSearch:
 
     def checked(self, m: int) -> ModelSearch:
         """The same with whole numbers; refuses what makes no sense for m labels."""
-        costs = None if self.threat is None else self.threat.costs
-        flips = whole_number("flips", self.flips, 0, m if costs is None else int(np.sum(costs)))
+        flips = whole_number("flips", self.flips, 0, m if self.threat is None else total_cost(self.threat, m))
         if self.floor is not None and not 0 <= self.floor <= 1:
             raise InvalidInput(f"floor must be an accuracy between 0 and 1, got {self.floor!r}")
         for loss in self.losses:

@@ -52,6 +52,8 @@ class Hardened:
         Of the chosen model.
     notes : tuple of str
         What was left out of the search, and why.
+    rule : str
+        Which of several ways to make labels of votes was chosen; empty where there was no choice.
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Hardened:
     complete: bool
     certificate: Certificate
     notes: tuple[str, ...] = ()
+    rule: str = ""
 
     @property
     def best(self) -> Model | Partition:

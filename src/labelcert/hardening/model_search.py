@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from labelcert.certification import GraphCertifier
+from labelcert.checking import in_short
+from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
 from labelcert.hardening.candidates import LOSSES, Grid, ModelSearch
 from labelcert.hardening.contest import Contest
-from labelcert.hardening.hardened import Hardened
+from labelcert.hardening.hardened import Hardened, accuracy
 from labelcert.jobs.cells import Answer, Cell, Job, JobBatch
 from labelcert.jobs.execution import run_job
 from labelcert.jobs.records import Record, RecordStatus
@@ -22,6 +25,7 @@ from labelcert.jobs.runner import run_plan
 from labelcert.jobs.store import Store
 from labelcert.losses.cross_validation import C_GRID
 from labelcert.problem import Threat
+from labelcert.problem.ballots import Votes
 
 
 def harden(
@@ -38,6 +42,7 @@ def harden(
     seed: int = 0,
     inductive: bool = False,
     threat: Threat | None = None,
+    votes: Mapping[str, Votes] | None = None,
     device: str = "auto",
     collective: bool = True,
     time_limit: float | None = 20.0,
@@ -70,6 +75,10 @@ def harden(
         Of the folds, and of the parts.
     inductive : bool
         Test nodes join the graph after training.
+    votes : mapping from names to Votes, optional
+        Ways to make the labels of the labelled nodes from votes on them, in their order (a weight for each annotator,
+        say): one of them is chosen together with the model. Budgets then count annotators. Accuracy is measured against
+        the labels that each way makes.
     threat, collective, time_limit, progress
         As in :func:`labelcert.certify`, for each certificate.
     device : {"auto", "cpu", "gpu"}
@@ -95,6 +104,9 @@ def harden(
     >>> found.certified[found.chosen][0] >= found.certified[found.default][0]
     True
     """
+    if votes is not None:
+        how = {name: value for name, value in locals().items() if name not in ("graph", "labeled", "votes", "threat")}
+        return _by_rule(votes, graph, labeled, threat or Threat(), how)
     search = ModelSearch(
         flips=flips,
         models=models,
@@ -116,6 +128,29 @@ def harden(
             run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
 
         return contest.decide(run, store.records)
+
+
+def _by_rule(
+    votes: Mapping[str, Votes], graph: Graph, labeled: npt.ArrayLike, threat: Threat, how: dict[str, Any]
+) -> Hardened:
+    """The best of several searches, one for each way to make labels of votes."""
+    if not votes:
+        raise InvalidInput("votes must name at least one way to make labels, such as {'majority': Votes(table)}")
+    if threat.owns_annotators:
+        raise InvalidInput("give votes to harden alone, and the threat without them")
+    nodes, found = np.flatnonzero(labeled) if np.asarray(labeled).dtype == bool else np.asarray(labeled), {}
+    for name, rule in votes.items():
+        strange = sorted({str(label) for label in rule.labels.tolist()} - set(graph.class_names))
+        if strange or rule.labels.size != nodes.size:
+            raise InvalidInput(
+                f"votes[{name!r}] must be about the {nodes.size} labelled nodes and the classes "
+                f"{', '.join(graph.class_names[:5])}, got {rule.labels.size} items of {in_short(rule.labels.tolist())}"
+            )
+        labels = np.array(graph.labels)
+        labels[nodes] = [graph.class_names.index(str(label)) for label in rule.labels.tolist()]
+        relabelled, known = replace(graph, labels=labels), replace(threat, votes=rule)
+        found[name] = replace(harden(relabelled, nodes, threat=known, **how), rule=name)
+    return max(found.values(), key=lambda one: (one.certified[one.chosen][0], accuracy(one.chosen)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

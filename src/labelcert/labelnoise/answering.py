@@ -98,14 +98,15 @@ class Asked:
             if problem.kind == ROW_BLOCKS:
                 digest.update(question.predictor.scorer.rows.tobytes())
             rows = slice(done, done + question.problem.n_test)
+            found = _nothing(question)
             if isinstance(question.predictor, Unknown):
                 method = SAMPLES
-                parts.append(_nothing(question))
             else:
-                if not method:
-                    method, budget = self._method(question, own)
+                method, budget = (method, budget) if method else self._method(question, own)
                 known = None if resume is None else _part(resume, rows)
-                parts.append(self._found(question, own, method, budget, known))
+                with suppress(Stopped):
+                    found = self._found(question, own, method, budget, known)
+            parts.append(found)
             predicted.append(problem.classes[question.predictor.shown])
             done = rows.stop
         if resume is not None and resume.sha256 != digest.hexdigest():
@@ -288,7 +289,9 @@ def _nothing(question: Question) -> _Found:
     """What is known about a model that was not trained."""
     n, m = question.problem.n_test, question.problem.m
     none = np.zeros(0, dtype=np.int64)
-    drawn = Drawn(np.zeros((0, n), dtype=np.int16), np.zeros((0, m), dtype=bool), none, np.zeros((3, n), dtype=np.int64))
+    drawn = Drawn(
+        np.zeros((0, n), dtype=np.int16), np.zeros((0, m), dtype=bool), none, np.zeros((3, n), dtype=np.int64)
+    )
     return _Found(np.full(n, 0.5), np.zeros(n), np.ones(n), np.zeros(n, dtype=np.int64), drawn)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +21,16 @@ from labelcert.engines.row_blocks import ROW_BLOCKS
 from labelcert.errors import InvalidInput
 from labelcert.labelnoise.answering import Asked
 from labelcert.labelnoise.rates import odds_of
-from labelcert.labelnoise.result import Noise
+from labelcert.labelnoise.result import SAMPLES, Noise
+from labelcert.labelnoise.sampling import needed
 from labelcert.prediction.by_features import ByFeatures
 from labelcert.problem import Problem, Threat
+from labelcert.problem.ballots import Votes
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
+
+ROUNDS = 20
+"""In so many rounds samples are taken where they are kept in a file."""
 
 
 def noise(
@@ -32,7 +40,7 @@ def noise(
     C: float | str,
     *,
     wrong: float | npt.ArrayLike | Mapping[Any, float],
-    annotators: npt.ArrayLike | None = None,
+    annotators: npt.ArrayLike | Votes | None = None,
     loss: str = "hinge",
     intercept: bool = False,
     width: float = 0.02,
@@ -42,6 +50,7 @@ def noise(
     seed: int = 0,
     progress: bool = False,
     resume: Noise | None = None,
+    keep: str | os.PathLike[str] | None = None,
     names: Names | None = None,
 ) -> Noise:
     """How probable it is that each prediction changes, where each label is wrong by chance.
@@ -58,8 +67,9 @@ def noise(
         One rate for all labels; one for each; one for each annotator, by name; or a confusion matrix whose row for a
         label holds the probabilities of all true classes, in the order of the sorted classes. A rate is shared equally
         by the other classes.
-    annotators : (m,) array, optional
-        Who gave each label, where ``wrong`` is a mapping.
+    annotators : (m,) array or Votes, optional
+        Who gave each label, where ``wrong`` is a mapping; or all votes, which say by Bayes' rule how probable each
+        class is for each label.
     width : float
         Sampled intervals are to be no wider.
     confidence : float
@@ -74,6 +84,9 @@ def noise(
         Show a progress bar on standard error.
     resume : Noise, optional
         An answer to the same question that was stopped, or is not narrow enough: its samples count.
+    keep : path, optional
+        A file that is written every now and then with what was sampled so far, as :meth:`Noise.save` does. Where it
+        is there already, it is resumed: a run that was killed goes on if it is started again.
 
     Returns
     -------
@@ -106,6 +119,7 @@ def noise(
         seed=seed,
         progress=progress,
         resume=resume,
+        keep=keep,
     )
 
 
@@ -119,8 +133,8 @@ def noise_linear(H: Any, labels: npt.ArrayLike, *, names: Names | None = None, *
     H, labels, names
         As in :func:`labelcert.certify_linear`.
     **how
-        ``wrong``, ``annotators``, ``width``, ``confidence``, ``time_limit``, ``workers``, ``seed``, ``progress`` and
-        ``resume``, as in :func:`noise`.
+        ``wrong``, ``annotators``, ``width``, ``confidence``, ``time_limit``, ``workers``, ``seed``, ``progress``,
+        ``resume`` and ``keep``, as in :func:`noise`.
 
     Examples
     --------
@@ -144,6 +158,7 @@ def noise_of(
     seed: int = 0,
     progress: bool = False,
     resume: Noise | None = None,
+    keep: str | os.PathLike[str] | None = None,
 ) -> Noise:
     """The same about any task."""
     width, confidence = _share("width", width), _share("confidence", confidence)
@@ -158,7 +173,23 @@ def noise_of(
         control.start_clock()
         simple = reduced(possible)[0]
         asked = Asked(possible, simple.posed, odds, width, confidence, seed, control, settled=not unfinished(simple))
-        return asked.answer(resume)
+        return asked.answer(resume) if keep is None else _kept(asked, resume, Path(keep))
+
+
+def _kept(asked: Asked, resume: Noise | None, path: Path) -> Noise:
+    """The answer in rounds, each of which goes on from the one before, and is written down."""
+    if path.exists():
+        resume = Noise.load(path)
+    for left in range(ROUNDS, 0, -1):
+        width = min(0.9, asked.width * math.sqrt(ROUNDS / (ROUNDS + 1 - left)))
+        if left > 1 and resume is not None and resume.changed_drawn.size >= needed(width, asked.confidence):
+            continue
+        resume = replace(asked, width=width).answer(resume)
+        resume.save(path)
+        if resume.method != SAMPLES or resume.stopped:
+            break
+    assert resume is not None
+    return resume
 
 
 def _share(name: str, value: Any) -> float:

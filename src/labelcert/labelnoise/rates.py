@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from labelcert.arrays import Float, Int, Values
 from labelcert.checking import in_short, real_number, unmasked
 from labelcert.errors import InvalidInput
+from labelcert.problem.ballots import Ballots, Votes
 
 SUM_TOLERANCE = 1e-6
 """Rows of a confusion matrix may miss 1 by this much; they are divided by their sums."""
@@ -32,6 +33,8 @@ def odds_of(
     m, K = codes.size, classes.size
     if annotators is not None and not isinstance(wrong, Mapping):
         raise InvalidInput("annotators= needs one rate for each of them: wrong={'name': rate}")
+    if isinstance(annotators, Votes) and isinstance(wrong, Mapping):
+        return _by_votes(wrong, annotators.ballots(classes), codes)
     given = _by_annotator(wrong, annotators, m) if isinstance(wrong, Mapping) else _numbers(wrong)
     if given.ndim == 2:
         return _by_confusion(given, codes, classes)
@@ -65,12 +68,28 @@ def _within(name: str, rates: Float) -> None:
         raise InvalidInput(f"{name} must hold probabilities between 0 and 1, got {bad:g}")
 
 
-def _by_annotator(wrong: Mapping[Any, float], annotators: Any, m: int) -> Float:
-    if annotators is None:
-        raise InvalidInput("wrong names annotators, so annotators= must say who gave each label")
-    names = [name.item() if isinstance(name, np.generic) else name for name in unmasked("annotators", annotators)]
-    if len(names) != m:
-        raise InvalidInput(f"annotators must name who gave each of the {m} labels, got {len(names)} names")
+def _by_votes(wrong: Mapping[Any, float], ballots: Ballots, codes: Int) -> Float:
+    """What several votes say about each label: Bayes' rule, where all classes are equally probable before.
+
+    A vote of an annotator with the rate e is for the true class with probability 1 - e, and for each other with
+    e / (K - 1), whatever others say.
+    """
+    rates, K = _rates(wrong, ballots.annotators), ballots.classes.size
+    if not np.array_equal(ballots.labels, codes):
+        raise InvalidInput("labels must be those that the votes make: pass Votes(...).labels")
+    odds = np.full((codes.size, K), 1.0 / K)
+    for i, who, says in zip(ballots.item.tolist(), ballots.who.tolist(), ballots.says.tolist(), strict=True):
+        likely = np.full(K, rates[who] / (K - 1))
+        likely[says] = 1.0 - rates[who]
+        odds[i] *= likely
+        if not odds[i].sum() > 0.0:
+            raise InvalidInput(f"annotators who are never wrong disagree about item {i}; give them a rate above 0")
+        odds[i] /= odds[i].sum()
+    return odds
+
+
+def _rates(wrong: Mapping[Any, float], names: Sequence[Any]) -> list[float]:
+    """The rate of each annotator."""
     unknown = next((name for name in names if name not in wrong), None)
     if unknown is not None:
         raise InvalidInput(f"wrong has no rate for the annotator {unknown!r}; it has rates for {list(wrong)[:10]}")
@@ -78,7 +97,16 @@ def _by_annotator(wrong: Mapping[Any, float], annotators: Any, m: int) -> Float:
     for name, rate in rates.items():
         if rate is None or not 0.0 <= rate <= 1.0:
             raise InvalidInput(f"the rate of annotator {name!r} must lie between 0 and 1, got {in_short(wrong[name])}")
-    return np.array([rates[name] for name in names], dtype=np.float64)
+    return [float(rates[name] or 0.0) for name in names]
+
+
+def _by_annotator(wrong: Mapping[Any, float], annotators: Any, m: int) -> Float:
+    if annotators is None:
+        raise InvalidInput("wrong names annotators, so annotators= must say who gave each label")
+    names = [name.item() if isinstance(name, np.generic) else name for name in unmasked("annotators", annotators)]
+    if len(names) != m:
+        raise InvalidInput(f"annotators must name who gave each of the {m} labels, got {len(names)} names")
+    return np.array(_rates(wrong, names))
 
 
 def _by_confusion(matrix: Float, codes: Int, classes: Values) -> Float:

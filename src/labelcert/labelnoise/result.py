@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
-import zlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Text, Values
+from labelcert.certificate.plain_archives import load_fields, save_fields
 from labelcert.checking import whole_number
-from labelcert.errors import CertificateFileError, InvalidInput
-from labelcert.files import write_archive
+from labelcert.errors import InvalidInput
 from labelcert.text import per_cent
 
 if TYPE_CHECKING:
@@ -215,47 +212,12 @@ class Noise:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a file: a zip archive of ``.npy`` arrays and ``metadata.json``; :meth:`load` reads it."""
-        arrays, plain = dict[str, Values](), dict[str, Any]()
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, np.ndarray):
-                arrays[each.name] = value
-            else:
-                plain[each.name] = value
-        metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **plain}
-        write_archive(path, arrays, {"metadata.json": json.dumps(metadata, indent=1, allow_nan=False).encode()})
+        save_fields(self, path, SCHEMA, SCHEMA_VERSION)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Noise:
         """Read what :meth:`save` wrote."""
-        from labelcert.reading import Archive
-
-        try:
-            with Archive(os.fspath(path)) as archive:
-                if (part := archive.damaged()) is not None:
-                    raise CertificateFileError(f"{path} is damaged: its part {part} does not match its checksum")
-                plain = json.loads(archive.read("metadata.json"))
-                if plain.pop("schema", None) != SCHEMA or plain.pop("schema_version", None) != SCHEMA_VERSION:
-                    raise CertificateFileError(f"{path} holds no answer of labelcert.noise of this version")
-                plain["expected_interval"] = tuple(plain["expected_interval"])
-                names = [each.name for each in fields(cls) if each.name not in plain]
-                return cls(**{**plain, **{name: archive.array(name) for name in names}})
-        except FileNotFoundError:
-            raise CertificateFileError(f"there is no file {path}") from None
-        except CertificateFileError:
-            raise
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            OSError,
-            EOFError,
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            RuntimeError,
-        ) as error:
-            raise CertificateFileError(f"{path} is not an answer of labelcert.noise, or is damaged: {error}") from None
+        return load_fields(cls, path, SCHEMA, SCHEMA_VERSION, "labelcert.noise", tuples=("expected_interval",))
 
 
 @dataclass(frozen=True, eq=False)

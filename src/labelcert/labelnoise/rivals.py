@@ -26,6 +26,10 @@ NARROW = 9e-4
 """Intervals that are no wider are not worth the time that it takes to look at two rivals at once."""
 
 
+FINER = 2**21
+"""Points of the grid where intervals are wide after all."""
+
+
 def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail:
     r"""The probability that another class reaches the score of the predicted one, for a node of a linear model.
 
@@ -69,7 +73,15 @@ def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail
             found = both(h, np.array([leads(r) for r in pair]), odds, error)
             met[pair] = Tail(found.lower, min(found.upper, met[pair].upper))
         lower, upper = _union(alone, met, likely, lower, upper)
+    if upper - lower > NARROW and not control.over():
+        alone |= {r: _within(alone[r], tail(h, leads(r), odds, error, FINER)) for r in likely}
+        lower, upper = _union(alone, met, likely, lower, min(upper, sum(found.upper for found in alone.values())))
     return Tail(lower, upper)
+
+
+def _within(one: Tail, other: Tail) -> Tail:
+    """What both say."""
+    return Tail(max(one.lower, other.lower), min(one.upper, other.upper))
 
 
 def _enumerated(h: Float, odds: Float, own: int, moving: Int, error: float) -> Tail:

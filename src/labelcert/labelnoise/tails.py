@@ -83,12 +83,13 @@ def serves(odds: Float) -> bool:
     return bool(np.all((1.0 - top) <= LARGEST_SHARE * top))
 
 
-def tail(h: Float, values: Int, odds: Float, error: float = 0.0) -> Tail:
+def tail(h: Float, values: Int, odds: Float, error: float = 0.0, points: int = GRID) -> Tail:
     """The probability that ``sum_i h[i] * values[class of i]`` is at most 0.
 
     - ``values`` (K,): small whole numbers, one for each class.
     - ``odds`` (m, K): :func:`serves` is true of them.
     - ``error``: how far the sum may be from that of exact weights, whatever the classes are.
+    - ``points``: of the grid, where one is needed; the more, the narrower.
     """
     jumps = Jumps.of(h, values, odds)
     moving = jumps.moving
@@ -104,12 +105,12 @@ def tail(h: Float, values: Int, odds: Float, error: float = 0.0) -> Tail:
         steps = math.floor(-_exactly(h, jumps.base) / Fraction(whole))
         return _summed(moving, whole, np.rint(moving.h / whole).astype(np.int64), below, 0.0, (steps, steps))
     above = reach(moving, 1.0)
-    delta = (below + above) / (GRID - 256)
+    delta = (below + above) / (points - 256)
     grid = np.rint(moving.h / delta).astype(np.int64)
     rest = Jumps(grid * delta - moving.h, moving.steps, moving.odds, moving.base)
     tau = 1.0001 * max(reach(rest, 1.0), reach(rest, -1.0)) + error + 1e-12 * (size + float(np.abs(moving.h).sum()))
     ends = (math.floor((-constant - tau) / delta) - 1, math.floor((-constant + tau) / delta) + 1)
-    return _summed(moving, delta, grid, below + tau, 4 * OUTSIDE, ends)
+    return _summed(moving, delta, grid, below + tau, 4 * OUTSIDE, ends, points)
 
 
 def _point(h: Float, base: Float, error: float) -> Tail:
@@ -155,19 +156,22 @@ def _whole(jumps: Jumps) -> float | None:
     return unit if span < WHOLE_GRID else None
 
 
-def _summed(jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int]) -> Tail:
+def _summed(
+    jumps: Jumps, delta: float, grid: Int, below: float, left_out: float, ends: tuple[int, int], points: int = GRID
+) -> Tail:
     """The probability of at most so many steps of the grid: at least, and at most.
 
     - ``grid`` (m,): jumps of one, in steps.
     - ``below``: how far down the sum reaches, but for ``OUTSIDE``.
     - ``left_out``: probability of what was not accounted for.
     - ``ends``: steps that the lower end and the upper end are about.
+    - ``points``: of the grid; as many as it takes where nothing is left out.
     """
     if left_out == 0.0:  # all of it is on the grid
         first = -int((np.abs(grid) * np.abs(jumps.steps).max(axis=1)).sum())
         points = 1 << max(4, (1 - 2 * first).bit_length())
     else:
-        first, points = -math.ceil(below / delta) - 64, GRID
+        first = -math.ceil(below / delta) - 64
     log0, histogram = _logarithm(jumps, grid, points)
     chances = scipy.fft.irfft(np.exp(log0 + scipy.fft.rfft(histogram)), points)
     # The cell of grid point first + k is (first + k) mod points.

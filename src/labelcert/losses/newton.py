@@ -95,7 +95,7 @@ def _terms(machine: Any, s: Any, y: Float) -> float:
         small = math.exp(-abs(x))
         one = 1.0 / (1.0 + small)
         share = small * one if x >= 0.0 else one
-        s.v[SLOPE, i] = C * small * one * one
+        s.v[SLOPE, i] = C * small * one * one * y[i] * y[i]  # a label that takes no part has y_i = z_i = 0
         r = s.v[Z, i] - C * y[i] * share
         s.v[RESIDUAL, i] = r
         total += r * r
@@ -205,8 +205,9 @@ def _advance(machine: Any, s: Any, y: Float, T: Float) -> float:
     for i in range(m):
         # D times the change of f is what the step leaves of the residual.
         slope = s.v[ROOT, i] * s.v[ROOT, i]
-        told = told and slope > SATURATED * machine.C
-        s.v[F, i] -= (s.v[RESIDUAL, i] - s.v[STEP, i]) / slope
+        told = told and (slope > SATURATED * machine.C or y[i] == 0.0)
+        if slope > 0.0:
+            s.v[F, i] -= (s.v[RESIDUAL, i] - s.v[STEP, i]) / slope
     if m < s.v.shape[1]:
         s.v[F, m] = 0.0
         for i in range(m):
@@ -227,16 +228,16 @@ def _enough(machine: Any, s: Any, residual: float, labels: int) -> bool:
 
 
 @compiled(error_model="numpy")
-def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
-    """Flip label ``i``; the solution at hand is where the next training starts."""
-    y[i] = -y[i]
+def relabel(machine: Any, s: Any, y: Float, i: int, value: float) -> None:
+    """Change label ``i`` to ±1, or 0 to leave it out; the solution at hand is where the next training starts."""
+    y[i] = value
 
 
 @compiled(error_model="numpy")
-def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
-    """Flip several labels; the solution at hand is where the next training starts."""
+def relabel_all(machine: Any, s: Any, y: Float, flips: Int, to: Float) -> None:
+    """Change several labels to what they are in ``to``."""
     for i in flips:
-        y[i] = -y[i]
+        y[i] = to[i]
 
 
 @compiled(error_model="numpy")
@@ -245,6 +246,14 @@ def settle(machine: Any, s: Any, y: Float) -> int:
 
     Where that leads nowhere, it starts over from nothing, and so does the next training.
     """
+    present = 0
+    for i in range(y.shape[0]):
+        present += y[i] != 0.0
+    if present == 0:  # relative to nothing, no step would be small enough
+        for i in range(s.v.shape[1]):
+            s.v[Z, i] = 0.0
+        s.v[FLAGS, 0] = COLD_TABLEAU
+        return 0
     warm = s.v[FLAGS, 0] == 0.0
     steps = _iterate(machine, s, y, warm)
     if steps < 0 and warm:
@@ -304,6 +313,7 @@ def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
     # σ changes by at most its own size times the change of f, and the exponential is good to a few units.
     residual = 1.01 * (math.sqrt(computed) + (32.0 * UNIT_ROUNDOFF + 1.01 * err) * math.sqrt(target))
     residual += 1.01 * (8.0 * UNIT_ROUNDOFF * math.sqrt(norm2) + m * _TINY * (1.0 + machine.C))
+    residual += math.sqrt(m * _TINY)  # squares that underflow
     rounding = 1.01 * UNIT_ROUNDOFF * (size + 3) * math.sqrt(norm2) + size * _TINY
     off = machine.factor * residual
     if m < size:
@@ -342,20 +352,20 @@ def _shift(machine: Any, s: Any, m: int, excess: float) -> tuple[float, float]:
 
 
 @compiled(error_model="numpy")
-def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
-    """Flip labels of a solved parent, whose inverse is shared: error bound and proof, as from :func:`bound`.
+def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int, to: Float) -> tuple[float, int]:
+    """Change labels of a solved parent, whose inverse is shared: error bound and proof, as from :func:`bound`.
 
     The bound is infinite where the parent's inverse is not good enough. The solution is in ``own``, labels in ``y``.
     """
     for i in flips:
-        y[i] = -y[i]
+        y[i] = to[i]
     return _chords(machine, parent, own, y)
 
 
 @compiled(error_model="numpy")
-def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
+def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int, value: float) -> tuple[float, int]:
     """The same for one label."""
-    y[i] = -y[i]
+    y[i] = value
     return _chords(machine, parent, own, y)
 
 

@@ -293,12 +293,13 @@ class PrimalMachine:
         for attempt in range(8):
             go_on()
             before = self.X @ self.w
-            self.w = self._descend(self.w[:, :, None], NO_CHANGES, 0.0)[0][:, :, 0]
+            self.w = self._descend(self.w[:, :, None], NO_CHANGES, 0.0, 0.0)[0][:, :, 0]
             moved = float(np.abs(self.X @ self.w - before).max(initial=0.0))
-            if attempt and moved < 1e-5:
+            done = attempt > 0 and moved < 1e-5
+            if moved > 0.0 or not attempt:
+                self._set_hessian()  # bounds take it as the one at the solution
+            if done:
                 break
-            go_on()
-            self._set_hessian()
 
     def _set_hessian(self) -> None:
         """M from the Hessian at the clean solution; beyond a size, from its diagonal blocks."""
@@ -356,23 +357,26 @@ class PrimalMachine:
         """How many labellings fit into one batch."""
         return max(1, int(BATCH_BYTES / (8 * self.m * self.outputs)))
 
-    def train(self, changes: Changes, start: Float | None = None, accuracy: float = 0.0) -> Float:
-        """(p, K, B) solutions for changed labels; as accurate as float64 allows, or to an ``accuracy`` of ``‖g‖``."""
+    def train(self, changes: Changes, start: Float | None = None, accuracy: float = 0.0, near: float = 0.0) -> Float:
+        """(p, K, B) solutions for changed labels; as accurate as float64 allows.
+
+        Or to an ``accuracy`` of ``‖g‖``, or until they are as ``near`` the optimum, in the norm of H.
+        """
         start = self.start(changes) if start is None else start
-        W, left = self._descend(start, changes, accuracy)
+        W, left = self._descend(start, changes, accuracy, near)
         for b in left if self.p * self.outputs <= LARGEST_INVERSE else ():
             if self.over():
                 break
-            W[:, :, b] = self._refreshed(W[:, :, b], changes.only(np.array([b])), accuracy)
+            W[:, :, b] = self._refreshed(W[:, :, b], changes.only(np.array([b])), accuracy, near)
         return W
 
-    def _refreshed(self, w: Float, change: Changes, accuracy: float) -> Float:
+    def _refreshed(self, w: Float, change: Changes, accuracy: float, near: float) -> Float:
         """(p, K) one solution, by Hessians of its own."""
         codes, W = self.codes.copy(), w[:, :, None]
         codes[change.label] = change.code
         for _ in range(REFRESHED):
             factor = _factor(self._hessian(self.X @ W[:, :, 0], codes))
-            W, left = self._descend(W, change, accuracy, _solver(factor))
+            W, left = self._descend(W, change, accuracy, near, _solver(factor))
             if left.size == 0:
                 break
         return W[:, :, 0]
@@ -388,9 +392,11 @@ class PrimalMachine:
         np.add.at(out, changes.batch, pulls * self.X[changes.label][:, None, :])
         return np.ascontiguousarray(out.transpose(2, 1, 0))
 
-    def bounded(self, W: Float, changes: Changes) -> Float:
-        """(B,) bounds on the distance of solutions from the optimum, all outputs together; infinite for no bound."""
-        G, wrong, F = self.gradient(W, changes)
+    def bounded(self, G: Float, wrong: Float, F: Float, changes: Changes) -> Float:
+        """(B,) bounds on the distance of solutions from the optimum, from what :meth:`gradient` says about them.
+
+        All outputs together; infinite for no bound.
+        """
         n = 1.01 * (_norms(G) + wrong)
         if np.all(self.penalty > 0):
             return np.asarray(n)
@@ -444,7 +450,7 @@ class PrimalMachine:
         return r
 
     def _descend(
-        self, W: Float, changes: Changes, accuracy: float, apply: Callable[[Float], Float] | None = None
+        self, W: Float, changes: Changes, accuracy: float, near: float, apply: Callable[[Float], Float] | None = None
     ) -> tuple[Float, Int]:
         """Nonlinear conjugate gradients, preconditioned (with M), and Newton's method along each line.
 
@@ -467,6 +473,8 @@ class PrimalMachine:
             stale = np.where(n < 0.5 * best, 0, stale + 1)
             best = np.minimum(best, n)
             miss = _norms(G) / np.maximum(accuracy, 0.2 * self._rounding(now, r))
+            if near > 0.0:
+                miss = np.minimum(miss, np.sqrt(np.maximum(n, 0.0)) / near)
             going = (miss > 1.0) & (stale < PATIENCE)
             far[active] = ~(miss < 10.0)
             if going.mean() < 0.7:

@@ -15,13 +15,7 @@ all of a set S are flipped, the gradient at the sum of their solutions is ``Σ_j
 where ``m_j`` is the mixed difference of ``c σ``: at most ``D_j (Π_S (1 + e_ij) − 1 − Σ_S e_ij)`` with ``e_ij =
 exp |Δ^i_j| − 1``. Its norm is bounded by ``(Σ_j D_j e_ij⁴)^½`` of each flip.
 
-From the gradient to the error. As slopes change by no more than ``exp(±ρ)`` where scores change by ρ, the mean Hessian
-on the way to the optimum is at least ``exp(−r) (1 − Σ_S D_i A_ii) H (1 − exp(−κe)) / κe``, where r bounds the changes
-of scores outside of S and ``κ = max ‖φ_j‖_{H⁻¹}``. So for ν, the bound on ``‖g‖_{H⁻¹}`` over what is left of H, ``e ≤
-−log(1 − κν) / κ`` bounds the distance from the optimum in the norm of H, and scores of a row φ are off by at most
-``‖φ‖_{H⁻¹} e``.
-
-M is proved good by ``η = ‖1 − HM‖``, a bound on the distance of the eigenvalues of ``H^½ M H^½`` from 1, in any norm.
+Norms in H are those of :mod:`~labelcert.losses.hessian_norm`.
 """
 
 from __future__ import annotations
@@ -32,7 +26,8 @@ from collections.abc import Callable
 import numpy as np
 
 from labelcert.arrays import Float, Int
-from labelcert.losses.primal import NO_CHANGES, PrimalMachine
+from labelcert.losses.hessian_norm import HessianNorm
+from labelcert.losses.primal import PrimalMachine
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 ALL_PAIRS = 12_000
@@ -41,13 +36,10 @@ ALL_PAIRS = 12_000
 MOST_FLIPS = 5
 """Sets of more flips are not bounded."""
 
-LEFT_OUT = 0.1
-"""Leverage of the labels that bounds on the mean Hessian do without."""
-
 _BLOCK_CELLS = 4_000_000
 
 
-class Remainders:
+class Remainders(HessianNorm):
     """Bounds for one model with one output.
 
     Parameters
@@ -61,9 +53,6 @@ class Remainders:
 
     Attributes
     ----------
-    eta : float
-    reach : (m,) array
-        At least ``‖φ_j‖_{H⁻¹}``.
     impulse : (ν,) array
         ``s_i``.
     alone : (ν,) array
@@ -73,9 +62,9 @@ class Remainders:
     """
 
     def __init__(self, machine: PrimalMachine, movable: Int, over: Callable[[], bool]) -> None:
-        self.machine, self.movable = machine, movable
+        super().__init__(machine)
+        self.movable = movable
         self.slope = machine.D
-        self._prove()
         nu = movable.size
         self._A = np.minimum(self.reach, 1e100)[movable] ** 2
         self.impulse, self._own_error = self._impulses()
@@ -87,45 +76,6 @@ class Remainders:
                 self._crude()
             else:
                 self.sharpen(np.arange(nu), over)
-
-    def _prove(self) -> None:
-        """η, and the lengths that it allows to trust."""
-        machine, u = self.machine, UNIT_ROUNDOFF
-        p = machine.p
-        h = np.sqrt(np.diag(machine.H)) * (1.0 + 1e-6)
-        scaled = (np.eye(p) - machine.H @ machine.M) * (h[None, :] / h[:, None])
-        total = float((np.abs(machine.M) * h[:, None] * h[None, :]).sum())
-        rounding = 2.0 * machine.sum_error + 1.01 * u * (p + 8)
-        eta = 1.01 * (float(np.abs(scaled).sum(axis=1).max()) + rounding * (total + p))
-        self._weights = np.sqrt(np.maximum(np.diag(machine.M), 0.0))
-        self._root = 1.0
-        # Slopes are off by a few units themselves.
-        eta += 128.0 * u * float((machine.c * self.length(machine.X) ** 2).sum())
-        self.eta = eta if eta < 0.4 else math.inf
-        self._root = (1.0 + 1e-6) / math.sqrt(1.0 - eta) if eta < 0.4 else math.inf
-        self.reach = self.length(machine.X)
-        # Steep bounds for few labels that hardly weigh: H without them is at least 1 − LEFT_OUT of it.
-        order = np.argsort(-self.reach)
-        weight = np.cumsum((self.slope * self.reach**2)[order])
-        self.tame = np.ones(machine.m, dtype=bool)
-        self.tame[order[weight <= LEFT_OUT]] = False
-        self._longest = float(self.reach[self.tame].max(initial=0.0)) + 1e-300
-        self.share = 1.01 * u * (2 * p + 8)
-        G, wrong, _ = self.machine.gradient(machine.w[:, :, None], NO_CHANGES)
-        flat = G[:, 0, 0]
-        square = max(float(flat @ machine.M @ flat), 0.0) + self.share * float(self._weights @ np.abs(flat)) ** 2
-        self.least = self._root * math.sqrt(float(np.abs(machine.M).sum(axis=1).max()))
-        self.residue = self._root * math.sqrt(square) + 1.01 * self.least * float(wrong[0])
-
-    def length(self, rows: Float) -> Float:
-        """(N,) bounds on ``‖φ‖_{H⁻¹}`` of some rows."""
-        square = np.einsum("np,np->n", rows @ self.machine.M, rows)
-        noise = 1.01 * UNIT_ROUNDOFF * (2 * self.machine.p + 8) * self.noise(rows) ** 2
-        return np.asarray(self._root * np.sqrt(np.maximum(square, 0.0) + noise))
-
-    def noise(self, rows: Float) -> Float:
-        """(N,) numbers whose products, times :attr:`share`, bound the rounding of ``φ M φ'``."""
-        return np.asarray(np.abs(rows) @ self._weights)
 
     def _impulses(self) -> tuple[Float, Float]:
         """``s = −c y − E(A s)`` by bisection, and how far that is from being so."""
@@ -190,13 +140,6 @@ class Remainders:
         own_loss = self.slope[self.movable[own]] * A * -np.expm1(-np.maximum(0.0, size * A - rest))
         n = self.residue + (self.eta * size + self._own_error[own]) * np.sqrt(A) + np.sqrt(square)
         self.alone[own] = np.fmin(self.alone[own], self.distance(n, rest, 1.0 - 1.01 * own_loss))
-
-    def distance(self, n: Float, rest: Float, share: Float) -> Float:
-        """E from a bound on ``‖g‖_{H⁻¹}``."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            steps = 1.02 * n * np.exp(rest) / np.maximum(share - LEFT_OUT, 1e-300) * self._longest
-            steps = np.where(np.isfinite(steps), steps, np.inf)
-            return np.where(steps < 0.9, -1.01 * np.log1p(-np.minimum(steps, 0.9)) / self._longest, np.inf)
 
 
 class Together:

@@ -1,9 +1,9 @@
 """How compiled walks retrain, whatever the loss.
 
-A walk flips labels (:func:`relabel`), trains (:func:`settle`), and asks how far the result can be from the optimum
-(:func:`bound`). With many labels it solves the neighbours of a labelling from its solution, which they share
-(:func:`solve_child`). Each kind of machine brings its own functions. A walk holds their addresses, so one compiled walk
-serves all losses.
+A walk changes labels (:func:`relabel`; 0 is a label that takes no part), trains (:func:`settle`), and asks how far the
+result can be from the optimum (:func:`bound`). With many labels it solves the neighbours of a labelling from its
+solution, which they share (:func:`solve_child`). Each kind of machine brings its own functions. A walk holds their
+addresses, so one compiled walk serves all losses.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ def retraining(machine: Any) -> Retraining:
     functions: Functions | None = None if machine is None else FUNCTIONS[type(machine)]
     many = machine is not None and machine.Q.shape[0] > MANY_LABELS
     s, y, i, flips = pivoting.new_scratch(0), np.zeros(0), 0, np.zeros(0, dtype=np.int64)
+    value = 0.0
     tau_and_proof = types.Tuple((types.float64, types.intp))
 
     def at(name: str, result: Any, *arguments: Any, needed: bool = True) -> Compiled:
@@ -110,12 +111,12 @@ def retraining(machine: Any) -> Retraining:
 
     return Retraining(
         machine=Anything(machine),
-        relabel=at("relabel", types.none, s, y, i),
+        relabel=at("relabel", types.none, s, y, i, value),
         settle=at("settle", types.intp, s, y),
         bound=at("bound", tau_and_proof, s, y, True),
-        relabel_all=at("relabel_all", types.none, s, y, flips),
-        solve_child=at("solve_child", tau_and_proof, s, s, y, i, needed=many),
-        solve_descendant=at("solve_descendant", tau_and_proof, s, s, y, flips, needed=many),
+        relabel_all=at("relabel_all", types.none, s, y, flips, y),
+        solve_child=at("solve_child", tau_and_proof, s, s, y, i, value, needed=many),
+        solve_descendant=at("solve_descendant", tau_and_proof, s, s, y, flips, y, needed=many),
     )
 
 
@@ -145,9 +146,9 @@ def begin(r: Retraining, s: pivoting.Scratch, y: Float) -> None:
 
 
 @compiled()
-def relabel(r: Any, s: Any, y: Float, i: int) -> None:
-    """Flip label ``i`` of ``y``; the solution at hand is where the next training starts."""
-    call(r.relabel, (r.machine, s, y, i))
+def relabel(r: Any, s: Any, y: Float, i: int, value: float) -> None:
+    """Change label ``i`` of ``y``; the solution at hand is where the next training starts."""
+    call(r.relabel, (r.machine, s, y, i, value))
 
 
 @compiled()
@@ -163,21 +164,21 @@ def bound(r: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:
 
 
 @compiled()
-def relabel_all(r: Any, s: Any, y: Float, flips: Int) -> None:
-    """Flip several labels at once, with the machine's own function."""
-    call(r.relabel_all, (r.machine, s, y, flips))
+def relabel_all(r: Any, s: Any, y: Float, flips: Int, to: Float) -> None:
+    """Change several labels at once to what they are in ``to``, with the machine's own function."""
+    call(r.relabel_all, (r.machine, s, y, flips, to))
 
 
 @compiled()
-def solve_child(r: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
-    """Flip label ``i`` of a solved parent without changing it: error bound and proof, infinite where that fails.
+def solve_child(r: Any, parent: Any, own: Any, y: Float, i: int, value: float) -> tuple[float, int]:
+    """Change label ``i`` of a solved parent without changing it: error bound and proof, infinite where that fails.
 
     More than ``MANY_LABELS`` labels are needed for this; ``own`` has the parent's tableau.
     """
-    return call(r.solve_child, (r.machine, parent, own, y, i))
+    return call(r.solve_child, (r.machine, parent, own, y, i, value))
 
 
 @compiled()
-def solve_descendant(r: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
-    """The same with several flips."""
-    return call(r.solve_descendant, (r.machine, parent, own, y, flips))
+def solve_descendant(r: Any, parent: Any, own: Any, y: Float, flips: Int, to: Float) -> tuple[float, int]:
+    """The same with several labels, to what they are in ``to``."""
+    return call(r.solve_descendant, (r.machine, parent, own, y, flips, to))

@@ -270,7 +270,7 @@ class Model(ABC):
         >>> from labelcert.models import SGC
         >>> found = SGC(C=0.1).noise(karate(), [0, 1, 2, 31, 32, 33], [5, 30, 9], wrong=0.1)
         >>> found.probability.round(3).tolist(), found.proved
-        ([0.057, 0.057, 0.057], True)
+        ([0.106, 0.244, 0.231], True)
         """
         from labelcert.certification import GraphCertifier
         from labelcert.labelnoise import noise

@@ -75,9 +75,12 @@ class CertifiedTargets:
     def budget_rows(self) -> list[dict[str, Any]]:
         """One row per budget in plain values: certified ratios, accuracy, and the collective attack."""
         cert, correct = self.certificate, self.correct
-        rows = []
+        rows, worst = [], cert.worst_cases
         for b, row in enumerate(_rows(cert.curve_frame())):
             attack = row.pop("witness")
+            for one in worst:
+                ends = {f"{one.title} from": float(one.lower[b]), f"{one.title} to": float(one.upper[b])}
+                row |= {name: value if np.isfinite(value) else None for name, value in ends.items()}
             if correct is not None:
                 row["accuracy_lower"] = float(np.mean(correct & (cert.radius_lower > b)))
                 row["accuracy_upper"] = float(np.mean(correct & (cert.radius_upper > b)))

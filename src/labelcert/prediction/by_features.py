@@ -12,6 +12,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
+from labelcert.blas import one_thread_each
+from labelcert.losses.hessian_norm import HessianNorm, norm_of
 from labelcert.losses.primal import (
     BATCH_BYTES,
     NO_CHANGES,
@@ -35,6 +37,9 @@ FEATURES = "linear models by their features"
 
 ENOUGH = 1e-5
 """Accuracy of first trainings, as a share of the lead that the median prediction has."""
+
+NEAR = 1e-4
+"""The same where distances are bounded in the norm of the Hessian, which says much more."""
 
 WEIGHTED = "linear models with weights of labels"
 """Who predicts: such a model, if a change of labels may change the weights of labels, or labels are few."""
@@ -110,6 +115,19 @@ class Judged(NamedTuple):
     rivals: Int
 
 
+class Ruler(NamedTuple):
+    """The norm of one machine's Hessian, and how long the test rows are in it.
+
+    Attributes
+    ----------
+    norm : HessianNorm
+    lengths : (K, n) array
+    """
+
+    norm: HessianNorm
+    lengths: Float
+
+
 class FeaturePredictor(Predictor):
     """Scores of test rows after training on any labels, many labellings at once.
 
@@ -121,7 +139,6 @@ class FeaturePredictor(Predictor):
     """
 
     tie_note: ClassVar[str] = "clean scores"
-    enumerated: ClassVar[str] = "relabellings"
 
     def __init__(self, problem: Problem, features: ByFeatures) -> None:
         self.problem, self.linear, self.features = problem, False, features
@@ -133,6 +150,8 @@ class FeaturePredictor(Predictor):
             "use fewer features (scikit-learn: PCA or TruncatedSVD), or fewer labels and certify() on their kernel",
         )
         self.machines = self._machines()
+        norms = [norm_of(machine) for machine in self.machines]
+        self._rulers = [None if norm is None else Ruler(norm, norm.lengths(features.T).T) for norm in norms]
         self._known: dict[Relabelling, Judged] = {}
         self._solutions: dict[tuple[int, Relabelling], Float] = {}
         self._enough = 0.0
@@ -147,7 +166,12 @@ class FeaturePredictor(Predictor):
         self.gaps = scores, errors
         leads = np.diff(np.sort(scores, axis=0)[-2:], axis=0)[0]
         # Most predictions are decided by solutions that are this accurate; where that does not do, more is asked for.
-        self._enough = ENOUGH * float(np.median(leads)) / max(float(np.median(self.norms)), 1e-300)
+        lead = float(np.median(leads))
+        self._enough = ENOUGH * lead / max(float(np.median(self.norms)), 1e-300)
+        self._near = [
+            0.0 if ruler is None else NEAR * lead / max(float(np.median(ruler.lengths)), 1e-300)
+            for ruler in self._rulers
+        ]
 
     def machine(self, codes: Int, outputs: int, member: int | None = None) -> PrimalMachine:
         """One training on clean labels; of one class (a ``member``) against the rest, or of all."""
@@ -182,7 +206,8 @@ class FeaturePredictor(Predictor):
         for b, change in enumerate(changes):
             if (c, change) in self._solutions:
                 start[:, :, b] = self._solutions[c, change]
-        W = machine.train(sets, start, enough * machine.firm)
+        near = self._near[c] * enough / self._enough if enough > 0.0 else 0.0
+        W = machine.train(sets, start, enough * machine.firm, near)
         if enough > self._enough:
             if len(self._solutions) * 8.0 * machine.p * machine.outputs > KEPT_BYTES:
                 self._solutions.clear()
@@ -240,11 +265,13 @@ class FeaturePredictor(Predictor):
         return min(256, self.batch_size())
 
     def changed_by(self, changes: Sequence[Relabelling], nodes: Index) -> tuple[Bool, Bool]:
-        """All in batches."""
-        judged = self.judge(changes)
+        """All in batches; classes without labels are dropped, where models drop them."""
+        judged = self._judge_fewer(changes) if self.problem.emptied else self.judge(changes)
         return judged.changed[nodes].T, judged.unchanged[nodes].T
 
-    def _judge_fewer(self, changes: Sequence[Relabelling], *, keep: bool, workers: int, hurry: bool) -> Judged:
+    def _judge_fewer(
+        self, changes: Sequence[Relabelling], *, keep: bool = False, workers: int = 1, hurry: bool = False
+    ) -> Judged:
         """The same where relabellings may leave classes without labels, which are dropped then."""
         n, everyone = self.problem.n_test, np.arange(self.problem.n_test)
         others = [self.fewer(self.problem.relabelled(change)) for change in changes]
@@ -268,7 +295,7 @@ class FeaturePredictor(Predictor):
         size = max(1, min(self.batch_size() * min(2, workers) // workers, -(-len(changes) // workers)))
         batches = [changes[start : start + size] for start in range(0, len(changes), size)]
         if len(batches) > 1 and workers > 1:
-            with ThreadPoolExecutor(workers) as pool:
+            with one_thread_each(), ThreadPoolExecutor(workers) as pool:
                 parts = list(pool.map(judge, batches))
         else:
             parts = [judge(batch) for batch in batches]
@@ -338,10 +365,16 @@ class FeaturePredictor(Predictor):
         """The strongest rival."""
         return int(self._found(codes).rivals[node, 0])
 
-    def _errors(self, far: Float, W: Float) -> Float:
-        """(n, B) bounds on the errors of scores: of solutions, and of the products with them."""
+    def _errors(self, c: int, W: Float, found: Changes) -> Float:
+        """(K, n, B) bounds on the errors of scores by one machine: of solutions, and of the products with them."""
+        machine, ruler = self.machines[c], self._rulers[c]
+        G, wrong, F = machine.gradient(W, found)
+        errors = (self.norms[:, None] * machine.bounded(G, wrong, F, found))[None]
+        if ruler is not None:
+            near = ruler.norm.near(W, G, wrong, F, found)
+            errors = np.fmin(errors, ruler.lengths[:, :, None] * near)
         norm = np.sqrt((W * W).sum(axis=(0, 1)))
-        return np.asarray(self.norms[:, None] * (1.01 * far + 1.01 * UNIT_ROUNDOFF * (W.shape[0] + 4) * norm)[None, :])
+        return np.asarray(1.01 * (errors + UNIT_ROUNDOFF * (W.shape[0] + 4) * self.norms[:, None] * norm[None, :]))
 
 
 class OneForAll(FeaturePredictor):
@@ -371,11 +404,11 @@ class OneForAll(FeaturePredictor):
             W, found = machine.w[:, :, None], NO_CHANGES
         else:
             W, found = self._solved(changes, enough)
-        errors = self._errors(machine.bounded(W, found), W)
+        errors = self._errors(0, W, found)
         scores = (T @ W.reshape(machine.p, -1)).reshape(T.shape[0], machine.outputs, -1).transpose(1, 0, 2)
         if machine.outputs == 1:
             scores = np.concatenate([-scores, scores])
-        return np.ascontiguousarray(scores), np.repeat(errors[None], scores.shape[0], axis=0)
+        return np.ascontiguousarray(scores), np.ascontiguousarray(np.broadcast_to(errors, scores.shape))
 
     def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:
         """By the influence of labels on the difference of two scores."""
@@ -424,11 +457,11 @@ class OneForEachClass(FeaturePredictor):
         for c, machine in enumerate(self.machines):
             clean = machine.w[:, :, None]
             scores[c] = T @ machine.w
-            errors[c] = self._errors(machine.bounded(clean, NO_CHANGES), clean)
+            errors[c] = self._errors(c, clean, NO_CHANGES)[0]
             W, found, concerned = self._solved(changes, c, enough)
             if concerned.size:
                 scores[c][:, concerned] = T @ W[:, 0]
-                errors[c][:, concerned] = self._errors(machine.bounded(W, found), W)
+                errors[c][:, concerned] = self._errors(c, W, found)[0]
         return scores, errors
 
     def values(self, node: Int, rival: Int, changes: Sequence[Relabelling]) -> Float:

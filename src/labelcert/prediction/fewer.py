@@ -32,6 +32,17 @@ def dropping(method: F) -> F:
     return cast(F, answered)
 
 
+def leaving(method: F) -> F:
+    """The same for labels that are removed alone: classes without labels stay."""
+
+    @functools.wraps(method)
+    def answered(self: Predictor, codes: Int, *rest: Any) -> Any:
+        left = self.without(codes)
+        return method(self, codes, *rest) if left is None else getattr(left, method.__name__)(codes, *rest)
+
+    return cast(F, answered)
+
+
 class Fewer:
     """What a predictor says where some classes have no labels left.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.solutions import Interval, Solution, minus
+from labelcert.prediction.fewer import leaving
 from labelcert.prediction.highest import Highest
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
@@ -69,6 +70,7 @@ class OneVsRest(Highest):
         p, tau = self._one_by_one(codes, nodes, range(self.problem.n_classes))
         return p, tau[:, None]
 
+    @leaving
     def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """By float64 where its error bounds suffice, exactly elsewhere."""
         p, error = self.scaled_scores(codes, nodes)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -13,9 +15,13 @@ from labelcert.arrays import Bool, Float, Index, Int
 from labelcert.losses.solutions import Interval
 from labelcert.prediction.fewer import Fewer
 from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
+from labelcert.prediction.without import Without
 from labelcert.problem import Problem, Relabelling
 from labelcert.stopping import stopped_by
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
+
+MODELS_KEPT = 64
+"""Models of the labels that are left, where some are removed."""
 
 TIED, OPEN = -1, -2
 """Clean prediction of a node whose highest score is shared, and of one that cannot be decided."""
@@ -68,6 +74,7 @@ class Predictor(ABC):
         self.problem = problem
         self.linear = linear
         self._on_fewer: dict[bytes, Predictor] = {}
+        self._on_left: OrderedDict[bytes, Without] = OrderedDict()
         self.scorer = LinearScorer(problem) if linear else RetrainingScorer(problem)
 
     @property
@@ -75,11 +82,14 @@ class Predictor(ABC):
         """How many relabellings it is best asked about at once, by :meth:`changed_by`."""
         return 32
 
-    def fewer(self, codes: Int) -> Fewer | None:
-        """Who predicts instead, where classes without labels are dropped and ``codes`` have none of some class."""
+    def fewer(self, codes: Int) -> Fewer | Without | None:
+        """Who predicts instead: where labels are removed, or a class that is dropped has no labels in ``codes``."""
+        left = self.without(codes)
+        if left is not None:
+            return left
         if not self.problem.emptied:
             return None
-        present = np.unique(codes)
+        present = np.flatnonzero(np.bincount(codes, minlength=self.problem.n_classes))
         if present.size == self.problem.n_classes:
             return None
         key = present.tobytes()
@@ -87,6 +97,20 @@ class Predictor(ABC):
             with stopped_by(lambda: False):  # all that was found so far counts
                 self._on_fewer[key] = self.of(self.problem.remaining(codes))
         return Fewer(self, present, self._on_fewer.get(key))
+
+    def without(self, codes: Int) -> Without | None:
+        """The model of the labels that are left, where some are removed; the last few are kept."""
+        if not (self.problem.adversary.removes and (codes == self.problem.n_classes).any()):
+            return None
+        left = np.flatnonzero(codes < self.problem.n_classes)
+        key = left.tobytes()
+        found = self._on_left.get(key)
+        if found is None:
+            found = self._on_left[key] = Without(self, left)
+            with contextlib.suppress(KeyError):  # another thread may have been faster
+                while len(self._on_left) > MODELS_KEPT:
+                    self._on_left.popitem(last=False)
+        return found
 
     def of(self, problem: Problem) -> Predictor:
         """The same kind of model for some of the classes."""
@@ -123,9 +147,11 @@ class Predictor(ABC):
     def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """(K, n) which classes have the highest score under labels ``codes``: provably, and possibly.
 
-        Several where it is shared.
+        Several where it is shared; where that cannot be said, all are possible.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no scores of classes")
+        found = np.array([self.predicts(codes, int(t)) for t in nodes], dtype=np.int64)
+        sure = found[None, :] == np.arange(self.problem.n_classes)[:, None]
+        return sure, sure | (found < 0)
 
     def exact_difference(self, codes: Int, t: int, c: int, r: int) -> Callable[[int], Interval | None] | None:
         """Score of class ``c`` minus that of ``r`` for node ``t``, by level of precision; None where out of reach."""

@@ -133,6 +133,11 @@ class Scorer(ABC):
         """Whether rational arithmetic is within reach."""
         return self.problem.m <= EXACT_LIMIT
 
+    @property
+    def trains_without(self) -> bool:
+        """Whether labels of 0 take no part in a training."""
+        return self.retraining.machine.values is not None
+
     def sharpened(self) -> Retraining:
         """What walks take to retrain: :attr:`retraining` with the sharpest error bounds that there are."""
         return self.retraining
@@ -295,7 +300,8 @@ class RetrainingScorer(Scorer):
             if solved.v[FLAGS, 0] != 0.0:
                 warm(self.retraining, solved, before)
         here, own = before.copy(), self._own
-        tau, proof = solve_descendant(self.retraining, solved, sharing(own, solved), here, np.flatnonzero(here != y))
+        moved = np.flatnonzero(here != y)
+        tau, proof = solve_descendant(self.retraining, solved, sharing(own, solved), here, moved, y)
         return (own, tau, proof) if tau < np.inf else None
 
     def _from_afar(self, y: Float) -> tuple[Scratch, float, int]:
@@ -335,7 +341,7 @@ class RetrainingScorer(Scorer):
         if near is None:
             return None
         own, here = self._own, near[0].copy()
-        tau, _ = solve_descendant(self.retraining, near[1], sharing(own, near[1]), here, np.flatnonzero(here != y))
+        tau, _ = solve_descendant(self.retraining, near[1], sharing(own, near[1]), here, np.flatnonzero(here != y), y)
         if not tau < np.inf:
             return None
         return Training(y, own.z.copy(), tau, own.state.copy(), sharp=False)
@@ -350,7 +356,7 @@ class RetrainingScorer(Scorer):
         before, solved = near
         if solved is not s:
             overwrite(s, solved)
-        relabel_all(self.retraining, s, before.copy(), np.flatnonzero(before != y))
+        relabel_all(self.retraining, s, before.copy(), np.flatnonzero(before != y), y)
 
     def largest_score(self, nodes: Index) -> Float:
         """What multiplies the entries of a row is bounded."""

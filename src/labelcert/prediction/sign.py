@@ -8,7 +8,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses.solutions import NOTHING, Interval, minus
-from labelcert.prediction.fewer import dropping
+from labelcert.prediction.fewer import dropping, leaving
 from labelcert.prediction.predictor import OPEN, SHOWN, TIED, Predictor
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
@@ -61,6 +61,7 @@ class Sign(Predictor):
         one = self.scorer.scores(training, nodes)
         return np.array([-one, one]), np.full((2, 1), training.tau)
 
+    @leaving
     def leading(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """By the sign of the score."""
         signs = self.scorer.signs(self.scorer.train(signs_of(codes, 1)), nodes)

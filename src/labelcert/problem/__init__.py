@@ -2,7 +2,7 @@
 
 from labelcert.problem.ballots import Votes
 from labelcert.problem.problem import Problem
-from labelcert.problem.relabelling import NOTHING, Relabelling
+from labelcert.problem.relabelling import NOTHING, REMOVED, Relabelling
 from labelcert.problem.threat import Adversary, Threat
 
-__all__ = ["NOTHING", "Adversary", "Problem", "Relabelling", "Threat", "Votes"]
+__all__ = ["NOTHING", "REMOVED", "Adversary", "Problem", "Relabelling", "Threat", "Votes"]

@@ -11,14 +11,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import floor, lcm, log10
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import as_labels, in_short, is_missing, real_number
+from labelcert.checking import as_labels, in_short, is_missing, real_number, whole_number
 from labelcert.errors import InvalidInput
 
 LONG = ("item", "annotator", "label")
@@ -92,6 +92,50 @@ class Votes:
     def of(cls, votes: Any) -> Votes:
         """Votes with their rule; a table alone goes by the majority."""
         return votes if isinstance(votes, cls) else cls(votes)
+
+    @classmethod
+    def planned(cls, labels: Values, *, each: int, most: int, right: float = 1.0, seed: int = 0) -> Votes:
+        """Votes as a plan would give them: what it would buy can be certified before anybody is paid.
+
+        Parameters
+        ----------
+        labels : (m,) array
+            What counts as right.
+        each : int
+            Votes for each item.
+        most : int
+            No annotator gives more votes than this. As many annotators share the work as that takes.
+        right : float
+            How often a vote is right; all other labels are equally probable.
+        seed : int
+
+        Examples
+        --------
+        >>> from labelcert import Votes
+        >>> votes = Votes.planned(["jazz", "rock"] * 10, each=3, most=6, right=0.8)
+        >>> len(votes.rows), len(votes.annotators), len(votes.labels)
+        (60, 10, 20)
+        """
+        array = as_labels(labels)
+        classes, codes = np.unique(array, return_inverse=True)
+        m, each, most = array.size, whole_number("each", each, 1), whole_number("most", most, 1)
+        annotators, chance = -(-m * each // most), real_number(right)
+        if annotators < each:
+            raise InvalidInput(
+                f"{each} votes for each item need {each} annotators, and {annotators} give all of them with up to "
+                f"{most} votes each; give a smaller most"
+            )
+        if chance is None or not 0.0 <= chance <= 1.0:
+            raise InvalidInput(f"right must be a rate between 0 and 1, got {in_short(right)}")
+        rng = np.random.default_rng(whole_number("seed", seed))
+        order = rng.permutation(m)
+        seats = np.arange(m * each) % annotators  # of one item, nobody has two
+        off = rng.integers(1, max(2, classes.size), (m, each))
+        says = np.where(
+            rng.random((m, each)) < chance, codes[order][:, None], (codes[order][:, None] + off) % classes.size
+        )
+        rows = zip(np.repeat(order, each).tolist(), seats.tolist(), classes[says.ravel()].tolist(), strict=True)
+        return cls(list(rows))
 
     def describe(self) -> dict[str, Any]:
         """In plain JSON values, as certificates record it; of a callable, that there is one."""
@@ -367,8 +411,10 @@ class Ballots:
         return np.stack([need[chosen[:, v] == 1].min(axis=0) for v in range(size)])
 
 
-def whole_multiples(name: str, values: Sequence[Any]) -> tuple[Int, Fraction]:
+def whole_multiples(name: str, values: Sequence[Any], largest: int = LARGEST_SUM) -> tuple[Int, Fraction]:
     """Positive numbers as whole multiples of one unit, which is 1 where they are whole, and the unit.
+
+    Refused where they add up to more than ``largest`` units.
 
     Examples
     --------
@@ -382,9 +428,25 @@ def whole_multiples(name: str, values: Sequence[Any]) -> tuple[Int, Fraction]:
     exact = [Fraction(str(number)) for number in numbers]
     unit = Fraction(1, lcm(*(number.denominator for number in exact)) if exact else 1)
     whole = [int(number / unit) for number in exact]
-    if sum(whole) > LARGEST_SUM:
-        raise InvalidInput(f"{name} must be whole multiples of one unit that is not too small; round them")
+    if sum(whole) > largest:
+        digits = floor(log10(largest / sum(exact)))
+        advice = f"round them: numpy.maximum(numpy.round({name}, {digits}), {10.0**-digits:g})"
+        raise InvalidInput(
+            f"{name} add up to {sum(whole)} units{of_unit(unit)}, more than {largest}; "
+            + (advice if digits >= 0 else "divide them by a common unit")
+        )
     return np.array(whole, dtype=np.int64), unit
+
+
+def of_unit(unit: Fraction) -> str:
+    """A unit behind the word "units", unless it is 1.
+
+    Examples
+    --------
+    >>> of_unit(Fraction(1, 2))
+    ' of 0.5'
+    """
+    return "" if unit == 1 else f" of {float(unit):g}"
 
 
 def _rows(table: Any, *, wide_items: bool) -> list[tuple[Any, Any, Any]]:
@@ -415,7 +477,7 @@ def _rows(table: Any, *, wide_items: bool) -> list[tuple[Any, Any, Any]]:
 
 def _triples(table: Any) -> list[Any]:
     try:
-        rows = [tuple(row) for row in table]
+        rows = [] if isinstance(table, str | Mapping) else [tuple(row) for row in table if not isinstance(row, str)]
     except TypeError:
         rows = []
     if not rows or any(len(row) != len(LONG) for row in rows):

@@ -8,7 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from labelcert.checking import in_short
 from labelcert.errors import InvalidInput
@@ -28,13 +27,13 @@ def flips_for_fraction(fraction: float | Fraction | Decimal, total: int) -> int:
     return math.floor(meant(fraction) * total)
 
 
-def largest_budget(flips: int | None, fraction: float | None, costs: npt.ArrayLike) -> int | None:
+def largest_budget(flips: int | None, fraction: float | None, total: int) -> int | None:
     """The largest budget as the user gave it: as a number of flips, as a fraction of the total cost, or not at all."""
     if fraction is None:
         return flips
     if flips is not None:
         raise InvalidInput("give the largest budget as max_flips or as max_fraction, not both")
-    return flips_for_fraction(fraction, int(np.sum(costs)))
+    return flips_for_fraction(fraction, total)
 
 
 def meant(fraction: float | Fraction | Decimal) -> Fraction:

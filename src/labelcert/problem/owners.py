@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Int, Values
-from labelcert.checking import in_short, unmasked, whole_number
+from labelcert.checking import in_short, is_flat, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import Ballots, Votes, whole_multiples
 from labelcert.problem.relabelling import Relabelling
@@ -219,9 +219,26 @@ def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
     """A threat against (m,) labels: whether budgets count labels or annotators."""
     if not threat.owns_annotators:
         return threat.resolve(labels, classes)
-    own = {"annotators": None, "votes": None, "prices": None, "trusted_annotators": None, "wrong_votes": None}
+    if threat.removes or not threat.changes:
+        raise InvalidInput("annotators change labels, and remove none; leave out removable and changes")
+    own: dict[str, Any] = dict.fromkeys(("annotators", "votes", "prices", "trusted_annotators", "wrong_votes"))
     flips = replace(threat, **own).resolve(labels, classes)
     return _owning(threat, labels, classes, flips)
+
+
+def total_cost(threat: Threat, m: int) -> int:
+    """What all that an adversary could change would cost, of m labels or of everybody who gave them.
+
+    Examples
+    --------
+    >>> total_cost(Threat(annotators=["ann", "ann", "bob"], prices={"bob": 0.5}), 3)
+    3
+    """
+    if not threat.owns_annotators:
+        return m if threat.costs is None else int(whole_multiples("costs", np.asarray(threat.costs).tolist())[0].sum())
+    names = threat.annotators if threat.votes is None else Votes.of(threat.votes).annotators
+    given = dict.fromkeys((who for who in names or () if not is_missing(who)), 1.0) | dict(threat.prices or {})
+    return int(whole_multiples("prices", list(given.values()))[0].sum())
 
 
 def _owning(threat: Threat, labels: Values, classes: Values, flips: Adversary) -> OwnerAdversary:
@@ -235,10 +252,8 @@ def _owning(threat: Threat, labels: Values, classes: Values, flips: Adversary) -
     for who in (*given, *honest):
         if who not in ballots.annotators:
             raise InvalidInput(f"the threat names the annotator {in_short(who)}, who gave no label")
-    prices, _ = whole_multiples("prices", [given[who] for who in ballots.annotators])
+    prices, _ = whole_multiples("prices", [given[who] for who in ballots.annotators], MAX_TOTAL_COST)
     total = int(prices.sum())
-    if total > MAX_TOTAL_COST:
-        raise InvalidInput(f"prices add up to {total} of their unit, more than {MAX_TOTAL_COST}; round them")
     prices[[ballots.annotators.index(who) for who in honest]] = 0
     wrong = np.flatnonzero(flippable & (ballots.labels != codes))
     if wrong.size:
@@ -273,7 +288,7 @@ def _ballots(threat: Threat, codes: Int, classes: Values) -> Ballots:
         )
     if names is None:
         ballots = Votes.of(threat.votes).ballots(classes)
-    elif isinstance(names, str) or np.ndim(unmasked("annotators", names)) != 1 or len(names) != m:
+    elif not is_flat(unmasked("annotators", names)) or len(names) != m:
         raise InvalidInput(
             f"annotators must have one entry per label ({m}), got {in_short(names)}; several votes for each label go "
             "into votes"

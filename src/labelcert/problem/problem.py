@@ -171,7 +171,7 @@ class Problem:
             min_eig=0.0,
             drops_to=drops_to,
         )
-        if asked.intercept and (asked.n_classes == 2 or not drops_to):
+        if (asked.intercept and (asked.n_classes == 2 or not drops_to)) or (drops_to and adversary.removes):
             return replace(asked, max_flips=_while_all_classes_last(asked, chosen=max_flips is not None))
         return asked
 
@@ -338,7 +338,8 @@ class Problem:
 def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
     """The largest budget at which no class can lose all of its labels: an intercept needs both sides.
 
-    Refuses a larger one that the user chose. Group budgets are not looked at.
+    So does who drops classes without labels, where labels may be removed: no engine knows both. A larger budget that
+    the user chose is refused. Group budgets are not looked at.
     """
     codes, adversary, budget = problem.codes, problem.adversary, problem.max_flips
     position = np.full(codes.size, -1)
@@ -349,6 +350,11 @@ def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
             # All labels of a class become others, or all others become it.
             if members.size and np.all(position[members] >= 0):
                 last = min(last, adversary.least_cost(position[members]) - 1)
+    if chosen and last < budget and not problem.intercept:
+        raise InvalidInput(
+            f"max_flips must be at most {last} where labels may be removed, got {budget}: more could take the last "
+            "label from a class, which this model then drops. Trust a label of each class"
+        )
     if chosen and last < budget:
         raise InvalidInput(
             f"max_flips must be at most {last} with an intercept that is not regularised, got {budget}: more could "

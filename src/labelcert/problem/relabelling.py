@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -11,11 +12,30 @@ import numpy as np
 from labelcert.arrays import Int
 
 
+class Removal(StrEnum):
+    """What a witness says of a label that is removed: a value of its own, and a text where values are stored.
+
+    Examples
+    --------
+    >>> import json, labelcert
+    >>> print(labelcert.REMOVED, json.dumps({0: labelcert.REMOVED}))
+    removed {"0": "removed"}
+    """
+
+    REMOVED = "removed"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+REMOVED = Removal.REMOVED
+
+
 @dataclass(frozen=True, eq=False)
 class Relabelling:
     """Which labels change, by their ascending positions in ``Adversary.labels``, and what they become.
 
-    Targets are classes, as positions in ``Problem.classes``.
+    Targets are classes, as positions in ``Problem.classes``; one past the last class where a label is removed.
     """
 
     positions: Int

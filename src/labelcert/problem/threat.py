@@ -9,17 +9,17 @@ from __future__ import annotations
 import html
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int, Values
-from labelcert.checking import in_short, is_missing, unmasked, whole_number
+from labelcert.checking import flag, in_short, is_flat, is_missing, unmasked, whole_number
 from labelcert.errors import InvalidInput
-from labelcert.problem.ballots import Votes
-from labelcert.problem.relabelling import Relabelling
+from labelcert.problem.ballots import Votes, of_unit, whole_multiples
+from labelcert.problem.relabelling import REMOVED, Relabelling
 
 MAX_TOTAL_COST = 100_000
 
@@ -34,8 +34,9 @@ class Threat:
     ----------
     trusted : (m,) boolean array, optional
         True where a label is verified and cannot be changed.
-    costs : (m,) integer array, optional
-        Price of changing each label, at least 1. Budgets and radii are then in these units.
+    costs : (m,) array, optional
+        Price of changing each label, any positive numbers. Budgets and radii are then in these units; where some are
+        not whole, in the largest unit of which all of them are multiples.
     allowed_flips : mapping, optional
         ``{label: labels it may become}``; a label that is not a key cannot be changed. ``{"spam": ["ham"]}`` lets
         the adversary hide spam but not invent it.
@@ -54,12 +55,16 @@ class Threat:
         The same where several annotators vote on each label: a table as :class:`labelcert.Votes` takes it, whose
         majority is the label; or a :class:`labelcert.Votes` with another rule.
     prices : mapping, optional
-        With annotators: what it costs to own each; 1 for those without an entry. Any positive numbers: where they are
-        not whole, budgets and radii are in the largest unit of which all of them are multiples.
+        With annotators: what it costs to own each; 1 for those without an entry. Any positive numbers, as ``costs``.
     trusted_annotators : collection, optional
         With annotators: those who are known to be honest.
     wrong_votes : int, optional
         With annotators: the most votes of one annotator that are changed. By default all may be.
+    removable : bool or (m,) boolean array, optional
+        Labels that may be removed, besides being changed; True: all but the trusted ones. It costs as much as a change.
+        The model is then trained on the other labels alone, with the same ``C``; in a graph, the node stays.
+    changes : bool
+        Whether labels may be changed; False, with ``removable``: they may be removed, and nothing else.
 
     Examples
     --------
@@ -79,6 +84,13 @@ class Threat:
     prices: Mapping[Any, float] | None = None
     trusted_annotators: Collection[Any] | None = None
     wrong_votes: int | None = None
+    removable: bool | npt.ArrayLike | None = None
+    changes: bool = True
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return self.removable is not None and self.removable is not False
 
     @property
     def owns_annotators(self) -> bool:
@@ -106,6 +118,10 @@ class Threat:
         if self.votes is not None:
             voted = Votes.of(self.votes)
             parts.append(f"votes={len(voted.rows)} of {len(voted.annotators)} annotators")
+        if self.removes:
+            parts.append("removable=" + ("True" if self.removable is True else _some(self.removable)))
+        if not self.changes:
+            parts.append("changes=False")
         own = ("prices", "trusted_annotators", "wrong_votes")
         parts += [f"{name}={getattr(self, name)!r}" for name in own if getattr(self, name) is not None]
         return f"Threat({', '.join(parts)})"
@@ -128,8 +144,10 @@ class Threat:
             is_, it = ("is", "it") if count == 1 else ("are", "they")
             words.append(f"{count} of {mask.size} labels {is_} trusted: {it} cannot be changed.")
         if self.costs is not None:
-            costs = np.asarray(self.costs)
-            words.append(f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units.")
+            costs, unit = whole_multiples("costs", np.asarray(self.costs).tolist())
+            words.append(
+                f"Changing a label costs {costs.min(initial=1)} to {costs.max(initial=1)} units{of_unit(unit)}."
+            )
         for source, targets in (self.allowed_flips or {}).items():
             words.append(f"Labels {source} may become {', '.join(map(str, _listed(targets)))}.")
         if self.allowed_flips is not None:
@@ -145,8 +163,15 @@ class Threat:
             ]
         elif self.group_budgets is not None:
             words.append(f"At most {self.group_budgets} may be spent in each group.")
-        words += self._annotators_in_words()
+        words += [*self._annotators_in_words(), *self._removal_in_words()]
         return words or ["Any label can be changed, into any other class, at a cost of 1."]
+
+    def _removal_in_words(self) -> list[str]:
+        if not self.removes:
+            return []
+        which = "Any label" if self.removable is True else f"{_some(self.removable)} labels"
+        also, alone = ("also ", "") if self.changes else ("", " No label can be changed.")
+        return [f"{which} can {also}be removed: the model is then trained on the others.{alone}"]
 
     def _annotators_in_words(self) -> list[str]:
         words = []
@@ -156,7 +181,9 @@ class Threat:
                 + ("a label is what its votes make it." if self.votes is not None else "each label has one annotator.")
             )
         if self.prices is not None:
-            words.append("Annotators cost " + ", ".join(f"{who}: {price}" for who, price in self.prices.items()) + ".")
+            _, unit = whole_multiples("prices", [1, *self.prices.values()])
+            prices = ", ".join(f"{who}: {price}" for who, price in self.prices.items())
+            words.append(f"Annotators cost {prices}{', in units' + of_unit(unit) if unit != 1 else ''}.")
         if self.trusted_annotators is not None:
             words.append(f"Honest annotators: {', '.join(map(str, self.trusted_annotators))}.")
         if self.wrong_votes is not None:
@@ -174,6 +201,10 @@ class Threat:
         """
         m = labels.size
         targets = self._targets(labels, classes)
+        if not self.changes and not self.removes:
+            raise InvalidInput("changes=False leaves nothing to do for the adversary; give removable=True, too")
+        if self.removes:
+            targets = np.column_stack([targets, self._removable(labels, classes)])
         flippable = ~_mask("trusted", self.trusted, m) & targets.any(axis=1)
         costs = _costs(self.costs, m)
         if self.groups is None and self.group_budgets is not None:
@@ -196,6 +227,7 @@ class Threat:
             group_caps=np.array([min(caps[g] or 0, MAX_TOTAL_COST) for g in limited], dtype=np.int64),
             never=int(costs.sum()) + 1,
             targets=targets[index],
+            removes=self.removes,
         )
 
     @classmethod
@@ -223,6 +255,8 @@ class Threat:
             prices=plain.get("prices"),
             trusted_annotators=plain.get("trusted_annotators"),
             wrong_votes=plain.get("wrong_votes"),
+            removable=_from_indices(plain.get("removable"), labels.size),
+            changes=plain.get("changes", True),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -244,6 +278,9 @@ class Threat:
         plain = {
             name: None if (given := getattr(self, name)) is None else write(given) for name, write in written.items()
         }
+        if self.removes:
+            plain["removable"] = True if self.removable is True else np.flatnonzero(np.asarray(self.removable)).tolist()
+            plain["changes"] = bool(self.changes)
         return plain | self._annotators_described()
 
     def _annotators_described(self) -> dict[str, Any]:
@@ -263,12 +300,21 @@ class Threat:
 
     def _targets(self, labels: Values, classes: Values) -> Bool:
         """(m, K) which classes each label may become."""
-        may: Bool = labels[:, None] != classes[None, :]
+        may: Bool = (labels[:, None] != classes[None, :]) & flag("changes", self.changes)
         if self.allowed_flips is not None:
             may &= self._by_label(labels, classes)
         if self.allowed_targets is not None:
             may &= self._by_index(labels.size, classes)
         return may
+
+    def _removable(self, labels: Values, classes: Values) -> Bool:
+        """(m,) which labels may be removed."""
+        if str(REMOVED) in map(str, classes.tolist()):
+            raise InvalidInput(
+                f"a class is called {str(REMOVED)!r}, which is what removed labels are called; rename it"
+            )
+        given = None if self.removable is True else self.removable
+        return np.ones(labels.size, dtype=bool) if given is None else _mask("removable", given, labels.size)
 
     def _by_label(self, labels: Values, classes: Values) -> Bool:
         if not isinstance(self.allowed_flips, Mapping):
@@ -314,7 +360,9 @@ class Adversary:
     never: int
     """The radius that means "no admissible change of labels does it": total cost of all m labels, plus one."""
     targets: Bool
-    """(ν, K) which classes each of these labels may become."""
+    """(ν, K) which classes each of these labels may become; one more column where labels may be removed."""
+    removes: bool = field(default=False, kw_only=True)
+    """Whether there is that column."""
 
     def toggling(self, codes: Int, c: int) -> Adversary:
         """The same adversary on the labels that can enter or leave class ``c``, of labels with (m,) classes."""
@@ -337,8 +385,8 @@ class Adversary:
         return replace(kept, m=int(index.size), labels=np.searchsorted(index, kept.labels).astype(np.int64))
 
     def digested(self) -> bytes:
-        """What beside labels, costs, groups and targets decides an answer: nothing."""
-        return b""
+        """What beside labels, costs, groups and targets decides an answer."""
+        return b"removable" if self.removes else b""
 
     def least_cost(self, positions: Int) -> int:
         """The least budget that may pay for changing some labels, budgets of groups aside."""
@@ -504,6 +552,19 @@ def _classes_of(name: str, values: list[Any], classes: Values) -> list[int]:
     return [known[value] for value in values]
 
 
+def _some(mask: Any) -> str:
+    return f"{int(np.count_nonzero(np.asarray(mask)))} of {np.size(mask)}"
+
+
+def _from_indices(given: bool | Sequence[int] | None, m: int) -> bool | Bool | None:
+    """A mask, as :meth:`Threat.describe` writes it down."""
+    if given is None or given is True:
+        return given
+    mask = np.zeros(m, dtype=bool)
+    mask[given] = True
+    return mask
+
+
 def _mask(name: str, mask: npt.ArrayLike | None, m: int) -> Bool:
     if mask is None:
         return np.zeros(m, dtype=bool)
@@ -524,21 +585,14 @@ def _costs(costs: npt.ArrayLike | None, m: int) -> Int:
     array = np.asarray(unmasked("costs", costs))
     if array.shape != (m,):
         raise InvalidInput(f"costs must have one entry per label, shape ({m},), got shape {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise InvalidInput(f"costs must be whole numbers, got dtype {array.dtype}; scale them to integers")
-    if array.min() < 1:
-        raise InvalidInput(f"costs must be at least 1, got {array.min()}; mark labels that cannot change as trusted")
-    total = int(array.sum(dtype=object))
-    if total > MAX_TOTAL_COST:
-        raise InvalidInput(f"costs add up to {total}, more than {MAX_TOTAL_COST}; divide them by a common unit")
-    return array.astype(np.int64)
+    return whole_multiples("costs", array.tolist(), MAX_TOTAL_COST)[0]
 
 
 def _groups(groups: Sequence[Hashable] | None, m: int) -> tuple[Int, list[Hashable]]:
     """Index of each label's group (last index, one past the names: none) and the groups' names."""
     if groups is None:
         return np.zeros(m, dtype=np.int64), []
-    if _length(groups) != m or np.ndim(unmasked("groups", groups)) != 1:
+    if _length(groups) != m or not is_flat(unmasked("groups", groups)):
         raise InvalidInput(f"groups must have one entry per label ({m}), got {_length(groups) or in_short(groups)}")
     values = _plain(groups)
     names = list(dict.fromkeys(g for g in values if g is not None))

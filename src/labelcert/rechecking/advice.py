@@ -47,6 +47,8 @@ class Recheck:
         Of the problem in which all of ``labels`` are trusted.
     complete : bool
         Whether all attacks were known when labels were chosen. If not, other labels may be better.
+    annotators : list of str or None
+        Instead of labels: whom to audit, best first. ``gains`` are theirs then.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Recheck:
     objective: str
     certificate: Certificate
     complete: bool = True
+    annotators: list[str] | None = None
 
     @property
     def optimal(self) -> bool:
@@ -80,29 +83,39 @@ class Recheck:
 
     @property
     def names(self) -> list[Any]:
-        """What the labels to confirm are called; their indices where they have no names."""
+        """What the labels to confirm are called; their indices where they have no names. Or whom to audit."""
+        if self.annotators is not None:
+            return list(self.annotators)
         known = self.certificate.label_names
         return list(self.labels) if known is None else known[self.labels].tolist()
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per label: the label and its class, the share after it, the nodes that it secures."""
+        """One row per label, or annotator: who or what it is, the share after it, the nodes that it secures."""
         import pandas as pd
 
         cert = self.certificate
         secured = [
             nodes.tolist() if cert.test_names is None else cert.test_names[nodes].tolist() for nodes in self.secures
         ]
+        if self.annotators is None:
+            what = {"confirm": self.names, "labelled": cert.labels[self.labels]}
+        else:
+            what = {"audit": self.names, "votes": cert.annotators().votes[self.names].to_numpy()}
         return pd.DataFrame(
             {
-                "confirm": self.names,
-                "labelled": cert.labels[self.labels],
+                **what,
                 "after": self.after,
                 "after_upper": self.after_upper,
-                "gain_alone": self.gains[self.labels],
-                "secures": secured if secured else [[] for _ in self.labels],
+                "gain_alone": self.gains if self.annotators is not None else self.gains[self.labels],
+                "secures": secured if secured else [[] for _ in self.names],
             },
-            index=pd.RangeIndex(1, len(self.labels) + 1, name="step"),
+            index=pd.RangeIndex(1, len(self.names) + 1, name="step"),
         )
+
+    @property
+    def verb(self) -> str:
+        """What is to be done with labels, or annotators."""
+        return "confirm" if self.annotators is None else "audit"
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the share that survives after each confirmed label; returns the axes.
@@ -132,17 +145,18 @@ class Recheck:
         lines = [f"predictions that survive {wrong}, {kind}: {per_cent(self.before)}% now"]
         for k, (name, low, high) in enumerate(zip(self.names, self.after, self.after_upper, strict=True)):
             share = between(low, high, "%")
-            lines.append(f"{k + 1:>4}. confirm {str(name)[:40]}: {share}")
+            lines.append(f"{k + 1:>4}. {self.verb} {str(name)[:40]}: {share}")
         lines.append(self.verdict)
         return "\n".join(lines)
 
     @property
     def verdict(self) -> str:
         """How good the choice is."""
+        what = "labels" if self.annotators is None else "annotators"
         if not self.complete:
-            return "not all attacks were listed in time: other labels may be better"
+            return f"not all attacks were listed in time: other {what} may be better"
         if self.optimal:
-            return "no other choice of labels at this price secures more"
+            return f"no other choice of {what} at this price secures more"
         return f"no choice at this price secures more than {per_cent(self.best_possible, up=True)}%"
 
     def _repr_html_(self) -> str:
@@ -152,11 +166,11 @@ class Recheck:
         )
         return (
             f"<div><strong>Recheck</strong>: {per_cent(self.before)} % survive "
-            f"{html.escape(self.certificate.run.amount(self.flips))} now<table><thead><tr><th></th><th>confirm</th>"
+            f"{html.escape(self.certificate.run.amount(self.flips))} now<table><thead><tr><th></th><th>{self.verb}</th>"
             f"<th>survive then, %</th></tr></thead><tbody>{rows}</tbody></table>{html.escape(self.verdict)}</div>"
         )
 
     def __repr__(self) -> str:
         last = self.after[-1] if self.after else self.before
         wrong = self.certificate.run.amount(self.flips)
-        return f"Recheck(confirm {self.names}: {per_cent(self.before)}% -> {per_cent(last)}% survive {wrong})"
+        return f"Recheck({self.verb} {self.names}: {per_cent(self.before)}% -> {per_cent(last)}% survive {wrong})"

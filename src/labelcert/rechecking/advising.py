@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +24,13 @@ from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import flips_for_fraction
 from labelcert.problem.lowering import MeasuredMargins
+from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.rechecking.advice import COLLECTIVE, EACH, OBJECTIVES, Recheck
-from labelcert.rechecking.attacks import list_attacks
+from labelcert.rechecking.attacks import list_attacks, seconds_to_list
 from labelcert.rechecking.best_labels import AllAtOnce, EachAlone, Goal, LabelSearch, choose, choose_until
+from labelcert.rechecking.crowds import what_to_confirm, whom_to_audit
 from labelcert.rechecking.gains import GainsChosen, Leads, affordable, choose_by_gains
 from labelcert.rechecking.subject import Subject
 
@@ -50,6 +53,7 @@ def recheck(
     flips: int | None = None,
     fraction: float | None = None,
     confirm: int | None = None,
+    audit: int | None = None,
     until: float | None = None,
     objective: str = EACH,
     weights: npt.ArrayLike | None = None,
@@ -69,6 +73,8 @@ def recheck(
     verify: int | None = None,
     verify_costs: npt.ArrayLike | None = None,
     H: object = None,
+    X_train: npt.ArrayLike | None = None,
+    X_test: npt.ArrayLike | None = None,
 ) -> Recheck:
     """Which labels to have confirmed, so that as many predictions as possible survive wrong ones among the others.
 
@@ -87,6 +93,8 @@ def recheck(
         The same as a share of the labels (of their total cost, with costs).
     confirm : int, optional
         How many labels people can confirm, or what may be paid for that with ``confirm_costs`` (any number then).
+    audit : int, optional
+        Instead, where budgets count annotators: whom to audit, so many of them, who are then known to be honest.
     until : float, optional
         Instead: confirm as few labels as it takes until this share of predictions survives.
     objective : {"each", "collective"}
@@ -106,6 +114,8 @@ def recheck(
         Older names of ``confirm`` and ``confirm_costs``.
     H : (n, m) array or SciPy sparse matrix, optional
         The rows of a linear map, as in :func:`labelcert.certify_linear`.
+    X_train, X_test : (m, d) and (n, d) arrays, optional
+        With the certificate of a linear model that was trained on its features: these, as in :func:`labelcert.verify`.
 
     Returns
     -------
@@ -134,16 +144,13 @@ def recheck(
         _renamed("confirm", confirm, verify),
         _renamed("confirm_costs", confirm_costs, verify_costs),
     )
-    if objective not in OBJECTIVES:
-        raise InvalidInput(f"objective must be 'each' or 'collective', got {objective!r}")
-    if (confirm is None) == (until is None):
-        raise InvalidInput("say how many labels to confirm (confirm=5), or what to reach (until=0.9), not both")
-    if until is not None and not 0 <= until <= 1:
-        raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
+    _check_wish(objective, confirm, audit, until)
     control = Control(workers=check_workers(workers), time_limit=check_seconds("time_limit", time_limit))
     control.start_clock()
+    if (X_train is None) != (X_test is None) or (X_train is not None and not isinstance(K_train, Certificate)):
+        raise InvalidInput("X_train and X_test are given together, beside a certificate")
     if isinstance(K_train, Certificate):
-        subject = Subject.of(K_train, H)
+        subject = Subject.of(K_train, H, None if X_train is None or X_test is None else (X_train, X_test))
     elif isinstance(K_train, Task):
         subject = Subject(K_train)
     elif H is not None:
@@ -169,6 +176,9 @@ def recheck(
     subject = subject.within(_budget(subject.problem, flips, fraction))
     prices = _costs(confirm_costs, subject.problem.m)
     pays = float(prices.sum()) if confirm is None else _payment(confirm, confirm_costs)
+    crowd = isinstance(subject.problem.adversary, OwnerAdversary)
+    if not crowd and audit is not None:
+        raise InvalidInput("audit is about annotators: give Threat(annotators=...) or votes, or use confirm")
     support.require(subject.request(support.place_of(scheduler, device)))
     asked = _Asked(
         subject,
@@ -182,8 +192,47 @@ def recheck(
     with progress_report("listing attacks", progress) as show, walked_by(scheduler, control.workers, device):
         with control.running():
             control.report, control.note = show.report, show.note
+            if crowd:
+                return _of_crowd(asked, audit)
             chosen = _by_gains(asked) or _Listed(asked)
         return chosen.result() if isinstance(chosen, _Listed) else _gained(asked, chosen)
+
+
+def _of_crowd(asked: _Asked, audit: int | None) -> Recheck:
+    """Which items to annotate again, or whom to audit, checked by a certificate."""
+    if asked.objective != EACH:
+        raise InvalidInput("where budgets count annotators, recheck counts predictions one by one: objective='each'")
+    question, control, m = asked.question, asked.control, asked.subject.problem.m
+    weights, a = asked.weights[question.nodes], cast(OwnerAdversary, asked.subject.problem.adversary)
+    names, order, gains = list[str](), list[int](), np.full(m, np.nan)
+    if audit is None:
+        found = what_to_confirm(question, weights, asked.prices, asked.pays, control, asked.until)
+        order, gains[asked.labels] = asked.labels[found.order].tolist(), found.alone
+    else:
+        found = whom_to_audit(question, weights, float(audit), control)
+        names = [str(a.ballots.annotators[k]) for k in a.buyable[found.order]]
+        gains = found.alone[found.order]
+    final = asked.certified(order, 1.0, names)
+    low, high = ([float(weights[safe].sum()) for safe in known] for known in (found.safe, found.possible))
+    nodes = question.nodes
+    if (final.radius_upper[nodes[found.safe[-1]]] <= asked.flips).any() or (
+        final.radius_lower[nodes[~found.possible[-1]]] > asked.flips
+    ).any():
+        raise RuntimeError("what sets of annotators can do and the certificate contradict each other")
+    return Recheck(
+        labels=order,
+        before=low[0],
+        after=low[1:],
+        after_upper=high[1:],
+        best_possible=max(found.bound, low[-1]),
+        gains=gains,
+        secures=[np.sort(nodes[new & ~old]) for old, new in itertools.pairwise(found.safe)],
+        flips=asked.flips,
+        objective=EACH,
+        certificate=final,
+        complete=found.complete,
+        annotators=None if audit is None else names,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +263,13 @@ class _Asked:
         """(ν,) those that may be changed."""
         return self.subject.problem.adversary.labels
 
-    def certified(self, trusted: list[int], share: float) -> Certificate:
-        """A certificate with some more labels that cannot be changed, in a share of the time that is left."""
+    def certified(self, trusted: list[int], share: float, honest: Sequence[str] = ()) -> Certificate:
+        """With some more labels that cannot be changed, and honest annotators, in a share of the time that is left."""
         deadline = self.control.deadline
         seconds = None if deadline is None else max(1.0, share * (deadline - time.monotonic()))
         return self.subject.certify(
             trusted,
+            honest,
             time_limit=GRACE_ON_INTERRUPT if self.control.stop is Stop.INTERRUPTED else seconds,
             workers=self.control.workers,
             collective=self.objective == COLLECTIVE,
@@ -290,12 +340,12 @@ class _Listed:
 
     def __init__(self, asked: _Asked) -> None:
         self._asked, self._question = asked, asked.question
-        count, control, weights = asked.attacks(), asked.control, asked.weights[asked.question.nodes]
-        seconds = count * _seconds_per_attack(self._question)
+        control, weights = asked.control, asked.weights[asked.question.nodes]
+        seconds = seconds_to_list(self._question, control)
         if seconds > WORK_LIMIT_SECONDS and control.time_limit is None:
             raise WorkTooLarge(
-                f"listing {count:,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, trust some "
-                "labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
+                f"listing {asked.attacks():,.6g} attacks would take about {duration(seconds)}; ask for fewer flips, "
+                "trust some labels (labelcert.Threat), or give time_limit=SECONDS for what can be proved in that time"
             )
         part = control.part(0.5) if control.time_limit is not None else control
         self._attacks = list_attacks(self._question, weights, part, strongest=asked.objective == COLLECTIVE)
@@ -353,14 +403,28 @@ class _Listed:
         return safe
 
 
+def _check_wish(objective: str, confirm: int | None, audit: int | None, until: float | None) -> None:
+    """What is wanted, and for what."""
+    if objective not in OBJECTIVES:
+        raise InvalidInput(f"objective must be 'each' or 'collective', got {objective!r}")
+    if sum(given is not None for given in (confirm, audit, until)) != 1:
+        raise InvalidInput(
+            "say how many labels to confirm (confirm=5), what to reach (until=0.9), or how many annotators to audit "
+            "(audit=3): one of these"
+        )
+    if audit is not None:
+        whole_number("audit", audit, 1)
+    if until is not None and not 0 <= until <= 1:
+        raise InvalidInput(f"until must be a share between 0 and 1, got {until!r}")
+
+
 def _budget(problem: Problem, flips: int | None, fraction: float | None) -> int:
     """How many wrong labels to survive."""
     if flips is not None and fraction is None:
         return flips
     if fraction is None or flips is not None:
         raise InvalidInput("say how many wrong labels to survive: flips=2, or fraction=0.1")
-    costs = problem.threat.costs
-    return flips_for_fraction(fraction, problem.m if costs is None else int(np.sum(np.asarray(costs))))
+    return flips_for_fraction(fraction, problem.adversary.never - 1)
 
 
 def _renamed(name: str, value: Any, older: Any) -> Any:

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int, Words
-from labelcert.engines.base import Findings, Question
+from labelcert.arrays import Bool, Float, Words
+from labelcert.engines.base import Engine, Findings, Question
 from labelcert.engines.bitsets import words_for
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.observing import Visited
+from labelcert.engines.registry import engines_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +46,6 @@ class AttackList:
     trainings: int
 
 
-def bits_of(positions: Int, nu: int) -> Words:
-    """(W,) a set of positions as words.
-
-    Examples
-    --------
-    >>> bits_of(np.array([0, 2]), 3).tolist()
-    [5]
-    """
-    flipped = np.zeros((1, nu), dtype=bool)
-    flipped[0, positions] = True
-    return np.asarray(_words(flipped)[0])
-
-
 def list_attacks(question: Question, weights: Float, control: Control, *, strongest: bool) -> AttackList:
     """Retrain on every relabelling within budget, until time is up.
 
@@ -71,8 +59,20 @@ def list_attacks(question: Question, weights: Float, control: Control, *, strong
         Whether anybody asks for it. If not, sets that contain a smaller one that does the same are left out.
     """
     listing = AttackListing(question, weights, strongest=strongest)
-    Enumerate().run(replace(question, observers=(listing,)), control, Findings.nothing(question))
+    _lister(question).run(replace(question, observers=(listing,)), control, Findings.nothing(question))
     return listing.attacks()
+
+
+def seconds_to_list(question: Question, control: Control) -> float:
+    """An estimate of how long that takes."""
+    listing = AttackListing(question, np.zeros(question.nodes.size), strongest=False)
+    return _lister(question).estimate(replace(question, observers=(listing,)), control).seconds
+
+
+def _lister(question: Question) -> Engine:
+    """Who shows all relabellings: an engine for such predictors, or one that asks any of them."""
+    able = [engine for engine in engines_for(question.problem.kind) if engine.capabilities.automatic]
+    return next((engine for engine in able if engine.capabilities.observes), Enumerate())
 
 
 class AttackListing:
@@ -90,11 +90,14 @@ class AttackListing:
         self._complete, self._visited = True, 0
 
     def observe(self, visited: Visited) -> None:
-        """Keep what each relabelling overturns, one bit a node."""
+        """Keep what each relabelling overturns, one bit a node; single changes that overturn nothing say nothing."""
         self._complete &= bool((visited.changed | visited.unchanged).all())
         self._visited += visited.cost.size
-        changed = visited.changed
-        self._batches.append((_words(visited.flipped()), _words(changed), self._weight(changed)))
+        changed, flipped = visited.changed, visited.flipped()
+        kept = changed.any(axis=1) | (flipped.sum(axis=1) > 1)
+        if not kept.all():
+            changed, flipped = changed[kept], flipped[kept]
+        self._batches.append((packed(flipped), packed(changed), self._weight(changed)))
 
     def unvisited(self, cost: int) -> None:
         """The list is not complete."""
@@ -104,7 +107,7 @@ class AttackListing:
         """The list: the empty set, then others by size, in the order of their positions."""
         nu, n = self._question.problem.adversary.labels.size, self._question.nodes.size
         empty = np.zeros((1, max(1, words_for(nu))), dtype=np.uint64)
-        clean = _words(self._question.contrary[None])
+        clean = packed(self._question.contrary[None])
         nothing = (empty, clean, self._weight(self._question.contrary[None]))
         codes, changed, weight = (np.concatenate(parts) for parts in zip(nothing, *self._batches, strict=True))
         # Several relabellings of a set count as one.
@@ -115,14 +118,14 @@ class AttackListing:
         own = np.bitwise_or.reduceat(changed[order], starts, axis=0)
         before = self._by_smaller_sets(sets, keys, own, clean[0])
         new = own & ~before
-        flipped = _bits(sets, nu)
+        flipped = bits(sets, nu)
         size = flipped.sum(axis=1)
         kept = np.flatnonzero((size == 0) | new.any(axis=1) | (self._strongest & (most > 0)))
         kept = kept[np.lexsort((*~flipped[kept].T[::-1], size[kept]))]
         new[size == 0] = clean
         return AttackList(
             sets=sets[kept],
-            overturned=_bits(new[kept], n),
+            overturned=bits(new[kept], n),
             strongest=most[kept],
             complete=self._complete,
             trainings=max(0, self._visited - 1),
@@ -130,7 +133,7 @@ class AttackListing:
 
     def _by_smaller_sets(self, sets: Words, keys: Any, own: Words, clean: Words) -> Words:
         """What a smaller set of each set overturns already; ``own`` becomes what it or any smaller one does."""
-        flipped = _bits(sets, self._question.problem.adversary.labels.size)
+        flipped = bits(sets, self._question.problem.adversary.labels.size)
         size = flipped.sum(axis=1)
         before = np.zeros_like(own)
         for s in range(1, int(size.max(initial=0)) + 1):
@@ -156,14 +159,14 @@ class AttackListing:
         return np.asarray(changed @ weights)
 
 
-def _words(bits: Bool) -> Words:
+def packed(bits: Bool) -> Words:
     """(S, W) rows of bits as words of 64."""
     wide = np.zeros((bits.shape[0], 64 * max(1, words_for(bits.shape[1]))), dtype=bool)
     wide[:, : bits.shape[1]] = bits
     return np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
 
 
-def _bits(words: Words, count: int) -> Bool:
+def bits(words: Words, count: int) -> Bool:
     """(S, count) words as rows of bits."""
     return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :count].astype(bool)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.engines.control import Control
-from labelcert.rechecking.attacks import AttackList, bits_of
+from labelcert.rechecking.attacks import AttackList, bits
 
 MOST_BRANCHES = 200_000
 LONGEST_SECONDS = 20.0
@@ -138,10 +138,7 @@ class LabelSearch:
 
     def __init__(self, goal: Goal, costs: Float, control: Control) -> None:
         self._goal, self._costs, self._control = goal, costs, control
-        nu = costs.size
-        self._hits: Bool = np.zeros((nu, goal.attacks.strongest.size), dtype=bool)
-        for i in range(nu):
-            self._hits[i] = (goal.attacks.sets & bits_of(np.array([i]), nu)).any(axis=1)
+        self._hits: Bool = np.ascontiguousarray(bits(goal.attacks.sets, costs.size).T)
         self._sizes = self._hits.sum(axis=0)
 
     @property
@@ -168,8 +165,10 @@ class LabelSearch:
 
     def alone(self) -> Float:
         """(ν,) what confirming each label saves, if it is the only one."""
-        nothing = self.value([])
-        return np.array([self.value([i]) - nothing for i in range(self._costs.size)])
+        nothing, found = self.value([]), np.zeros(self._costs.size)
+        for i in np.flatnonzero(self._hits.any(axis=1)).tolist():
+            found[i] = self.value([i]) - nothing
+        return found
 
     def greedy(self, chosen: list[int], budget: float, among: Int) -> list[int]:
         """One label after the other: the one that saves the most for its price, or promises the most."""

@@ -9,7 +9,8 @@ import numpy as np
 from labelcert.certificate import Certificate, ListedAttacks
 from labelcert.engines.control import Control
 from labelcert.errors import InvalidInput
-from labelcert.rechecking.attacks import list_attacks
+from labelcert.problem.owners import OwnerAdversary
+from labelcert.rechecking.attacks import bits, list_attacks
 from labelcert.rechecking.subject import Subject
 
 LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 20.0
@@ -19,7 +20,7 @@ LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 20.0
 def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     """All attacks up to the largest budget at which that takes little time and room.
 
-    None where not even single changes can be listed, as without kernels.
+    None where not even single changes can be listed, as without kernels, and where budgets count annotators.
 
     Examples
     --------
@@ -35,6 +36,8 @@ def listed_attacks(cert: Certificate) -> ListedAttacks | None:
     except InvalidInput:
         return None
     a, n = subject.problem.adversary, subject.problem.n_test
+    if isinstance(a, OwnerAdversary):  # attacks are sets of annotators, not of labels
+        return None
     options = a.targets.sum(axis=1)
 
     def fits(budget: int) -> bool:
@@ -56,14 +59,14 @@ def _listed(subject: Subject) -> ListedAttacks | None:
         found = list_attacks(question, np.ones(question.nodes.size), control, strongest=True)
     if not found.complete:
         return None
-    bits = np.unpackbits(found.sets.view(np.uint8), axis=1, bitorder="little")[:, : a.labels.size].astype(bool)
-    overturned = np.zeros((len(bits), n), dtype=bool)
+    flipped = bits(found.sets, a.labels.size)
+    overturned = np.zeros((len(flipped), n), dtype=bool)
     overturned[:, question.nodes] = found.overturned
     return ListedAttacks(
         flips=subject.problem.max_flips,
-        starts=np.concatenate([[0], np.cumsum(bits.sum(axis=1))]).astype(np.int64),
-        labels=a.labels[np.nonzero(bits)[1]],
-        costs=(bits @ a.costs).astype(np.int64),
+        starts=np.concatenate([[0], np.cumsum(flipped.sum(axis=1))]).astype(np.int64),
+        labels=a.labels[np.nonzero(flipped)[1]],
+        costs=(flipped @ a.costs).astype(np.int64),
         overturned=overturned,
         strongest=found.strongest.astype(np.int64),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import GivenKernel, GivenRows, Names, Parts, Run, Task, solve, support
+from labelcert.certification import GivenFeatures, GivenKernel, GivenRows, Names, Parts, Run, Task, solve, support
 from labelcert.certification.reductions import margins_of, posed, reduced, unfinished
 from labelcert.engines.base import Question
 from labelcert.engines.closed_form import ClosedForm
@@ -23,9 +23,10 @@ from labelcert.engines.row_blocks import ReadRows, positions_among
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
-from labelcert.prediction.unknown import Unknown
 from labelcert.prediction.by_features import ByFeatures
+from labelcert.prediction.unknown import Unknown
 from labelcert.problem import Problem, Threat
+from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.rows import OffsetRows, Rows
 from labelcert.rechecking.gains import Block
 from labelcert.stopping import Stopped
@@ -33,7 +34,9 @@ from labelcert.stopping import Stopped
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A kernel machine, an ensemble of some, or a linear map: its predictions have to survive wrong labels.
+    """A kernel machine, an ensemble of some, a linear map, or a linear model by its features.
+
+    Its predictions have to survive wrong labels.
 
     Attributes
     ----------
@@ -57,15 +60,18 @@ class Subject:
         return found
 
     @classmethod
-    def of(cls, cert: Certificate, H: object = None) -> Subject:
-        """What a certificate is about, from the kernels that it holds, or the rows of a linear map beside it."""
+    def of(cls, cert: Certificate, H: object = None, features: tuple[Any, Any] | None = None) -> Subject:
+        """What a certificate is about, from the kernels that it holds, or rows or features beside it."""
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, H)
         if H is not None:
             raise InvalidInput("H is for certificates of linear maps; this one holds its kernels, or none")
+        if features is not None:
+            return cls._of_features(cert, *features)
         if cert.K_train is None or cert.K_test is None:
             raise InvalidInput(
-                "the certificate does not hold its kernels; save it with save(path, problem=True), or give the arrays"
+                "the certificate does not hold its kernels; save it with save(path, problem=True), or give the arrays "
+                "(of a linear model by its features, recheck(cert, X_train=..., X_test=..., ...))"
             )
         stage = cert.run.stages[0].statistics if cert.run.stages else {}
         _, _, model = cert.run.model.partition(": ")
@@ -117,6 +123,28 @@ class Subject:
             )
         return found
 
+    @classmethod
+    def _of_features(cls, cert: Certificate, X: Any, T: Any) -> Subject:
+        """What a certificate of a linear model is about, from the features that the model was trained on."""
+        if cert.run.weights:
+            raise InvalidInput(
+                "a certificate does not hold the weights of labels: ask the estimator, from_sklearn(...).recheck(...)"
+            )
+        task = Task(
+            GivenFeatures(X, T, cert.run.C, cert.run.loss, drops_to=cert.run.drops_to),
+            cert.labels,
+            threat=Threat.from_plain(cert.run.threat, cert.labels, cert.classes),
+            max_flips=cert.max_flips,
+            names=Names(cert.test_names, cert.label_names, class_list=cert.class_list, model=cert.run.model),
+        )
+        found = cls(task)
+        if found.digest() != cert.run.problem_sha256:
+            raise InvalidInput(
+                "X_train and X_test are not what the certificate is about, or its threat cannot be read back; give "
+                "them as the model sees them, with the constant feature of a regularised intercept"
+            )
+        return found
+
     @property
     def rows(self) -> Rows | OffsetRows | None:
         """Those of a linear map."""
@@ -142,7 +170,7 @@ class Subject:
 
     def digest(self) -> str:
         """The hash by which a certificate names its problem."""
-        if self.rows is not None:
+        if self.rows is not None and not isinstance(self.problem.adversary, OwnerAdversary):
             found = hashlib.sha256(b"linear")
             for block in self.rows:
                 block.update(found, self.problem.m)
@@ -166,9 +194,8 @@ class Subject:
                 asks=support.RECHECK,
                 place=place,
             )
-        if isinstance(problem.by, ByFeatures):
-            return support.Request(predictor=support.FEATURES, loss=problem.loss, asks=support.RECHECK, place=place)
-        kind = support.MACHINE if parts is None else support.VOTES if parts.combine == "votes" else support.MEAN
+        single = support.FEATURES if isinstance(problem.by, ByFeatures) else support.MACHINE
+        kind = single if parts is None else support.VOTES if parts.combine == "votes" else support.MEAN
         return support.Request(
             predictor=kind,
             loss=problem.loss,
@@ -192,27 +219,32 @@ class Subject:
         problem = simple.posed
         if unfinished(simple):
             raise Stopped
-        if self.rows is not None:
-            blocks = cast(ReadRows, problem.by).rows
+        if isinstance(problem.by, ReadRows):
+            blocks = problem.by.rows
             dense = np.concatenate([_dense(rows, columns, problem) for rows, columns in blocks])
             predictor = predictor_for(replace(problem, by=None).with_rows(dense), linear=True)
-        elif problem.by is not None:
-            predictor = PartEngine().predictor(problem)
         else:
-            predictor = predictor_for(problem, linear=problem.is_linear(strict=True))
+            predictor = predictor_for(problem, linear=problem.by is None and problem.is_linear(strict=True))
         if simple.predicted is not None:
             predictor = predictor.with_predictions(simple.predicted)
         return Question.ask(predictor)
 
-    def certify(self, trusted: npt.ArrayLike, *, collective: bool, **how: Any) -> Certificate:
-        """The certificate with some more labels that cannot be changed."""
+    def certify(
+        self, trusted: npt.ArrayLike, honest: Sequence[str] = (), *, collective: bool, **how: Any
+    ) -> Certificate:
+        """The certificate with some more labels that cannot be changed, and annotators who are honest."""
         problem, task = self.problem, self.task
         mask = np.zeros(problem.m, dtype=bool) if problem.threat.trusted is None else np.array(problem.threat.trusted)
         mask[np.asarray(trusted, dtype=np.int64)] = True
         names = task.names
         if task.parts is not None:
             names = replace(names, model=task.parts.described(names.model))
-        confirmed = replace(task, threat=replace(problem.threat, trusted=mask), collective=collective, names=names)
+        threat = replace(problem.threat, trusted=mask)
+        if honest:
+            ballots = cast(OwnerAdversary, problem.adversary).ballots
+            more = [who for who in ballots.annotators if str(who) in honest]
+            threat = replace(threat, trusted_annotators=[*(threat.trusted_annotators or ()), *more])
+        confirmed = replace(task, threat=threat, collective=collective, names=names)
         engine = ClosedForm.name if self.rows is not None else AUTO if task.parts is None else PartEngine.name
         return solve(confirmed, Run(engine, **how))
 

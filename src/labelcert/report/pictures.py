@@ -281,7 +281,8 @@ def _whole(axis: Axis) -> None:
 
 def _budget_label(certificates: Sequence[tuple[str, Certificate]]) -> str:
     units = {cert.run.unit for _, cert in certificates}
-    return "flipped labels" if units == {"flips"} else "cost units"
+    named = {"flips": "flipped labels", "labels": "flipped or removed labels", "removals": "removed labels"}
+    return named.get(units.pop(), "cost units") if len(units) == 1 else "cost units"
 
 
 def _legend(name: str, cert: Certificate | None = None) -> str:

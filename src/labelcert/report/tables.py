@@ -53,12 +53,13 @@ def budget_table(
     cert: Certificate, *, budgets: Sequence[int] | None = None, title: str = "Predictions that provably survive"
 ) -> Table:
     """One row per budget: certified ratios, sample-wise and collective, and the collective attack."""
-    units = {"flips": ("flips", "of labels"), "annotators": ("annotators", "of all")}.get(
-        cert.run.unit, ("cost", "of total")
-    )
+    of_labels = {unit: (unit, "of labels") for unit in ("flips", "labels", "removals")}
+    units = {**of_labels, "annotators": ("annotators", "of all")}.get(cert.run.unit, ("cost", "of total"))
     counted = cert.black_box_radius
     votes = () if counted is None else ("counting votes",)
-    table = _table(title, *units, "each alone", *votes, "all at once", "changed", "by flipping", cert=cert)
+    worst = cert.worst_cases
+    asked = (*votes, "all at once", "changed", *(one.title for one in worst))
+    table = _table(title, *units, "each alone", *asked, "by flipping", cert=cert)
     total = cert.never - 1
     for b in range(cert.last_flips + 1) if budgets is None else budgets:
         lower, upper, claimed = (
@@ -74,6 +75,7 @@ def budget_table(
             *([] if counted is None else [f"{per_cent(float(np.mean(counted > b)))}%"]),
             f"{share(cert, b, True)}%" if cert.run.collective else NOT_ASKED,
             changed,
+            *(one.text(b) for one in worst),
             flips_text(cert.collective_witness(b, names=True)),
         )
     return table
@@ -113,17 +115,26 @@ def comparison_table(certificates: Sequence[tuple[str, Certificate]], *, budgets
 
 
 def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table:
-    """One row per label: the label, what survives then, and the nodes that it secures."""
+    """One row per label, or annotator: who or what it is, what survives then, and the nodes that it secures."""
     secures = advice.objective == "each"
     then = f"survive then, {'each alone' if secures else 'all at once'}"
-    table = _table(title, "", "confirm", "labelled", then, "worth alone", *(["secures"] if secures else []))
-    for step, row in advice.to_frame().iterrows():
+    table = _table(
+        title,
+        "",
+        *(("confirm", "labelled") if advice.annotators is None else ("audit", "votes")),
+        then,
+        "worth alone",
+        *(["secures"] if secures else []),
+    )
+    frame = advice.to_frame()
+    what, about = frame.columns[:2]
+    for step, row in frame.iterrows():
         low, high = row["after"], row["after_upper"]
         share = between(low, high, "%")
         alone = "" if np.isnan(row["gain_alone"]) else f"+{per_cent(row['gain_alone'])}%"
         names = [str(name) for name in row["secures"]]
         shown = ", ".join(names[:5]) + (f", … ({len(names)} nodes)" if len(names) > 5 else "")
-        table.add_row(str(step), str(row["confirm"]), str(row["labelled"]), share, alone, *([shown] if secures else []))
+        table.add_row(str(step), str(row[what]), str(row[about]), share, alone, *([shown] if secures else []))
     return table
 
 

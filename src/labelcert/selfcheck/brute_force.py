@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -23,7 +23,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.losses import get_loss
 from labelcert.losses.balls import BallIntercept, BallLogistic, BallSoftmax, BallSoftmaxIntercept, precision
 from labelcert.losses.softmax import SoftmaxMachine
-from labelcert.problem import Problem
+from labelcert.problem import REMOVED, Problem
 from labelcert.problem.lowering import lowered
 from labelcert.selfcheck.cases import Case, label_costs, relabellings
 from labelcert.svm.exact import ExactRidge, ExactSVM
@@ -31,7 +31,7 @@ from labelcert.svm.pivoting import new_scratch, settle
 from labelcert.svm.training import loose_machine
 
 Signed = tuple[int, ...]
-"""Labels of one class against the rest: 1 and -1."""
+"""Labels of one class against the rest: 1 and -1, and 0 for labels that are removed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,30 +105,44 @@ class _Models:
     def __init__(self, problem: Problem, classes: list[Any]) -> None:
         self._problem, self._classes = problem, classes
         self._number: dict[Signed, int] = {}
+        self._softmax: dict[tuple[int, ...], Callable[[list[int]], list[list[fmpq]]]] = {}
+        self._trainers: dict[tuple[int, ...], Callable[[Signed], list[fmpq]]] = {}
         self._scores: list[list[fmpq]] = []
         self._used = np.zeros((0, len(classes)), dtype=np.int64)
 
     def train(self, relabelled: list[list[Any]]) -> None:
         """Train all models on every one of these labels."""
         if self._problem.coupled:
-            together = softmax_trainer(self._problem)
+            none = [[fmpq(0)] * self._problem.n_test] * len(self._classes)
             for labels in relabelled:
-                self._scores += together([self._classes.index(v) for v in labels])
+                left = tuple(i for i, v in enumerate(labels) if v is not REMOVED)
+                codes = [self._classes.index(labels[i]) for i in left]
+                self._scores += self._together(left)(codes) if left else none
             self._used = np.arange(len(self._scores)).reshape(len(relabelled), len(self._classes))
             return
-        learn = trainer(self._problem)
 
         def number(y: Signed) -> int:
             if y not in self._number:
-                p = learn(y)
+                left = tuple(i for i, v in enumerate(y) if v != 0)
+                p = self._alone(left)(tuple(y[i] for i in left)) if left else [fmpq(0)] * self._problem.n_test
                 for signed, scores in ((y, p), (tuple([-v for v in y]), [-v for v in p])):
                     self._number[signed] = len(self._scores)
                     self._scores.append(scores)
             return self._number[y]
 
-        self._used = np.array(
-            [[number(tuple([1 if v == c else -1 for v in labels])) for c in self._classes] for labels in relabelled]
-        )
+        self._used = np.array([[number(_signs(labels, c)) for c in self._classes] for labels in relabelled])
+
+    def _together(self, left: tuple[int, ...]) -> Callable[[list[int]], list[list[fmpq]]]:
+        """What trains on some of the labels, all classes at once."""
+        if left not in self._softmax:
+            self._softmax[left] = softmax_trainer(_some(self._problem, left))
+        return self._softmax[left]
+
+    def _alone(self, left: tuple[int, ...]) -> Callable[[Signed], list[fmpq]]:
+        """What trains on some of the labels, one class against the rest."""
+        if left not in self._trainers:
+            self._trainers[left] = trainer(_some(self._problem, left))
+        return self._trainers[left]
 
     @cached_property
     def ranks(self) -> Int:
@@ -175,6 +189,18 @@ class _Models:
     def _largest(self) -> fmpq:
         nodes = [t for t, scale in enumerate(self._scales) if scale > 0]
         return max((abs(p[t]) / self._scales[t] for p in self._scores for t in nodes), default=fmpq(0))
+
+
+def _signs(labels: list[Any], c: Any) -> Signed:
+    """Labels of one class against the rest."""
+    return tuple([0 if v is REMOVED else 1 if v == c else -1 for v in labels])
+
+
+def _some(problem: Problem, left: tuple[int, ...]) -> Problem:
+    """The problem of the labels that are left."""
+    at = list(left)
+    K_train, K_test = problem.K_train[np.ix_(at, at)], problem.K_test[:, at]
+    return replace(problem, K_train=K_train, K_test=K_test, codes=problem.codes[at], labels=problem.labels[at])
 
 
 def _least_lead(problem: Problem, margin: float) -> fmpq:

@@ -15,7 +15,7 @@ from labelcert.arrays import Float, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import certify
 from labelcert.errors import InvalidInput
-from labelcert.problem import Problem, Threat
+from labelcert.problem import REMOVED, Problem, Threat
 from labelcert.selfcheck.nasty_kernels import DEGENERATE, TREACHEROUS, draw_cap, draw_kernel
 
 MOST_RELABELLINGS = 2000
@@ -88,15 +88,18 @@ def admissible_targets(case: Case) -> list[list[Any]]:
     trusted = [False] * m if threat.trusted is None else [bool(v) for v in np.asarray(threat.trusted)]
     lists = [None] * m if threat.allowed_targets is None else threat.allowed_targets
     flips = threat.allowed_flips
+    removable = np.broadcast_to(np.asarray(threat.removable if threat.removes else False), m)
     return [
         [
             new
             for new in sorted(set(labels))
             if new != labels[i]
+            and threat.changes
             and not trusted[i]
             and (flips is None or new in flips.get(labels[i], ()))
             and (lists[i] is None or new in lists[i])  # type: ignore[operator]
         ]
+        + [REMOVED] * int(bool(removable[i]) and not trusted[i])
         for i in range(m)
     ]
 
@@ -229,6 +232,25 @@ def with_margin_in_turn(case: Case, k: int) -> Case:
     if k % 3 != 2 or case.build().intercept:
         return case
     return replace(case, margin=MARGINS[k // 3 % len(MARGINS)])
+
+
+def with_removal_in_turn(case: Case, k: int) -> Case:
+    """Every seventh problem with labels that may be removed, besides changes or instead of them."""
+    if k % 7 != 4:
+        return case
+    m = case.labels.size
+    some = np.random.default_rng([k, m]).random(m) < 0.6
+    threat = replace(case.threat, removable=some if k % 3 == 0 else True, changes=k % 2 == 0 or not some.any())
+    other = replace(case, threat=threat, max_flips=None)
+    try:
+        problem = other.build()
+    except InvalidInput:
+        return case
+    if problem.coupled and not 1e-9 < case.C < 1e9:  # brute force may not converge on few labels
+        return case
+    budget = problem.max_flips if case.max_flips is None else min(problem.max_flips, case.max_flips)
+    most = MOST_RELABELLINGS // 4 if problem.trained_with.rational else FEW_RELABELLINGS
+    return replace(other, max_flips=_affordable(other, budget, most))
 
 
 def with_loss(case: Case, loss: str) -> Case:

@@ -18,7 +18,7 @@ from labelcert.errors import MilpWarning
 from labelcert.problem.validation import check_workers
 from labelcert.progress import Report
 from labelcert.selfcheck.brute_force import Truth, brute_force
-from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn
+from labelcert.selfcheck.cases import Case, nasty_case, with_loss_in_turn, with_margin_in_turn, with_removal_in_turn
 from labelcert.selfcheck.nasty_kernels import TREACHEROUS
 from labelcert.workers import Workers
 
@@ -60,12 +60,13 @@ def _about_node(cert: Certificate, truth: Truth, t: int, may_be_open: bool, may_
     radius, clean = truth.radius[t], truth.predicted[t]
     got = (int(cert.radius_lower[t]), int(cert.radius_upper[t]))
     wrong = []
-    if clean is not None and cert.predictions[t] != classes[clean]:
+    nothing_claimed = may_be_open and got == (0, never)  # a search that ended before it knew predictions
+    if clean is not None and not nothing_claimed and cert.predictions[t] != classes[clean]:
         wrong.append(f"prediction {cert.predictions[t]}, truth {classes[clean]}")
     if not cert.run.finds_attacks and clean is not None:
         high, low = truth.relaxed[t]
         # Where one node's numbers dwarf another's, the error bound that all share hides the latter: loose, not wrong.
-        tight = may_be_loose or low <= got[0]
+        tight = may_be_open or may_be_loose or low <= got[0]
         # A prediction that has no margin at all is changed already.
         if not (tight and got[0] <= high and got[0] <= radius and got[1] in (never, *([0] if radius == 0 else []))):
             wrong.append(f"relaxed radius {got}, truth {low} to {high} (exact: {radius})")
@@ -90,7 +91,9 @@ def engines_for(case: Case, *, searching: bool = False) -> list[str]:
     names = [
         name
         for name, engine in ((name, get_engine(name)) for name in engine_names() if name != AUTO)
-        if engine.capabilities.searches == searching and engine.refuses(problem) is None
+        if engine.capabilities.searches == searching
+        and engine.refuses(problem) is None
+        and (engine.capabilities.removes or not problem.adversary.removes)
     ]
     return names if searching else [AUTO, *names]
 
@@ -186,7 +189,7 @@ def _problem(k: int, *, seed: int, largest: int, seconds: float, device: str) ->
     """Every contradiction in one problem; an engine that raises contradicts itself."""
     try:
         case = with_loss_in_turn(nasty_case(np.random.default_rng([seed, k]), k, largest), k)
-        case = with_margin_in_turn(case, k)
+        case = with_margin_in_turn(with_removal_in_turn(case, k), k)
         found = check(case, milp=True, seconds=seconds, device=device)
     except Exception as error:
         found = [f"raises {type(error).__name__}: {error}"]

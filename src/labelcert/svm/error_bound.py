@@ -182,6 +182,8 @@ def bound(machine: Any, s: Any, y: Float, sharp: bool) -> tuple[float, int]:  # 
     err = _margins(machine, s)
     gap = 0.0
     for i in range(m):
+        if y[i] == 0.0:  # a label that takes no part
+            continue
         a = y[i] * s.v[Z, i]
         excess = y[i] * s.v[F, i] - 1.0
         high = max(a * (excess + err), (a - C) * (excess + err))

@@ -1,9 +1,10 @@
 """The SVM on many labels, from nothing: sweeps over single labels, and Newton steps on those that are free.
 
 The dual is ``min ½ z·Qz − y·z`` over a box. A sweep moves one label after the other to its optimum, which tells which
-labels end at 0 or at their cap. Of the others, one linear system gives the optimum if they stay free. Where that leaves
-the box, labels stop at its border, and the next sweep goes on from there. On singular kernels that can take forever:
-then an interior-point method finds the states. Nothing here has to be believed: see
+labels end at 0 or at their cap. Of the others, one linear system gives the optimum if they stay free. Labels that
+should be elsewhere then go there, all at once, as long as that makes them fewer. Otherwise, labels that leave the box
+stop at its border, and the next sweep goes on from there. On singular kernels that can take forever: then an
+interior-point method finds the states. Nothing here has to be believed: see
 :mod:`~labelcert.svm.error_bound`.
 """
 
@@ -19,7 +20,10 @@ from labelcert.svm.interior import box_minimum
 from labelcert.svm.pivoting import CAP, COLD_TABLEAU, FLAGS, FREE, HIGH, LOW, SLACK, ZERO, G, Machine, Scratch, X, Z
 
 ROUNDS = 10
-"""Most rounds of sweeps and one Newton step. Where labels depend on each other, more lead nowhere."""
+"""Most rounds of sweeps and Newton steps. Where labels depend on each other, more lead nowhere."""
+
+PATIENCE = 2
+"""Rounds in which the labels in wrong states have to become half as many."""
 
 FIRST_SWEEPS, SWEEPS = 6, 2
 
@@ -54,17 +58,21 @@ def train(machine: Machine, s: Scratch, y: Float, start: Float | None = None) ->
     Q, C = machine.Q, machine.C
     s.v[FLAGS, 0] = COLD_TABLEAU
     z = np.zeros(y.size) if start is None else y * np.clip(y * start, 0.0, C)
+    left: list[int] = []
     for k in range(ROUNDS):
         f = Q @ z
         for _ in range(FIRST_SWEEPS if k == 0 else SWEEPS):
             go_on()
             _sweep(Q, machine.ridge, y, C, z, f)
-        if _finished(machine, s, y, z, _states(y * z, 0.0, C)):
+        left.append(_exchanged(machine, s, y, z, _states(y * z, 0.0, C)))
+        if left[-1] == 0:
             return
+        if k >= PATIENCE and left[-1] > 0.5 * left[-1 - PATIENCE]:
+            break
         z = _lower(machine, y, z, s.z)
     a, at_zero, at_cap = box_minimum(Q * np.outer(y, y), C)
     z, state = y * a, np.where(at_zero, ZERO, np.where(at_cap, CAP, FREE)).astype(np.int8)
-    if not _finished(machine, s, y, z, state):
+    if not (_next_states(machine, s, y, z, state) == state).all():
         s.v[Z] = z
 
 
@@ -72,8 +80,23 @@ def _states(a: Float, low: float, high: float) -> Signs:
     return np.where(a <= low, ZERO, np.where(a >= high, CAP, FREE)).astype(np.int8)
 
 
-def _finished(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) -> bool:
-    """Put the solution that belongs to some states into the scratch; whether no label should be in another one.
+def _exchanged(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) -> int:
+    """Move labels to where they belong, all that are wrong at once, as long as that makes them fewer.
+
+    Returns how many are still wrong; the solution that belongs to the last states is in the scratch.
+    """
+    fewest = y.size + 1
+    while True:
+        go_on()
+        following = _next_states(machine, s, y, z, state)
+        wrong = int((following != state).sum())
+        if wrong == 0 or wrong >= fewest:
+            return min(wrong, fewest)
+        state, fewest = following, wrong
+
+
+def _next_states(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) -> Signs:
+    """Put the solution that belongs to some states into the scratch; the states that its labels should be in.
 
     The linear system is solved from ``z``, and improved once.
     """
@@ -81,15 +104,16 @@ def _finished(machine: Machine, s: Scratch, y: Float, z: Float, state: Signs) ->
     aim = np.where(state == ZERO, 0.0, np.where(state == CAP, C * y, z))
     index = np.flatnonzero(state == FREE)
     if index.size:
-        L = any_factor(Q[np.ix_(index, index)], machine.ridge)
+        own = Q[index]
+        L = any_factor(own[:, index], machine.ridge)
         for _ in range(2):
-            aim[index] += solve(L, (y - Q @ aim)[index])
+            aim[index] += solve(L, y[index] - own @ aim)
     s.v[Z], s.state[:] = aim, state
-    norm1, margin = float(np.abs(aim).sum()), y * (Q @ aim)
+    norm1, margin, a = float(np.abs(aim).sum()), y * (Q @ aim), y * aim
     slack, room = SLACK * (1.0 + machine.entry_max * norm1), SLACK * (norm1 + C)
-    outside = (y * aim < -room) | (y * aim > C + room)
-    below, above = margin < 1.0 - slack, margin > 1.0 + slack
-    return not np.where(state == FREE, outside, np.where(state == ZERO, below, above)).any()
+    freed = np.where(state == ZERO, margin < 1.0 - slack, (state == CAP) & (margin > 1.0 + slack))
+    held = np.where(a < -room, ZERO, np.where(a > C + room, CAP, FREE))
+    return np.where(freed, FREE, np.where(state == FREE, held, state)).astype(np.int8)
 
 
 def _lower(machine: Machine, y: Float, z: Float, aim: Float) -> Float:

@@ -414,8 +414,14 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
 
 @njit(inline="always")
 def _insert(machine: Any, s: Any, y: Float, i: int) -> bool:
-    """Let a label with ``z_i = 0`` take part: it stays there, or ``z_i`` grows to its margin or its cap."""
+    """Let a label with ``z_i = 0`` take part: it stays there, or ``z_i`` grows to its margin or its cap.
+
+    With ``y_i = 0`` it takes no part: its cap is 0, and it never leaves it.
+    """
     C = machine.C
+    if y[i] == 0.0:
+        _assign(s, i, CAP, C)
+        return True
     if y[i] * s.v[G, i] >= 1.0:
         _assign(s, i, ZERO, C)
         return True
@@ -428,14 +434,14 @@ def _insert(machine: Any, s: Any, y: Float, i: int) -> bool:
 
 
 @compiled()
-def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
-    """Flip ``y_i`` and follow the optimum: take the point out, then put it back on the other side.
+def relabel(machine: Any, s: Any, y: Float, i: int, value: float) -> None:
+    """Change ``y_i`` to ±1 and follow the optimum: take the point out, then put it back; 0 leaves it out.
 
     The path has few events, since neighbouring labellings have similar solutions. Should rounding end it early,
     :func:`settle` starts over.
     """
     if s.v[FLAGS, 0] != 0.0:
-        y[i] = -y[i]
+        y[i] = value
         return
     C = machine.C
     fine = True
@@ -444,7 +450,7 @@ def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
     _assign(s, i, DRIVEN, C)
     if fine and s.v[X, i] != 0.0:
         fine = _drive(machine, s, y, i, 0.0)
-    y[i] = -y[i]
+    y[i] = value
     if fine:
         fine = _insert(machine, s, y, i)
     if not fine:
@@ -453,11 +459,11 @@ def relabel(machine: Any, s: Any, y: Float, i: int) -> None:
 
 
 @compiled()
-def relabel_all(machine: Any, s: Any, y: Float, flips: Int) -> None:
-    """Several labels, one after the other."""
+def relabel_all(machine: Any, s: Any, y: Float, flips: Int, to: Float) -> None:
+    """Several labels, one after the other, to what they are in ``to``."""
     s.marks[-1] = DELAYED if y.shape[0] >= DELAYED_FROM else AT_ONCE
     for i in flips:
-        relabel(machine, s, y, i)
+        relabel(machine, s, y, i, to[i])
     carry_out(s)
     s.marks[-1] = AT_ONCE
 

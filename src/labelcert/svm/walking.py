@@ -29,25 +29,25 @@ def copy_scratch(source: Any, target: Any) -> None:
 
 
 @compiled()
-def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int) -> tuple[float, int]:
-    """Flip label ``i`` of a solved parent, whose tableau is shared: error bound and proof, as from ``bound``.
+def solve_child(machine: Any, parent: Any, own: Any, y: Float, i: int, value: float) -> tuple[float, int]:
+    """Change label ``i`` of a solved parent, whose tableau is shared: error bound and proof, as from ``bound``.
 
     Pivots are noted, and only the rows of the tableau that the path asks for are computed. So the work is linear in the
     number of labels, but for one product with the kernel. The bound is infinite where that does not work. The solution
     is in ``own``, which has the parent's tableau (:func:`~labelcert.svm.pivoting.sharing`), the labels in ``y``.
     """
     _share(parent, own)
-    relabel(machine, own, y, i)
+    relabel(machine, own, y, i, value)
     return _solved(machine, own, y)
 
 
 @compiled()
-def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int) -> tuple[float, int]:
-    """The same with several flips, as long as there is room for their pivots."""
+def solve_descendant(machine: Any, parent: Any, own: Any, y: Float, flips: Int, to: Float) -> tuple[float, int]:
+    """The same with several labels, to what they are in ``to``, as long as there is room for their pivots."""
     _share(parent, own)
     for i in flips:
         if own.v[FLAGS, 0] == 0.0:
-            relabel(machine, own, y, i)
+            relabel(machine, own, y, i, to[i])
     return _solved(machine, own, y)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from labelcert.verification.checker import Checker
 from labelcert.verification.verdict import CheckStatus
+from labelcert.verification.vote_checker import VoteChecker
 
 
 class CrowdChecker(Checker):
@@ -20,3 +21,7 @@ class CrowdChecker(Checker):
         for what in ("radii", "curve"):
             why = "what no set of annotators can do; votes, prices and witnesses are checked"
             self._out.add(what, CheckStatus.NOT_CHECKED, why)
+
+
+class CrowdVoteChecker(CrowdChecker, VoteChecker):
+    """The same of an ensemble that counts votes of parts."""

@@ -47,13 +47,13 @@ class Crowd:
             if votes["aggregate"]:
                 raise InvalidInput("verify does not know functions that make labels of votes, which no file holds")
         crowd = sorted({who for _, who, _ in rows if who is not None})
-        prices = _whole([(threat.get("prices") or {}).get(who, 1) for who in crowd])
+        prices = whole([(threat.get("prices") or {}).get(who, 1) for who in crowd])
         total, trusted = int(prices.sum()), threat.get("trusted_annotators") or []
         return cls(
             item=np.array([i for i, _, _ in rows], dtype=np.int64),
             who=np.array([-1 if who is None else crowd.index(who) for _, who, _ in rows], dtype=np.int64),
             says=np.array([names.index(label) for _, _, label in rows], dtype=np.int64),
-            weights=_whole([weights.get(who, 1) for who in crowd]),
+            weights=whole([weights.get(who, 1) for who in crowd]),
             rank=np.arange(len(names)) if ties == "first" else np.array([ties.index(name) for name in names]),
             prices=np.where([who in trusted for who in crowd], 0, prices).astype(np.int64),
             total=total,
@@ -97,7 +97,7 @@ class Crowd:
         return int(self.prices[np.unique(owners)].sum())
 
 
-def _whole(values: list[float]) -> Int:
+def whole(values: list[float]) -> Int:
     """Decimal numbers as multiples of the largest unit that divides one and all of them."""
     exact = [Fraction(str(float(value))) for value in values]
     unit = lcm(*(value.denominator for value in exact)) if exact else 1

@@ -9,6 +9,7 @@ import numpy as np
 
 from labelcert.certificate import Certificate, Stop
 from labelcert.certificate.certificate import TRUSTED_SOLVER
+from labelcert.certificate.storage import ATTACK_PARTS, METRICS
 from labelcert.certificate.surroundings import Surroundings
 from labelcert.verification.statement import LINEAR, LOSSES, Statement
 
@@ -39,6 +40,10 @@ STATED: dict[str, tuple[str, ...]] = {
     "workers": ("run.workers",),
     "device": ("run.device",),
     "remarks": ("run.remarks",),
+    "metrics and their worst values": (
+        *(f"metrics.{part}" for part in METRICS),
+        *(f"metric_attacks.{part}" for part in ATTACK_PARTS),
+    ),
     "what becomes of classes without labels": ("run.drops_to",),
     "versions": ("run.versions",),
 }
@@ -119,7 +124,7 @@ def _claims_more(cert: Certificate) -> bool:
 
 def _said(cert: Certificate, name: str) -> bool:
     """Whether a field says anything."""
-    if name.startswith("around.") and cert.around is None:
+    if name.startswith(("around.", "metric")) and getattr(cert, name.partition(".")[0]) is None:
         return False
     value = attrgetter(name)(cert)
     return value is not None and (isinstance(value, np.ndarray) or value not in ("", ()))

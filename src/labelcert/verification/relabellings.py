@@ -123,6 +123,11 @@ class Walk:
 
     # -- single relabellings -----------------------------------------------------------------------------------------
 
+    @property
+    def machine(self) -> Trainer:
+        """What trains."""
+        return self._machine
+
     def only(self, nodes: Int) -> Walk:
         """About some test nodes alone."""
         return Walk(self._statement.only(nodes), self._machine.only(nodes))

@@ -18,7 +18,7 @@ from labelcert.certificate import Certificate
 from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
-from labelcert.verification.crowds import Cast, Crowd
+from labelcert.verification.crowds import Cast, Crowd, whole
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
@@ -61,7 +61,7 @@ class Statement:
     budget : int
         Largest budget.
     allowed : (m, K) array
-        What each label may become.
+        What each label may become; (m, K + 1) where labels may be removed, which is the last column.
     costs : (m,) array
     groups : (m,) array
         Position of each label's group in ``caps``; -1 without one.
@@ -283,7 +283,7 @@ class Statement:
             K_train=kernel,
             K_test=rows,
             codes=np.concatenate([self.codes, np.arange(K)]),
-            allowed=np.concatenate([self.allowed, np.zeros((K, K), dtype=bool)]),
+            allowed=np.concatenate([self.allowed, np.zeros((K, self.allowed.shape[1]), dtype=bool)]),
             costs=np.concatenate([self.costs, np.zeros(K, dtype=np.int64)]),
             groups=np.concatenate([self.groups, np.full(K, -1, dtype=np.int64)]),
         )
@@ -310,6 +310,11 @@ class Statement:
     def n_classes(self) -> int:
         """Number of classes."""
         return int(self.classes.size)
+
+    @property
+    def removes(self) -> bool:
+        """Whether labels may be removed."""
+        return bool(self.allowed.shape[1] > self.n_classes)
 
     @property
     def movable(self) -> Int:
@@ -371,7 +376,7 @@ class Statement:
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")
-        h.update(b"" if self.crowd is None else self.crowd.digest())
+        h.update(b"removable" if self.removes else b"" if self.crowd is None else self.crowd.digest())
         h.update(repr((float(self.C).hex(), self.loss, self.budget, self.classes.tolist())).encode())
         h.update(self.drops_to.encode() if self.drops_a_class else b"")
         return h.hexdigest()
@@ -523,7 +528,7 @@ def lead_of_one(loss: str, own: float, C: float, K: int) -> float:
 def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, Int, Int, Int]:
     """``(allowed, costs, groups, caps)`` from a certificate's record of the threat."""
     m, names = codes.size, [str(c) for c in classes.tolist()]
-    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else np.array(threat["costs"], dtype=np.int64)
+    costs = np.ones(m, dtype=np.int64) if threat["costs"] is None else whole(threat["costs"])
     allowed = np.arange(classes.size)[None, :] != codes[:, None]
     if threat["trusted"] is not None:
         allowed[threat["trusted"]] = False
@@ -535,6 +540,13 @@ def _threat(threat: dict[str, Any], classes: Values, codes: Int) -> tuple[Bool, 
     for i, targets in enumerate(threat["allowed_targets"] or []):
         if targets is not None:
             allowed[i] &= np.isin(names, targets)
+    if not threat.get("changes", True):
+        allowed[:] = False
+    if threat.get("removable") is not None:
+        removable = np.zeros(m, dtype=bool)
+        removable[slice(None) if threat["removable"] is True else threat["removable"]] = True
+        removable[threat["trusted"] or []] = False
+        allowed = np.column_stack([allowed, removable])
     groups, caps = _groups(threat, m)
     return allowed, costs, groups, caps
 

@@ -11,7 +11,8 @@ from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
 from labelcert.verification.checker import Checker
-from labelcert.verification.crowd_checker import CrowdChecker
+from labelcert.verification.crowd_checker import CrowdChecker, CrowdVoteChecker
+from labelcert.verification.left_checker import LeftChecker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import LOSSES, VOTES, Statement
 from labelcert.verification.verdict import CheckStatus, Verification
@@ -94,7 +95,7 @@ def verify(
         if out.accepted:
             _about(cert, statement, out)
     if out.accepted and not record.claims_nothing(cert):
-        kind = CrowdChecker if statement.crowd else VoteChecker if statement.combine == VOTES else Checker
+        kind = _kind(statement)
         checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
@@ -139,6 +140,15 @@ def _shift_wrong(statement: Statement) -> str:
         rows = statement.K_test[:, part]
         found.append(shift.wrong(given, rows, statement.shift, rounded=statement.from_file))
     return "" if "" in found else found[0]
+
+
+def _kind(statement: Statement) -> type[Checker]:
+    """Which checks there are."""
+    if statement.crowd:
+        return CrowdVoteChecker if statement.combine == VOTES else CrowdChecker
+    if statement.removes:
+        return LeftChecker
+    return VoteChecker if statement.combine == VOTES else Checker
 
 
 def _carry_out(checker: Checker, out: Verification, pace: Pace) -> None:

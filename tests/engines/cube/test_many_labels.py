@@ -79,7 +79,7 @@ def test_a_child_is_solved_like_any_other_problem(seed: int) -> None:
     before = parent.T.copy()
     for i in range(0, M, 5):
         here = signs.copy()
-        tau, _ = solve_child(machine, parent, sharing(own, parent), here, i)
+        tau, _ = solve_child(machine, parent, sharing(own, parent), here, i, -here[i])
         assert here[i] == -signs[i]
         cold.chill()
         settle(machine, cold, here)

@@ -186,12 +186,14 @@ def test_a_short_time_limit_makes_two_stages(problem: Problem, truth: Certificat
     assert cert.exact
     assert cert.run.engine_asked == "auto"
     assert cert.engine == "enumerate + milp"
-    assert [(stage.engine, stage.max_flips) for stage in cert.run.stages] == [("enumerate", 1), ("milp", BUDGET)]
+    stages = [(stage.engine, stage.max_flips) for stage in cert.run.stages]
+    # With more than two classes, enumeration goes on with single nodes before the search begins.
+    assert stages == [("enumerate", 1), *[("enumerate", BUDGET)] * (problem.n_classes > 2), ("milp", BUDGET)]
     assert "trainings" in cert.run.stages[0].statistics
-    assert cert.run.stages[1].statistics["solver"].startswith("highs")
-    # What one flip changes was settled by the first stage; the rest could not be.
+    assert cert.run.stages[-1].statistics["solver"].startswith("highs")
+    # What one flip changes was settled by the first stage. With two classes, the rest could not be.
     for t, radius in enumerate(truth.radius_lower.tolist()):
-        assert cert.radius_proved_by[t] == ("enumerate" if radius == 1 else "milp")
+        assert cert.radius_proved_by[t] == ("enumerate" if radius == 1 or problem.n_classes > 2 else "milp")
         assert cert.witness(t) is not None or radius > BUDGET
     assert cert.collective_proved_by[1] == "enumerate"
     assert set(cert.collective_proved_by[2:].tolist()) <= {"milp"}
@@ -227,13 +229,13 @@ def test_only_the_papers_program_needs_the_chosen_solver(problem: Problem, monke
         plan("milp-paper", problem, Control(workers=1, solver="scip"))
 
 
-def test_a_real_estimate_makes_two_stages_for_three_classes() -> None:
+def test_a_real_estimate_makes_three_stages_for_three_classes() -> None:
     """Thirty labels of three classes, six flips: hopeless to enumerate in a second."""
     large = Problem.build(*blobs(30, 4, classes=3), 2.0, max_flips=6)
-    first, second = plan("auto", large, Control(workers=1, time_limit=1.0)).stages
-    assert (first.engine.name, second.engine.name) == ("enumerate", "milp")
+    first, nodes, last = plan("auto", large, Control(workers=1, time_limit=1.0)).stages
+    assert [stage.engine.name for stage in (first, nodes, last)] == ["enumerate", "enumerate-open", "milp"]
     assert 0 <= first.max_flips < 6
-    assert second.max_flips == 6
+    assert nodes.max_flips == last.max_flips == 6
 
 
 # -- attacks -----------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class AnnotatorEngine(PlainEngine):
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """Radii and curve, and what each annotator can do alone."""
         started = time.perf_counter()
-        method = (LinearOwners if question.predictor.linear else RetrainedOwners)(question, control)
+        method = sets_of_annotators(question, control)
         method.run()
         curve_upper, a = method.curve_upper, cast(OwnerAdversary, question.problem.adversary)
         if question.predictor.linear and control.collective and _few(a, question):
@@ -56,9 +56,14 @@ class AnnotatorEngine(PlainEngine):
             curve_upper = np.minimum(curve_upper, walked.curve_upper)
         statistics: dict[str, Any] = {"trainings": method.trainings, "sets_of_annotators": method.sets}
         if question.nodes.size * a.prices.size <= TABLE_CELLS and not control.over():
-            statistics |= _alone(question, a, method.alone())
+            statistics |= alone_of(question, a, method.alone())
         statistics["seconds"] = time.perf_counter() - started
         return method.attacks.findings(method.lower, statistics, curve_upper)
+
+
+def sets_of_annotators(question: Question, control: Control) -> LinearOwners | RetrainedOwners:
+    """What finds out what sets of annotators can do."""
+    return (LinearOwners if question.predictor.linear else RetrainedOwners)(question, control)
 
 
 def _few(a: OwnerAdversary, question: Question) -> bool:
@@ -67,7 +72,7 @@ def _few(a: OwnerAdversary, question: Question) -> bool:
     return labellings <= FEW_LABELLINGS and a.count_sets_by_price(question.budget).sum() <= FEW_SETS
 
 
-def _alone(question: Question, a: OwnerAdversary, found: dict[int, tuple[Bool, Bool]]) -> dict[str, list[list[int]]]:
+def alone_of(question: Question, a: OwnerAdversary, found: dict[int, tuple[Bool, Bool]]) -> dict[str, list[list[int]]]:
     """Test nodes that each annotator provably changes alone, and those that are open."""
     none = np.zeros(question.nodes.size, dtype=bool)
     every = np.where(a.prices[:, None] > 0, ~none, none)

@@ -65,12 +65,8 @@ class Gains:
 
     def tried(self, sets: Bool, nodes: Int) -> tuple[Bool, Bool]:
         """(k, s) which nodes a set of annotators, of (s, A), provably changes, and which it may change."""
-        a, K = self.adversary, self.question.problem.n_classes
         sure, maybe = (np.zeros((nodes.size, len(sets)), dtype=bool) for _ in range(2))
-        step = max(1, int(CHUNK_CELLS / max(1, a.labels.size * K, a.ballots.m * K)))
-        for start in range(0, len(sets), step):
-            part = slice(start, start + step)
-            may = a.attainable(sets[part])
+        for part, may in self._attainable(sets):
             for c in np.unique(self.predicted[nodes]).tolist():
                 own = np.flatnonzero(self.predicted[nodes] == c)
                 for r in self.rivals(c):
@@ -80,8 +76,7 @@ class Gains:
         return sure, maybe
 
     def _against(self, sets: Bool, may: Bool, nodes: Int, c: int, r: int) -> tuple[Bool, Bool]:
-        own, rival = self._source == c, self._source == r
-        most, least = _best(may.any(axis=2), may[:, :, c], may[:, :, r], own, rival)
+        most, least = self._best(may, c, r)
         gain = self._up[nodes] @ most.T + self._down[nodes] @ least.T
         margins, error = self.margins(nodes, c, r)[:, None], self.errors[nodes][:, None]
         left = margins - gain
@@ -92,6 +87,54 @@ class Gains:
             maybe &= ~(left > slack)
             sure &= self.exact & ((left < -slack) | ((left == 0) & (slack == 0)))
         return sure, maybe
+
+    def relief(self, sets: Bool, nodes: Int, weights: Float) -> Float:
+        """(ν,) how much closer to surviving sets of annotators each label brings nodes, if it is confirmed.
+
+        What it takes from a set's gain, for what that has beyond the margin; ``weights`` (k, s) of nodes and sets.
+        """
+        total = np.zeros(self.adversary.labels.size)
+        for part, may in self._attainable(sets):
+            for c in np.unique(self.predicted[nodes]).tolist():
+                at = self.predicted[nodes] == c
+                own = nodes[at]
+                largest = 2.0 * np.maximum(self._up[own], self._down[own]).max(axis=1, initial=0.0)[:, None]
+                for r in self.rivals(c):
+                    most, least = self._best(may, c, r)
+                    gain = self._up[own] @ most.T + self._down[own] @ least.T
+                    beyond = gain - self.margins(own, c, r)[:, None]
+                    each = np.where(beyond >= 0, weights[at][:, part] / np.maximum(beyond + largest, 1e-300), 0.0)
+                    total += (self._up[own] * (each @ most)).sum(axis=0) + (self._down[own] * (each @ least)).sum(
+                        axis=0
+                    )
+        return total
+
+    def savable(self, sets: Bool, count: int) -> Bool:
+        """(n,) nodes that so many confirmed labels may save from every set, whichever these are."""
+        found = np.ones(self.predicted.size, dtype=bool)
+        kept = max(0, self.adversary.labels.size - count)
+        for _, may in self._attainable(sets):
+            for c in np.unique(self.predicted).tolist():
+                for r in self.rivals(c):
+                    most, least = self._best(may, c, r)
+                    own = np.flatnonzero((self.predicted == c) & found)
+                    margins = self.margins(own, c, r) + self.errors[own] + SHARES * np.abs(self._rows[own]).sum(axis=1)
+                    for t, margin in zip(own.tolist(), margins.tolist(), strict=True):
+                        gains = self._up[t] * most + self._down[t] * least
+                        found[t] &= bool((np.partition(gains, max(kept - 1, 0))[:, :kept].sum(axis=1) <= margin).all())
+        return found
+
+    def _attainable(self, sets: Bool) -> Iterator[tuple[slice, Bool]]:
+        """Some of the sets at a time, and (s, ν, K) what labels may become for them."""
+        a, K = self.adversary, self.question.problem.n_classes
+        step = max(1, int(CHUNK_CELLS / max(1, a.labels.size * K, a.ballots.m * K)))
+        for start in range(0, len(sets), step):
+            part = slice(start, start + step)
+            yield part, a.attainable(sets[part])
+
+    def _best(self, may: Bool, c: int, r: int) -> tuple[Float, Float]:
+        """(s, ν) the largest multiples of positive and of negative entries that moves take off."""
+        return _best(may.any(axis=2), may[:, :, c], may[:, :, r], self._source == c, self._source == r)
 
     def shares(self, nodes: Int, c: int, r: int) -> Float:
         """(A, k) upper bounds on what each annotator adds to the gain of any set, for nodes predicted as ``c``."""

@@ -29,8 +29,8 @@ BATCH = 256
 CLOSE = 20
 """Sets within rounding of a change that are looked at exactly, for one node at one price."""
 
-CLOSE_ALONE = 500
-"""Single annotators within rounding of a change of some node that are looked at exactly."""
+CLOSE_SETS = 500
+"""Sets within rounding of a change of some node that are looked at exactly, where all are tried on all nodes."""
 
 ON_CURVE = 20
 """Attacks that are tried on all nodes at each price, for the lower end of the curve."""
@@ -69,13 +69,23 @@ class LinearOwners:
     def alone(self) -> dict[int, tuple[Bool, Bool]]:
         """Of each annotator, (n,) which nodes change provably, and which possibly."""
         buyable = self._a.buyable.tolist()
-        sets = self._a.members([(k,) for k in buyable])
-        sure, maybe = self.gains.tried(sets, np.arange(self._n))
-        for t, i in np.argwhere(maybe & ~sure)[:CLOSE_ALONE].tolist():
+        sure, maybe = self.of_sets(self._a.members([(k,) for k in buyable]))
+        return {k: (sure[:, i], maybe[:, i]) for i, k in enumerate(buyable)}
+
+    def of_sets(self, sets: Bool) -> tuple[Bool, Bool]:
+        """(n, s) which nodes change provably, and which possibly, by each of (s, A) sets of annotators."""
+        sure, maybe = (np.zeros((self._n, len(sets)), dtype=bool) for _ in range(2))
+        for start in range(0, len(sets), BATCH):
+            part = slice(start, start + BATCH)
+            maybe[:, part] = True
+            if not self._control.over():
+                sure[:, part], maybe[:, part] = self.gains.tried(sets[part], np.arange(self._n))
+        for t, i in np.argwhere(maybe & ~sure)[:CLOSE_SETS].tolist():
             hits = None if self._control.over() else self.gains.hits_exactly(t, sets[i])
             if hits is not None:
                 sure[t, i] = maybe[t, i] = hits
-        return {k: (sure[:, i], maybe[:, i]) for i, k in enumerate(buyable)}
+        clean = self._question.contrary[:, None]
+        return sure | clean, maybe | clean
 
     @property
     def _open(self) -> Int:

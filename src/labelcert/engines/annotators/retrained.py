@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -57,7 +58,6 @@ class RetrainedOwners:
     def run(self) -> None:
         """Radii in flips, then sets of annotators by their price."""
         self.curve_upper[0] = int(self._question.contrary.sum())
-        self.flips = self._radii_in_flips()
         most, stopped = 0, False
         counts = self._a.count_sets_by_price(self._budget)
         for price in range(1, self._budget + 1):
@@ -67,7 +67,7 @@ class RetrainedOwners:
                 break
             reached = np.zeros(self._n, dtype=bool)
             for owners in self._members(price):
-                perhaps, together = self._of_set(owners)
+                _, perhaps, together = self._of_set(owners)
                 reached |= perhaps
                 most = max(most, together)
             stopped = self._control.over()
@@ -81,6 +81,24 @@ class RetrainedOwners:
         """Of each annotator that was looked at, (n,) which nodes change provably, and which possibly."""
         return self._alone
 
+    def of_sets(self, sets: Bool) -> tuple[Bool, Bool]:
+        """(n, s) which nodes change provably, and which possibly, by each of (s, A) sets of annotators."""
+        sure, maybe = (np.zeros((self._n, len(sets)), dtype=bool) for _ in range(2))
+        for k, owners in enumerate(sets):
+            maybe[:, k] = True
+            if not self._control.over():
+                sure[:, k], maybe[:, k], _ = self._of_set(owners)
+        return sure, maybe
+
+    def walkable(self, owners: Bool) -> Question | None:
+        """The question about all that a set of annotators can do, if a walk answers it in the time that is left."""
+        question = self._within(self._a.attainable(owners[None])[0])
+        seconds = 0.0 if question is None else self._seconds(question)
+        if question is None or seconds > min(self._effort, self._control.left_seconds()):
+            return None
+        self._effort -= seconds
+        return question
+
     def _by_reach(self, price: int) -> None:
         """From a price on, only how many labels annotators vote on is looked at."""
         for t in np.flatnonzero(self.lower > price).tolist():
@@ -93,7 +111,8 @@ class RetrainedOwners:
             self.sets += 1
             yield self._a.members([one])[0]
 
-    def _radii_in_flips(self) -> Int:
+    @cached_property
+    def flips(self) -> Int:
         """(n,) numbers of labels of which fewer change nothing, whoever votes on them."""
         question = self._within(self._a.targets)
         flips = np.ones(self._n, dtype=np.int64)
@@ -116,20 +135,22 @@ class RetrainedOwners:
         if adversary.labels.size == 0:
             return None
         problem = replace(self._question.problem, adversary=adversary, max_flips=adversary.spendable)
-        return replace(self._question, problem=problem, observers=())
+        return replace(self._question, problem=problem, observers=(), counting=None)
 
-    def _of_set(self, owners: Bool) -> tuple[Bool, int]:
-        """(n,) which nodes a set of annotators may change, and how many of them at once."""
+    def _of_set(self, owners: Bool) -> tuple[Bool, Bool, int]:
+        """(n,) which nodes a set of annotators provably changes, which it may change, and how many of them at once."""
         may = self._a.attainable(owners[None])[0]
         question = self._within(may)
         if question is None:
-            return self._question.contrary.copy(), int(self._question.contrary.sum())
+            clean = self._question.contrary
+            return clean.copy(), clean.copy(), int(clean.sum())
         perhaps = self.flips <= question.budget
         single = int(owners.sum()) == 1
         if not (perhaps & (self.lower > 0)).any():
+            nothing = self._question.contrary.copy()
             if single:
-                self._alone[int(owners.argmax())] = np.zeros(self._n, dtype=bool), perhaps
-            return perhaps, int(perhaps.sum())
+                self._alone[int(owners.argmax())] = nothing, perhaps
+            return nothing, perhaps, int(perhaps.sum())
         engine, together = Enumerate(), int(perhaps.sum())
         seconds = self._seconds(question)
         if seconds <= min(self._effort, self._control.left_seconds()):
@@ -142,10 +163,10 @@ class RetrainedOwners:
             changes.append(found.curve_changes[-1])
         else:
             changes = self._guesses(question)
-        sure = self._entered(question, changes, owners)
+        sure = self._entered(question, changes, owners) | self._question.contrary
         if single:
-            self._alone[int(owners.argmax())] = sure | self._question.contrary, perhaps
-        return perhaps, together
+            self._alone[int(owners.argmax())] = sure, perhaps
+        return sure, perhaps, together
 
     def _seconds(self, question: Question) -> float:
         """What a walk through all that a set of annotators can do would take, roughly."""

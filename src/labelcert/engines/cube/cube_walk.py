@@ -88,13 +88,14 @@ def _count(task: Any, w: Any, position: int) -> None:
 
 @compiled(inner=True)
 def _flip(task: Any, w: Any, position: int) -> None:
-    """Flip one label (by its position among the flippable ones); the model follows."""
+    """Flip one label (by its position among the flippable ones), or flip it back; the model follows."""
     _count(task, w, position)
     i = task.labels[position]
     if task.linear:
         w.y[i] = -w.y[i]
     else:
-        relabel(task.retraining, w.svm, w.y, i)
+        there = (w.bits[position >> 6] >> np.uint64(position & 63)) & np.uint64(1)
+        relabel(task.retraining, w.svm, w.y, i, task.made[position] if there else task.y[i])
 
 
 @compiled(inner=True)
@@ -172,17 +173,18 @@ def _sure(p: Float, tau: float) -> bool:
 def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
     """Visit the parent's set with one position more, from the parent's tableau, and go back."""
     i = task.labels[position]
+    before = w.y[i]
     _count(task, w, position)
     if _within(task, w):
-        tau, proof = solve_child(task.retraining, w.parent, w.child, w.y, i)
+        tau, proof = solve_child(task.retraining, w.parent, w.child, w.y, i, task.made[position])
         combine(task.scores, w.svm.v[Z], w.p)
         if tau < np.inf and _sure(w.p, tau):
             found.counters[SOLVED] += 1
             found.counters[GLOBAL_PROOFS - 1 + proof] += 1
         else:
-            w.y[i] = task.y[i]
+            w.y[i] = before
             copy_scratch(w.parent, w.svm)
-            relabel(task.retraining, w.svm, w.y, i)
+            relabel(task.retraining, w.svm, w.y, i, task.made[position])
             _train(task, w, found)
             tau = _bound(task, w, found, LOOSE)
             combine(task.scores, w.svm.v[Z], w.p)
@@ -191,7 +193,7 @@ def _visit_child(task: Any, w: Any, found: Any, position: int) -> None:
                 combine(task.scores, w.svm.v[Z], w.p)
         record(w.p, 1.0, tau, w.cost[0], _row(task, w), w.bits, found)
     _count(task, w, position)
-    w.y[i] = task.y[i]
+    w.y[i] = before
 
 
 @compiled(inner=True)
@@ -276,14 +278,15 @@ def _walk_level(task: Any, w: Any, found: Any, parents: Any, stop: Any) -> bool:
         first = parents[row, size - 1] + 1 if size > 0 else 0
         for k in range(first, task.affordable.shape[0]):
             position = task.affordable[k]
+            i = task.labels[position]
+            before = w.y[i]
             _flip(task, w, position)
             _visit(task, w, found)
             if task.linear:
                 _flip(task, w, position)
             else:
                 _count(task, w, position)
-                i = task.labels[position]
-                w.y[i] = -w.y[i]
+                w.y[i] = before
                 copy_scratch(w.parent, w.svm)
             if stop[0] != 0:
                 return False

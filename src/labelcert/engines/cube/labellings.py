@@ -24,13 +24,16 @@ from labelcert.engines.cube.cutting import (
     level_chunks,
 )
 from labelcert.engines.cube.lowest import Lowest
-from labelcert.engines.cube.recording import SOLVED, CubeSummary, CubeWork, in_tiles
+from labelcert.engines.cube.recording import SOLVED, TILE, CubeSummary, CubeWork, in_tiles
 from labelcert.engines.ledger import Ledger
 from labelcert.engines.pools import DeviceLoad, chunk_stops, pool_in_force, seconds_per_step
-from labelcert.engines.seen import FlipBits, Telling
+from labelcert.engines.seen import Counting, FlipBits, Telling
 from labelcert.engines.walks import Collector, collect_all
 from labelcert.problem import Adversary
 from labelcert.svm.walking import MANY_LABELS
+
+NOTHING_KNOWN = -(2**62)
+"""Less than any sum of counts."""
 
 _CUBE_LIMIT = 34
 _SAMPLE_PARENTS = 8
@@ -85,6 +88,8 @@ class CubeMethod:
             collectors.append(lowest)
         if question.observers:
             collectors.append(Telling(question, control, ledger.short, CubeSummary.seen))
+        if question.counting is not None:
+            collectors.append(Counting(question, question.counting, ledger.short, CubeSummary.counts))
         started = time.perf_counter()
         task, chunks = choose_chunks(question, task, control)
         collect_all(CubeTask(task), chunks, collectors, control, count_stops(question, question.budget))
@@ -105,7 +110,8 @@ class CubeTask(NamedTuple):
         """A summary comes back, so nothing that is observed; devices count with 32 bits."""
         work = self.walk_over
         large = max(work.rows * work.scores.shape[1], work.last_row) >= 2**31
-        if large or work.observed or not (work.linear or work.retraining.on_device):
+        unlike = work.observed or work.counted or not work.made.all()
+        if large or unlike or not (work.linear or work.retraining.on_device):
             return None
         return DeviceLoad("labellings", work.y.size, labellings(work), 0)
 
@@ -129,7 +135,7 @@ class CubeLedger(Ledger):
         self.short = FlipBits(question.problem.adversary)
         super().__init__(question, self.short.change)
         self._control = control
-        self.radius, self.most = task.radius, task.most
+        self.radius, self.most, self._largest = task.radius, task.most, task.largest
         self._doubts: list[tuple[Int, Words]] = []
         self._counters = np.zeros(recording.N_COUNTERS, dtype=np.int64)
 
@@ -138,6 +144,7 @@ class CubeLedger(Ledger):
         self.closer(found.radius, found.radius_set)
         for cost in np.flatnonzero(found.most > self.most).tolist():
             self.stronger(cost, int(found.most[cost]), found.most_set[cost])
+        np.maximum(self._largest, found.largest, out=self._largest)
         self._counters += found.counters
         if len(found.doubt):
             self._doubts.append((found.doubt, found.doubt_set))
@@ -199,6 +206,9 @@ def make_walk(question: Question) -> CubeWork:
     a = problem.adversary
     scorer = predictor.scorer
     rows = predictor.signed_rows(question.nodes)
+    kinds, forms = np.array([0, question.nodes.size]), np.zeros((0, 1), dtype=np.int64)
+    if question.counting is not None:
+        kinds, forms = question.counting.kinds, question.counting.forms
     return CubeWork(
         retraining=scorer.sharpened(),
         scores=rows,
@@ -207,6 +217,7 @@ def make_walk(question: Question) -> CubeWork:
         slack=scorer.slack,
         y=problem.y,
         labels=a.labels,
+        made=np.where(a.targets[:, 2:].any(axis=1), 0.0, -problem.y[a.labels]),
         costs=a.costs,
         groups=a.groups,
         affordable=np.flatnonzero(a.affordable(question.budget)),
@@ -221,11 +232,26 @@ def make_walk(question: Question) -> CubeWork:
         radius=np.full(question.nodes.size, a.never, dtype=np.int64),
         most=np.full(question.budget + 1, -1, dtype=np.int64),
         observed=bool(question.observers),
+        kinds=kinds,
+        counted=question.counting is not None,
+        forms=forms,
+        left=_most_left(forms, kinds),
+        largest=np.full((len(forms), question.budget + 1), NOTHING_KNOWN, dtype=np.int64),
     )
+
+
+def _most_left(forms: Int, kinds: Int) -> Int:
+    """(L, tiles + 1) the most that the nodes from each tile on can add to sums over counts of nodes."""
+    gain = np.maximum(np.repeat(forms, np.diff(kinds), axis=1), 0)
+    starts = np.minimum(np.arange(0, kinds[-1] + TILE, TILE), kinds[-1])
+    before = np.concatenate([np.zeros((len(forms), 1), dtype=np.int64), np.cumsum(gain, axis=1)], axis=1)
+    return np.ascontiguousarray(before[:, -1:] - before[:, starts])
 
 
 def mirrors(adversary: Adversary, budget: int) -> bool:
     """Whether complements come for free (all labels can be flipped) and some of them are within budget."""
+    if adversary.removes:
+        return False
     return bool(adversary.labels.size == adversary.m and 2 * budget >= adversary.costs.sum())
 
 
@@ -246,7 +272,8 @@ def seconds_per_stop(task: CubeWork, moment: float = 0.3) -> float:
     if task.y.size > MANY_LABELS:
         size = min(size, _FEW_FLIPS)
     most = np.full(task.total + 1, -1, dtype=np.int64)
-    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most)
+    sums = np.full((len(task.forms), most.size), NOTHING_KNOWN, dtype=np.int64)
+    generous = task._replace(budget=task.total, group_caps=task.group_totals, mirror=False, most=most, largest=sums)
     pool = pool_in_force(CubeTask(task))
     if pool is not None:
         chunk = _large_sample(generous, size, _cube_fits(task))

@@ -17,12 +17,12 @@ import numpy as np
 from labelcert.arrays import Bool, Float, Float32, Int, Signs, Words
 from labelcert.compiling import by_reference, compiled
 from labelcert.engines.bitsets import words_for
-from labelcert.engines.seen import Seen
+from labelcert.engines.seen import Counts, Seen
 from labelcert.svm.pivoting import REORDER
 from labelcert.svm.walking import combine
 
-SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS, SEEN = range(8)
-N_COUNTERS = 8
+SOLVED, ROUNDS, GLOBAL_PROOFS, LOCAL_PROOFS, GAP_PROOFS, STUCK, DOUBTS, SEEN, COUNTED = range(9)
+N_COUNTERS = 9
 
 
 @by_reference
@@ -38,6 +38,7 @@ class CubeWork(NamedTuple):
     slack: float  # error of ``scores`` itself, in the sense of ``bound`` times ``‖y‖₂``
     y: Float  # (m,) clean labels, ±1
     labels: Int  # (ν,) indices of the labels that may be flipped
+    made: Float  # (ν,) what each of them becomes: the other sign, or 0 where it is removed
     # costs, groups: (ν,) cost of each flip and its group (-1: none)
     costs: Int
     groups: Int
@@ -54,6 +55,15 @@ class CubeWork(NamedTuple):
     radius: Int  # (n,) what is known when a chunk begins: least cost at which each node is changed
     most: Int  # (B + 1,) the same for the most nodes changed at each cost (-1: nothing)
     observed: bool  # whether to write down what every single labelling does
+    # (J + 1,) where each of J kinds of nodes begins, in their order, and the end; all nodes are of one kind, unless
+    # somebody counts. ``counted``: whether to write down how many of each kind every labelling changes.
+    kinds: Int
+    counted: bool
+    # (L, J) sums of these counts that are looked for, the larger the better: what is no more than known for its cost is
+    # not written down. Without any, everything is. ``left`` (L, tiles + 1): the most that nodes from a tile on can add.
+    forms: Int
+    left: Int
+    largest: Int  # (L, B + 1) the largest sums within each budget that are known when a chunk begins
 
 
 @by_reference
@@ -70,7 +80,7 @@ class CubeSummary(NamedTuple):
     best: Int  # (B + 1,) the running maximum of ``most``
     doubt: Int  # (·, D) undecided labellings, in the columns ``DOUBT_COST`` and following; ``doubt_set`` (·, W)
     doubt_set: Words
-    counters: Int  # (8,) see the names ``SOLVED`` and following
+    counters: Int  # (9,) see the names ``SOLVED`` and following
     # (R, n) lower bound on the score of each node over the sets of each row; infinite where none was visited.
     # ``low_set`` (R, n, W) is a set that comes closest to it.
     low: Float
@@ -81,6 +91,18 @@ class CubeSummary(NamedTuple):
     # seen_changed, seen_unchanged: (V, n) nodes that it provably changes, and nodes that it provably does not
     seen_changed: Bool
     seen_unchanged: Bool
+    # (L, B + 1) the largest sums within each budget that were written down
+    largest: Int
+    # count_cost, count_set: (V,) and (V, W) labellings that were written down, if they are counted; else V is 0
+    count_cost: Int
+    count_set: Words
+    # (V, 2, J) nodes of each kind that it provably changes, and nodes about which that is open
+    count_kinds: Int
+    kinds: Int
+
+    def counts(self) -> Counts:
+        """All labellings that were walked, with how many nodes of each kind they change."""
+        return Counts(self.count_cost, self.count_set, self.count_kinds[:, 0], self.count_kinds[:, 1])
 
     def seen(self) -> Seen:
         """All labellings that were walked, with what each does."""
@@ -96,6 +118,9 @@ class CubeSummary(NamedTuple):
             seen_set=self.seen_set[:seen],
             seen_changed=self.seen_changed[:seen],
             seen_unchanged=self.seen_unchanged[:seen],
+            count_cost=self.count_cost[: self.counters[COUNTED]],
+            count_set=self.count_set[: self.counters[COUNTED]],
+            count_kinds=self.count_kinds[: self.counters[COUNTED]],
         )
 
 
@@ -113,6 +138,7 @@ def new_summary(task: CubeWork, stops: int) -> CubeSummary:
     words = words_for(task.labels.size)
     doubts = stops * (2 if task.mirror else 1)
     seen = doubts if task.observed else 0
+    counted = doubts if task.counted else 0
     return CubeSummary(
         radius=task.radius.copy(),
         radius_set=np.zeros((n, words), dtype=np.uint64),
@@ -128,6 +154,11 @@ def new_summary(task: CubeWork, stops: int) -> CubeSummary:
         seen_set=np.empty((seen, words), dtype=np.uint64),
         seen_changed=np.empty((seen, n), dtype=np.bool_),
         seen_unchanged=np.empty((seen, n), dtype=np.bool_),
+        largest=task.largest.copy(),
+        count_cost=np.empty(counted, dtype=np.int64),
+        count_set=np.empty((counted, words), dtype=np.uint64),
+        count_kinds=np.zeros((counted, 2, task.kinds.size - 1), dtype=np.int64),
+        kinds=task.kinds,
     )
 
 
@@ -164,6 +195,29 @@ def _see(p: Float, sign: float, tau: float, cost: int, bits: Words, found: Any) 
 
 
 @compiled(inner=True)
+def _tell(cost: int, bits: Words, found: Any) -> int:
+    """The row for what one labelling does to each kind of nodes."""
+    k = found.counters[COUNTED]
+    found.counters[COUNTED] += 1
+    found.count_cost[k] = cost
+    for w in range(bits.shape[0]):
+        found.count_set[k, w] = bits[w]
+    return k
+
+
+@compiled(inner=True)
+def _count_kinds(p: Float, sign: float, tau: float, cost: int, bits: Words, found: Any) -> None:
+    """Write down how many nodes of each kind one labelling changes."""
+    k = _tell(cost, bits, found)
+    for j in range(found.kinds.shape[0] - 1):
+        for t in range(found.kinds[j], found.kinds[j + 1]):
+            v = sign * p[t]
+            sure = v < -tau
+            found.count_kinds[k, 0, j] += sure
+            found.count_kinds[k, 1, j] += not (sure or v > tau)
+
+
+@compiled(inner=True)
 def _closer(p: Any, sign: float, tau: float, first: int, width: int, cost: int, bits: Words, found: Any) -> None:
     """Enter a set as the cheapest that changes the nodes from ``first`` on with ``sign·p < −τ``, where it is."""
     for t in range(width):
@@ -196,6 +250,8 @@ def record(p: Float, sign: float, tau: float, cost: int, row: int, bits: Words, 
         _lower(p, sign, tau, row, bits, found)
     if found.seen_cost.shape[0] > 0:
         _see(p, sign, tau, cost, bits, found)
+    if found.count_cost.shape[0] > 0:
+        _count_kinds(p, sign, tau, cost, bits, found)
     changed: Any = np.int64(0)
     doubtful = 0
     closer = 0
@@ -260,6 +316,7 @@ class Batch(NamedTuple):
     row: Int  # (S, 2) where both belong in the table of lowest scores
     bits: Words  # (S, 2, W) the set and its complement
     changed: Int  # (S, 2) nodes changed, among those scored so far
+    kinds: Int  # (S, 2, J) the same for each kind of nodes
     state: Signs  # (S,)
     size: Int  # (1,) how many labellings there are
     p: Float32  # (TILE,) scores in single precision
@@ -296,6 +353,7 @@ def new_batch(task: CubeWork) -> Batch:
         row=np.zeros((BATCH, 2), dtype=np.int64),
         bits=np.zeros((BATCH, 2, words_for(task.labels.size)), dtype=np.uint64),
         changed=np.zeros((BATCH, 2), dtype=np.int64),
+        kinds=np.zeros((BATCH, 2, task.kinds.size - 1), dtype=np.int64),
         state=np.zeros(BATCH, dtype=np.int8),
         size=np.zeros(1, dtype=np.int64),
         p=_aligned(TILE),
@@ -323,6 +381,7 @@ def add(task: Any, batch: Any, z: Float, tau: float, cost: int, mirror_cost: int
     batch.tau[s] = tau
     batch.cost[s, 0], batch.cost[s, 1] = cost, mirror_cost
     batch.changed[s, 0] = batch.changed[s, 1] = 0
+    batch.kinds[s] = 0
     batch.state[s] = IN_DOUBT
     if task.rows == 0 and not task.observed and 1e-250 < top < 1e250 and tau < np.inf:
         scale = math.ldexp(1.0, -math.frexp(top)[1])
@@ -357,14 +416,23 @@ def _short_scores(rows: Float32, z: Float32, p: Float32) -> None:
 
 
 @compiled(inner=True, fastmath=REORDER)
-def _short_counts(p: Float32, tau: float, width: int) -> tuple[int, int]:
+def _short_counts(p: Float32, tau: float, begin: int, end: int) -> tuple[int, int]:
     """How many scores are surely negative, and how many surely positive (as floats, whose sums take vectors)."""
     negative = np.float32(0.0)
     positive = np.float32(0.0)
-    for t in range(width):
+    for t in range(begin, end):
         negative += np.float32(1.0) if p[t] < -tau else np.float32(0.0)
         positive += np.float32(1.0) if p[t] > tau else np.float32(0.0)
     return int(negative), int(positive)
+
+
+@compiled(inner=True, fastmath=REORDER)
+def _short_negative(p: Float32, begin: int, end: int) -> int:
+    """How many decided scores are negative."""
+    negative = np.float32(0.0)
+    for t in range(begin, end):
+        negative += np.float32(1.0) if p[t] < np.float32(0.0) else np.float32(0.0)
+    return int(negative)
 
 
 @compiled(inner=True)
@@ -393,6 +461,44 @@ def _decide(task: Any, batch: Any, s: int, first: int, width: int) -> tuple[int,
 
 
 @compiled(inner=True)
+def _short_kinds(task: Any, batch: Any, s: int, first: int, width: int) -> None:
+    """Count the nodes of each kind that a tile with decided scores holds and both labellings change."""
+    for j in range(task.kinds.shape[0] - 1):
+        begin, end = max(first, task.kinds[j]), min(first + width, task.kinds[j + 1])
+        if begin < end:
+            negative = _short_negative(batch.p, begin - first, end - first)
+            batch.kinds[s, 0, j] += negative
+            batch.kinds[s, 1, j] += end - begin - negative
+
+
+@compiled(inner=True)
+def _larger(task: Any, batch: Any, s: int, side: int, tile: int, found: Any) -> bool:
+    """Whether a sum may become larger than all known ones of its cost, with the nodes from a tile on still to come."""
+    for f in range(task.forms.shape[0]):
+        possible = task.left[f, tile]
+        for j in range(task.forms.shape[1]):
+            possible += task.forms[f, j] * batch.kinds[s, side, j]
+        if possible > found.largest[f, batch.cost[s, side]]:
+            return True
+    return task.forms.shape[0] == 0
+
+
+@compiled(inner=True)
+def _write_down(task: Any, batch: Any, s: int, side: int, found: Any) -> None:
+    """Write down how many nodes of each kind a labelling changes, all of which are decided."""
+    cost = batch.cost[s, side]
+    k = _tell(cost, batch.bits[s, side], found)
+    for j in range(batch.kinds.shape[2]):
+        found.count_kinds[k, 0, j] = batch.kinds[s, side, j]
+    for f in range(task.forms.shape[0]):
+        total: Any = np.int64(0)
+        for j in range(task.forms.shape[1]):
+            total += task.forms[f, j] * batch.kinds[s, side, j]
+        for b in range(cost, found.largest.shape[1]):
+            found.largest[f, b] = max(found.largest[f, b], total)
+
+
+@compiled(inner=True)
 def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
     """Score the nodes of one tile under one labelling, unless the answer can no longer matter."""
     n = task.scores.shape[1]
@@ -400,7 +506,7 @@ def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
     width = min(TILE, n - first)
     tau = batch.short_tau[s]
     _short_scores(task.short[tile], batch.short[s], batch.p)
-    negative, positive = _short_counts(batch.p, tau, width)
+    negative, positive = _short_counts(batch.p, tau, 0, width)
     if negative + positive < width:
         less, more, decided = _decide(task, batch, s, first, width)
         if not decided:
@@ -410,6 +516,8 @@ def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
         positive += more
     batch.changed[s, 0] += negative
     batch.changed[s, 1] += positive
+    if task.counted:
+        _short_kinds(task, batch, s, first, width)
     needed = False
     for side in range(2):
         cost = batch.cost[s, side]
@@ -419,6 +527,8 @@ def _score_tile(task: Any, batch: Any, found: Any, s: int, tile: int) -> None:
             _closer(batch.p, 1.0 - 2.0 * side, tau, first, width, cost, batch.bits[s, side], found)
         possible = batch.changed[s, side] + n - first - width
         needed = needed or possible > found.best[cost] or cost < batch.deepest[tile + 1]
+        if task.counted and not needed:
+            needed = _larger(task, batch, s, side, tile + 1, found)
     if not needed:
         batch.state[s] = SETTLED
 
@@ -447,4 +557,6 @@ def flush(task: Any, batch: Any, p: Float, found: Any) -> None:
                 record(p, 1.0 - 2.0 * side, batch.tau[s], cost, batch.row[s, side], batch.bits[s, side], found)
             elif cost >= 0:
                 _more(batch.changed[s, side], cost, batch.bits[s, side], found)
+                if task.counted and batch.state[s] == PENDING and _larger(task, batch, s, side, tiles, found):
+                    _write_down(task, batch, s, side, found)
     batch.size[0] = 0

@@ -12,6 +12,7 @@ import numpy as np
 
 from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work, within_reach
 from labelcert.engines.control import Control
+from labelcert.engines.influence.foretold import ForetoldMethod
 from labelcert.engines.influence.growing import Growing
 from labelcert.engines.influence.proving import Proving
 from labelcert.prediction.by_features import FEATURES, FeaturePredictor
@@ -27,14 +28,20 @@ class Influence(PlainEngine):
     """Small budgets exactly, upper ends for everybody."""
 
     name = "influence"
-    capabilities = Capabilities(automatic=True, searches=True, advertised=False, predictors=frozenset({FEATURES}))
+    capabilities = Capabilities(
+        automatic=True, searches=True, advertised=False, predictors=frozenset({FEATURES}), observes=True
+    )
 
     def estimate(self, question: Question, control: Control) -> Work:
-        """As long as one change a label takes, and some attacks."""
+        """As long as one change a label takes, and some attacks; observers want to be shown all relabellings."""
+        if question.observers:
+            return ForetoldMethod().estimate(question, control)
         return Work("one change is proved or retrained, and attacks are looked for beyond")
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """A first attack on every node, proofs, and then better attacks."""
+        if question.observers:
+            return ForetoldMethod().run(question, control)
         started = time.perf_counter()
         attacks = Attacks(question, known)
         growing = Growing(question, attacks)

@@ -56,6 +56,31 @@ class Proving:
             self.exact_to = 1
             self._together()
 
+    def sorted_out(self) -> tuple[list[Relabelling], list[Relabelling]]:
+        """Single changes that may change a prediction or take the last label from a class; and all others."""
+        self._foretell()
+        doubtful = self._any_doubtful()
+        if any(forecast.rough for forecast in self._forecasts):
+            for forecast in self._forecasts:
+                forecast.sharpen(np.unique(self._position[doubtful]), self._control.over)
+            doubtful &= self._any_doubtful()
+        problem = self._question.problem
+        if problem.emptied:
+            doubtful |= np.bincount(problem.codes)[problem.codes[problem.adversary.labels[self._position]]] == 1
+        found = [
+            [Relabelling(self._position[[k]], self._target[[k]]) for k in np.flatnonzero(own)]
+            for own in (doubtful, ~doubtful)
+        ]
+        return found[0], found[1]
+
+    def _any_doubtful(self) -> Bool:
+        """(moves,) which single changes may change any node."""
+        doubtful = np.zeros(self._position.size, dtype=bool)
+        step = max(1, MOST_PAIRS // max(1, doubtful.size))
+        for start in range(0, self.lower.size, step):
+            doubtful |= self._doubtful(np.arange(start, min(start + step, self.lower.size))).any(axis=0)
+        return doubtful
+
     # -- one change --------------------------------------------------------------------------------------------------
 
     def _singles(self) -> bool:

@@ -20,7 +20,7 @@ class TrainOnAll(PlainEngine):
     """Trains on every admissible relabelling, many at once."""
 
     name = "enumerate"
-    capabilities = Capabilities(automatic=True, advertised=False, predictors=frozenset({WEIGHTED}))
+    capabilities = Capabilities(automatic=True, advertised=False, predictors=frozenset({WEIGHTED}), observes=True)
     _method = AskingMethod()
 
     def estimate(self, question: Question, control: Control) -> Work:

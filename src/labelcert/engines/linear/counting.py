@@ -150,10 +150,11 @@ class Counting:
         found, floor, spent = Counted(best, most, flips, 0.0), best, 0.0
         while floor < found.upper and spent < effort and not control.over():
             aim = (floor + found.upper) // 2
-            tried = self._search(budget, found, aim, control, (effort - spent) / 2)
+            last = aim == found.upper - 1  # nothing to keep time for
+            tried = self._search(budget, found, aim, control, (effort - spent) / (1 if last else 2))
             spent += tried.updates
             if tried.lower == found.lower and tried.upper == found.upper:
-                if aim == found.upper - 1:
+                if last:
                     break
                 floor = aim
             found, floor = tried, max(floor, tried.lower)

@@ -184,7 +184,7 @@ class PartEngine(PlainEngine):
             )
         if control.time_limit is not None:
             return Work("all labellings of all parts, as far as time allows", knapsack)
-        _, work, _ = _method(dealt.parts)
+        _, work, _ = part_method(dealt.parts)
         seconds = work(asked, dealt.parts) / control.workers
         reason = (
             f"all labellings of {len(dealt.parts)} parts of up to {max(part.problem.m for part in dealt.parts)} "
@@ -207,7 +207,7 @@ class PartEngine(PlainEngine):
         dealt, asked = self._asked(question)
         statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.given.part_flips}
         if question.nodes.size:
-            tables = list(_tables(asked, dealt.parts, control))
+            tables = list(make_tables(asked, dealt.parts, control))
             lower = np.maximum(known.radius_lower, self._lower(asked, tables))
             attacks = self._attack(asked, tables, control)
             if control.collective:
@@ -240,7 +240,7 @@ class PartEngine(PlainEngine):
         pool = pool_in_force()
         if pool is None or question.nodes.size == 0:
             return dealt, asked
-        _, _, labellings = _method(dealt.parts)
+        _, _, labellings = part_method(dealt.parts)
         together = pool.take_many(sum(labellings(asked.within(part)) for part in dealt.parts))
         return dealt, replace(asked, together=together)
 
@@ -372,17 +372,17 @@ def black_box_radii(votes: Votes) -> Int:
     return radii
 
 
-def _method(
+def part_method(
     parts: Sequence[Part],
 ) -> tuple[Callable[..., PartTable], Callable[..., Float], Callable[[Question], float]]:
     """How the parts of an ensemble are worked on, which are all alike."""
     return METHODS[type(parts[0].predictor)]
 
 
-def _tables(asked: PartsAsked, parts: Sequence[Part], control: Control) -> Iterator[PartTable]:
+def make_tables(asked: PartsAsked, parts: Sequence[Part], control: Control) -> Iterator[PartTable]:
     """The tables of all parts; with a time limit, each gets its share of what is left."""
     count, together = len(parts), asked.together
-    make, _, _ = _method(parts)
+    make, _, _ = part_method(parts)
 
     def table(k: int) -> tuple[PartTable, Stop]:
         child = Control(workers=control.workers, collective=False, parent=control)

@@ -6,7 +6,7 @@ Each level is trained on in blocks, by all workers; see :mod:`labelcert.engines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ MANY_NODES = 32
 ROUGH, FINE = 1e-3, 1e-5
 """Error bounds that are good enough, in units of the largest score: for duals that are kept, and for tables."""
 
-POOR = 2e-3
+POOR = 1e-4
 """Error bounds above this, relative to the scores, are worth an exact solution."""
 
 
@@ -189,7 +189,7 @@ class Forest:
         scorer = predictor.scorer
         self.rows = scorer.rows[nodes]
         by_product = not predictor.linear and codes.size > MANY_LABELS and nodes.size >= MANY_NODES
-        largest = float(np.abs(predictor.clean).max(initial=0.0))
+        largest = float(np.abs(predictor.clean[:, nodes]).max(initial=0.0))
         self.fill = Fill(
             retraining=scorer.sharpened(),
             scores=np.eye(self.rows.shape[1]) if duals else np.ascontiguousarray(self.rows.T),
@@ -201,6 +201,7 @@ class Forest:
             rough=ROUGH if duals else FINE if by_product else 0.0,
             shrink=2.0 ** -float(np.clip(round(math.log2(largest)), -1000, 1000)) if largest > 0.0 else 1.0,
         )
+        self._poor = max(POOR, 2.0 * self.fill.rough)
         self.pair_options: dict[tuple[int, int], Options] = {}
         self.counters = np.zeros(2, dtype=np.int64)
         self.sharpened = 0
@@ -280,7 +281,7 @@ class Forest:
     def clean_scores(self, c: int) -> tuple[Float, float]:
         """Scores of class ``c`` on the clean labels, in the units of the tables, with a sharp error bound."""
         p, error = self._predictor.scores(self.fill.ys[c])
-        if not error <= POOR * float(np.abs(p).max()):
+        if not error <= POOR * float(np.abs(p[self.nodes]).max(initial=0.0)):
             p, error = self._predictor.sharp_scores(self.fill.ys[c]) or (p, error)
         return p[self.nodes] * self.fill.shrink, error * self.fill.shrink
 
@@ -303,7 +304,7 @@ class Forest:
         - ``start``: slot of the first row.
         - ``control``: rows that are left when the run has to stop keep their bounds, which are valid.
         """
-        for row in self.poor(start, P, tau):
+        for row in self.poor(start, tau, lambda rows: P[rows]):
             exact = None if control.over() else self.sharp(start + row)
             if exact is None:
                 return
@@ -311,10 +312,12 @@ class Forest:
             if self.store(exact, sharp_P, sharp_tau) and sharp_tau[0] < tau[row]:
                 P[row], tau[row] = sharp_P, sharp_tau[0]
 
-    def poor(self, start: int, P: Float32, tau: Float32) -> list[int]:
+    def poor(self, start: int, tau: Float32, scores: Callable[[Index], Float32]) -> list[int]:
         """Rows whose error bound is worth an exact solution; ``start`` is the slot of the first row."""
-        suspect = np.flatnonzero((tau > POOR) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
-        rows: list[int] = suspect[~(tau[suspect] <= POOR * np.abs(P[suspect]).max(axis=1, initial=0.0))].tolist()
+        suspect = np.flatnonzero((tau > self._poor) & (self.tree.cost[start : start + tau.size] != FORBIDDEN))
+        rows: list[int] = suspect[
+            ~(tau[suspect] <= self._poor * np.abs(scores(suspect)).max(axis=1, initial=0.0))
+        ].tolist()
         return rows
 
     def sharp(self, s: int) -> tuple[Float, float] | None:

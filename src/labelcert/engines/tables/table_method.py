@@ -78,8 +78,8 @@ class TableMethod(Timed):
         sweep = Sweep(question, forest, seconds_per_training(question))
         if question.nodes.size:
             sweep.run(control, curve_to=curve_reach(Sizes.of(question), control, np.inf))
-            _suggest_radius_attacks(sweep)
             if control.collective:
+                _suggest_radius_attacks(sweep, control)
                 sweep.extend(control)
         if question.observers:
             sweep.show(control)
@@ -148,8 +148,10 @@ def table_curve(
     return {**found.statistics, "trainings": 0}
 
 
-def _suggest_radius_attacks(sweep: Sweep) -> None:
+def _suggest_radius_attacks(sweep: Sweep, control: Control) -> None:
     """Try the nodes' own attacks on all nodes, where the curve is open."""
     changes = list(dict.fromkeys(change for change in sweep.ledger.changes if change is not None))
     for change in changes[:: max(1, len(changes) // SUGGESTIONS)]:
+        if control.over():
+            return
         sweep.suggest(change)

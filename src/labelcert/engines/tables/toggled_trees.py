@@ -178,7 +178,7 @@ def new_fill_worker(fill: Fill, levels: int) -> FillWorker:
 def _toggle(fill: Any, rules: Any, w: Any, c: int, k: int) -> None:
     i = rules.labels[c, k]
     if not fill.linear:
-        relabel(fill.retraining, w.svm, w.y, i)
+        relabel(fill.retraining, w.svm, w.y, i, -w.y[i])
         return
     w.y[i] = -w.y[i]
     w.here[MOVES] += 1
@@ -253,7 +253,7 @@ def _score(fill: Any, w: Any) -> float:
 @compiled(inner=True)
 def _score_child(fill: Any, w: Any, i: int) -> float:
     """The same for the parent's labels with one more toggled, without copying a tableau where that is good enough."""
-    error, _ = solve_child(fill.retraining, w.parent, w.child, w.y, i)
+    error, _ = solve_child(fill.retraining, w.parent, w.child, w.y, i, -w.y[i])
     largest = 0.0
     if error < np.inf:
         _combine(fill, w)
@@ -264,7 +264,7 @@ def _score_child(fill: Any, w: Any, i: int) -> float:
         return error
     w.y[i] = -w.y[i]
     copy_scratch(w.parent, w.svm)
-    relabel(fill.retraining, w.svm, w.y, i)
+    relabel(fill.retraining, w.svm, w.y, i, -w.y[i])
     return _score(fill, w)
 
 

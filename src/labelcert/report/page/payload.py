@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from labelcert.arrays import Bool, Text, Values
-from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings
-from labelcert.certificate.display import headline
+from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings, WorstCase, owners
+from labelcert.certificate.display import budgets_to_show, headline
 from labelcert.errors import InvalidInput
+from labelcert.problem.ballots import whole_multiples
+from labelcert.problem.relabelling import REMOVED
 from labelcert.problem.threat import Threat
 from labelcert.report.layout import layout
 from labelcert.text import printable
@@ -66,6 +68,7 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
         "n": cert.n_test,
         "m": m,
         "classes": names,
+        "becomes": [*names, str(REMOVED)],
         "allClasses": every,
         "labels": _codes(cert.labels, cert.classes),
         "labelNames": _names(cert.label_names),
@@ -95,6 +98,7 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
             "attacks": _relabellings(cert.curve_attacks),
             "changed": [_bits(row) for row in cert.curve_changed],
         },
+        "crowd": _crowd(cert),
         "listed": None if shown.attacks is None else _listed(shown.attacks),
         "threat": _threat(cert),
         "fixed": _fixed(cert),
@@ -173,7 +177,7 @@ def comparability(certs: Sequence[Certificate]) -> list[str]:
     """What to keep in mind when certificates are compared, a sentence for each."""
     notes = []
     if len({cert.run.unit for cert in certs}) > 1:
-        notes.append("Some budgets are numbers of wrong labels, others are cost units.")
+        notes.append("Budgets count different things: wrong labels, annotators or cost units.")
     names = [None if cert.test_names is None else tuple(sorted(cert.test_names.tolist())) for cert in certs]
     if len({cert.n_test for cert in certs}) > 1 or len(set(names)) > 1:
         notes.append(
@@ -191,6 +195,11 @@ def comparability(certs: Sequence[Certificate]) -> list[str]:
     return notes
 
 
+def _by_budget(cert: Certificate, worst: WorstCase) -> str:
+    """The worst value of a metric at a few budgets."""
+    return ", ".join(f"{worst.text(b)} at {cert.run.amount(b)}" for b in budgets_to_show(cert.last_flips))
+
+
 def provenance(cert: Certificate) -> dict[str, str]:
     """How the certificate came about: what is worth writing down to get it again."""
     run = cert.run
@@ -200,6 +209,7 @@ def provenance(cert: Certificate) -> dict[str, str]:
         "C": repr(run.C),
         "engine": f"{cert.engine} (asked for: {run.engine_asked})",
         "budgets": f"0 to {cert.max_flips}",
+        **{one.title: _by_budget(cert, one) for one in cert.worst_cases},
         "ended": run.stopped.value,
         "seconds": f"{run.seconds:.2f}",
         "seconds of compiling, not counted": f"{run.compiling:.2f}" if run.compiling_text else "",
@@ -265,6 +275,33 @@ def _threat(cert: Certificate) -> dict[str, Any]:
         "words": [printable(line) for line in words],
         "costs": plain.get("costs"),
         "groups": None if groups is None else [None if g is None else printable(str(g)) for g in groups],
+    }
+
+
+def _crowd(cert: Certificate) -> dict[str, Any] | None:
+    """Where budgets count annotators: what each changes alone, and who is behind every known attack."""
+    run, n = cert.run, cert.n_test
+    if not run.counts_annotators:
+        return None
+    names, rows = owners.names(run), [who for _, who, _ in owners.ballots(run)]
+    try:
+        sure, maybe = owners.alone(run, n)
+    except InvalidInput:
+        sure, maybe = np.zeros((len(names), n), dtype=bool), np.ones((len(names), n), dtype=bool)
+    given, honest = run.threat.get("prices") or {}, run.threat.get("trusted_annotators") or []
+    prices, _ = whole_multiples("prices", [given.get(name, 1) for name in names])
+
+    def behind(said: dict[str, Any] | None) -> list[int] | None:
+        return None if said is None else [names.index(who) for who in said]
+
+    return {
+        "names": [printable(name) for name in names],
+        "votes": [rows.count(name) for name in names],
+        "prices": [0 if name in honest else int(price) for name, price in zip(names, prices, strict=True)],
+        "sure": [_bits(row) for row in sure],
+        "maybe": [_bits(row) for row in maybe],
+        "owners": [behind(cert.witness_votes(t)) for t in range(n)],
+        "together": [behind(cert.collective_votes(b)) for b in range(cert.max_flips + 1)],
     }
 
 

@@ -33,6 +33,8 @@ for (const model of MODELS) {
   model.curve.changed = model.curve.changed.map(bitsFrom);
   if (model.listed) model.listed.rows = model.listed.rows.map((text) => (text ? ones(bitsFrom(text), model.n) : null));
   model.trusted = new Set();
+  if (model.crowd) for (const part of ["sure", "maybe"]) model.crowd[part] = model.crowd[part].map((text) => ones(bitsFrom(text), model.n));
+  model.honest = new Set();
 }
 
 const number = (value) => value.toLocaleString("en");
@@ -47,8 +49,11 @@ function share(count, total, up = false) {
 const between = (low, high, total) =>
   low === high ? share(low, total) : `${share(low, total)} to ${share(high, total, true)}`;
 
-const amount = (model, b) =>
-  model.unit === "flips" ? plural(b, "wrong label", "wrong labels") : plural(b, "cost unit", "cost units");
+const UNITS = {
+  flips: ["wrong label", "wrong labels"], labels: ["wrong or removed label", "wrong or removed labels"], removals: ["removed label", "removed labels"],
+  annotators: ["dishonest annotator", "dishonest annotators"], "cost units": ["cost unit", "cost units"],
+};
+const amount = (model, b) => plural(b, ...UNITS[model.unit]);
 const testName = (model, t) => (model.testNames ? model.testNames[t] : `node ${t}`);
 const labelName = (model, i) => (model.labelNames ? model.labelNames[i] : `label ${i}`);
 
@@ -86,7 +91,7 @@ const verdictMark = (word) => make("span", { className: `verdict ${word}` }, `${
 
 function changeText(model, pairs, most = 3) {
   const shown = pairs.slice(0, most).map(([i, c], k) => [
-    k ? ", " : "", named(labelName(model, i)), " → ", named(model.classes[c]),
+    k ? ", " : "", named(labelName(model, i)), " → ", named(model.becomes[c]),
   ]);
   return [...shown, pairs.length > most ? `, and ${pairs.length - most} more` : ""];
 }

@@ -89,4 +89,5 @@ const togetherLine = (model, name, ink, dash, last) => ({
   low: percent(model, budgets(model, last).map((b) => model.n - model.curve.upper[b])),
   high: percent(model, budgets(model, last).map((b) => model.n - model.curve.lower[b])),
 });
-const budgetLabel = (model) => (model.unit === "flips" ? `wrong labels (of ${model.m})` : "cost units of the attack");
+const budgetLabel = (model) => (model.unit === "cost units" ? "cost units of the attack"
+  : `${UNITS[model.unit][1]} (of ${model.unit === "annotators" ? model.crowd && model.crowd.names.length : model.m})`);

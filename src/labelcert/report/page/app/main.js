@@ -24,7 +24,7 @@ byId("theme").addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 let before = "auto";
 const PRINTED_ROWS = 200;
-const tables = () => (DATA.study ? [] : [nodes.table, labels.table]);
+const tables = () => (DATA.study ? [] : [nodes.table, labels.table, crowd.table].filter((table) => table));
 addEventListener("beforeprint", () => {
   before = byId("theme").dataset.theme;
   // The graph is painted frame by frame, too late for paper: its picture is turned from dark to light there.

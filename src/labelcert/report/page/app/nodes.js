@@ -14,7 +14,7 @@ const nodes = {
       { title: "prediction", cell: (t) => named(model.classes[model.predicted[t]]), key: (t) => model.classes[model.predicted[t]] },
       { title: "score", numeric: true, cell: (t) => `${model.scores[t]}`, key: (t) => model.scores[t], hint: model.classes.length > 2 ? "of the predicted class" : `positive for ${model.classes[1]}` },
       { title: "radius", numeric: true, cell: (t) => radiusText(model, t), key: (t) => model.lower[t] + model.upper[t] / (2 * model.never),
-        hint: model.unit === "flips" ? "fewest wrong labels that change the prediction" : "lowest cost of changing the prediction" },
+        hint: model.unit === "cost units" ? "lowest cost of changing the prediction" : `fewest ${UNITS[model.unit][1]} that change the prediction` },
       { title: "verdict", cell: (t) => verdictMark(verdict(model, t, state.budget)), key: (t) => verdict(model, t, state.budget),
         hint: "at the chosen budget" },
       { title: "changed by", cell: (t) => { const pairs = witness(model, t); return pairs === null ? "–" : pairs.length ? changeText(model, pairs) : "a tie"; },
@@ -76,7 +76,7 @@ function detail(model, t) {
     make("dl", {}, facts.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)])),
     make("p", {}, change.flat()),
     pairs && pairs.length ? make("ul", {}, pairs.map(([i, c]) =>
-      make("li", {}, named(labelName(model, i)), " becomes ", named(model.classes[c]), " instead of ", named(model.classes[model.labels[i]])))) : "",
+      make("li", {}, named(labelName(model, i)), c < model.classes.length ? " becomes " : " is ", named(model.becomes[c]), " instead of ", named(model.classes[model.labels[i]])))) : "",
   ];
 }
 

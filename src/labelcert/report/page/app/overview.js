@@ -28,7 +28,7 @@ const overview = {
         chosen: () => state.budget, choose: (wanted) => set({ budget: wanted }),
       });
       fill(byId("curve-numbers"), plainTable("Predictions that survive, in per cent",
-        [model.unit === "flips" ? "wrong labels" : "cost units", "each alone", "all at once"],
+        [UNITS[model.unit][1], "each alone", "all at once"],
         budgets(model).map((a) => [number(a), between(safe(model, a), notLost(model, a), model.n),
           model.collective ? between(model.n - model.curve.upper[a], model.n - model.curve.lower[a], model.n) : "not asked for"])));
     } else {
