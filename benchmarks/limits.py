@@ -1,8 +1,8 @@
 """Whether time limits hold, and how soon Ctrl-C is answered: functions, losses, label counts and classes.
 
 ``python -m benchmarks.limits`` asks every function for a time limit, sends Ctrl-C to others, and prints what each took:
-compilation left out, in some eight minutes. Nothing else should run at the same time. ``--full`` takes all sizes for all
-functions.
+compilation left out, in some eight minutes. Nothing else should run at the same time. ``--full`` takes all sizes for
+all functions.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ def measured(function: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, An
     while rows:
         command = [sys.executable, "-m", "benchmarks.limits", "--one", json.dumps(rows)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         for line in process.stdout:
             yield json.loads(line)
             rows = rows[1:]
