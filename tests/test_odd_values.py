@@ -251,7 +251,7 @@ TABLES: dict[str, Table] = {
     "certify(device)": (lambda v: certify(K, Y, R, C=1.0, device=v), NUMBERS, ()),
     "certify(threat)": (lambda v: certify(K, Y, R, C=1.0, threat=v), NUMBERS, ("none",)),
     "Threat(trusted)": (lambda v: ALL_THREAT(trusted=v), MASKS, ("plain", "series")),
-    "Threat(costs)": (lambda v: ALL_THREAT(costs=v), COSTS, ("whole",)),
+    "Threat(costs)": (lambda v: ALL_THREAT(costs=v), COSTS, ("whole", "halves")),
     "Threat(groups)": (lambda v: ALL_THREAT(groups=v, group_budgets=1), GROUPS, ("NA", "nan", "none", "words")),
     "Threat(group_budgets)": (
         lambda v: ALL_THREAT(groups=Y, group_budgets=v),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from labelcert.certificate import Metric as Metric
     from labelcert.certificate import WorstCase as WorstCase
     from labelcert.certification import certify, certify_linear, certify_partition
+    from labelcert.certification import certify_votes as certify_votes
+    from labelcert.certification import seeded as seeded
     from labelcert.errors import CertificateFileError as CertificateFileError
     from labelcert.errors import DataUnavailable as DataUnavailable
     from labelcert.errors import InvalidInput, LabelcertError
@@ -28,10 +30,13 @@ if TYPE_CHECKING:
     from labelcert.estimators import certify_regression as certify_regression
     from labelcert.estimators import from_sklearn
     from labelcert.estimators.classifier import CertifiedClassifier
+    from labelcert.estimators.ensemble import CertifiedEnsemble as CertifiedEnsemble
     from labelcert.estimators.keeping import CertifiedEstimator as CertifiedEstimator
     from labelcert.estimators.keeping import make_certified_scorer as make_certified_scorer
     from labelcert.finite import FiniteMargin as FiniteMargin
+    from labelcert.finite import Stress as Stress
     from labelcert.finite import finite_margin
+    from labelcert.finite import stress as stress
     from labelcert.graphs import Graph, graph_from_files, load_dataset, published_split
     from labelcert.graphs import Split as Split
     from labelcert.graphs import own_split as own_split
@@ -70,15 +75,16 @@ _HOMES = {
     "attacks": ("attack",),
     "baselines": ("certify_baseline",),
     "certificate": ("Certificate", "Comparison", "Metric", "WorstCase", "compare", "load"),
-    "certification": ("certify", "certify_linear", "certify_partition"),
+    "certification": ("certify", "certify_linear", "certify_partition", "certify_votes", "seeded"),
     "errors": (
         *("CertificateFileError", "DataUnavailable", "InvalidInput", "LabelcertError", "MissingExtra"),
         "WorkTooLarge",
     ),
     "estimators": ("certify_regression", "from_sklearn"),
     "estimators.classifier": ("CertifiedClassifier",),
+    "estimators.ensemble": ("CertifiedEnsemble",),
     "estimators.keeping": ("CertifiedEstimator", "make_certified_scorer"),
-    "finite": ("FiniteMargin", "finite_margin"),
+    "finite": ("FiniteMargin", "Stress", "finite_margin", "stress"),
     "graphs": ("Graph", "Split", "graph_from_files", "load_dataset", "own_split", "published_split"),
     "graphs.datasets": ("datasets",),
     "hardening": ("Hardened", "harden"),

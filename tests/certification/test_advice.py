@@ -12,6 +12,7 @@ from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import accuracies, stratified_folds
 from labelcert.problem import Problem
 from labelcert.report import tables
+from labelcert.text import per_cent
 
 DATA = several_clouds()
 ARRAYS = (DATA.K_train, DATA.labels, DATA.K_test)
@@ -23,7 +24,7 @@ def test_where_proofs_end_early_the_square_loss_is_advised_everywhere(tmp_path):
     parts = stratified_folds(np.unique(DATA.labels, return_inverse=True)[1])
     mine = accuracies(DATA.K_train, np.asarray(DATA.labels), [1.0], parts, get_loss("hinge")).mean()
     assert words.startswith("loss='square' with C=")
-    assert words.endswith(f"(loss='hinge': {mine:.1%})")
+    assert words.endswith(f"(loss='hinge': {per_cent(mine)} %)")
     assert "loss='square' with C=" in cert.summary()
     assert words in tables.summary(cert)
     assert "accurate by cross-validation" in as_html(cert)

@@ -17,7 +17,9 @@ from tests.helpers import cells
 
 from labelcert import Certificate, InvalidInput, Noise, Recheck, certify, certify_baseline
 from labelcert.certification import support
-from labelcert.certification.support import FEATURES, GPU, MAP, VOTES, Request, Support
+from labelcert.certification.support import FEATURES, GPU, MAP, UNKNOWN, VOTES, Request, Support
+from labelcert.engines.partition.parts import assign
+from labelcert.engines.voting.dealing import by_hash, row_keys
 from labelcert.selfcheck import Case
 from labelcert.selfcheck.brute_force import brute_force
 from labelcert.selfcheck.cases import label_costs, relabellings
@@ -39,6 +41,7 @@ TRIPLES = [
     Request(margin=True, asks="report", classes=3),
     Request(labels=513, place=GPU),
     Request(predictor=FEATURES, loss="logistic", threat=("annotators",)),
+    Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
     Request(predictor=FEATURES, loss="logistic", threat=("removed labels",)),
     Request(loss="cross_entropy", classes=3, threat=("removed labels",)),
     Request(loss="square", classes=3, threat=("removed labels",)),
@@ -50,6 +53,7 @@ TRIPLES = [
     Request(predictor=FEATURES, loss="logistic", place="processes"),
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
     Request(predictor=FEATURES, loss="logistic", asks="recheck"),
+    Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
 ]
 VISITED = [*support.cells(), *(("three", str(k), request) for k, request in enumerate(TRIPLES))]
 LARGE = Request(labels=301, engine="milp", limited=True)
@@ -68,6 +72,9 @@ def truth(request: Request) -> tuple[Any, Any, Any]:
     if request.predictor in (support.MACHINE, FEATURES):
         found = brute_force(case)
         changes, hits = [dict(change) for change in found.rows], found.hits
+    elif request.predictor == UNKNOWN:
+        changes = list(relabellings(case, label_costs(case), cells.flips(request)))
+        hits = np.array([by_retraining(case, change, content="samples" in request.threat) for change in changes])
     elif request.predictor == MAP:
         changes = list(relabellings(case, label_costs(case), cells.flips(request)))
         hits = np.array([by_adding_up(case, change) for change in changes])
@@ -91,6 +98,24 @@ def by_adding_up(case: Case, change: dict[int, Any]) -> list[bool]:
         return [c for c, value in enumerate(sums) if value == max(sums)]
 
     return [best(row, new) != best(row, clean) or len(best(row, clean)) > 1 for row in case.K_test.tolist()]
+
+
+def by_retraining(case: Case, change: dict[int, Any], *, content: bool) -> list[bool]:
+    """Which votes of two nearest neighbours a relabelling changes; labels are dealt out by a hash of their rows."""
+    keys = row_keys(case.K_train)
+    part_of = by_hash(keys, 2, 0) if content else assign([key.hex() for key in keys], 2, 0)
+
+    def winners(labels: Any) -> list[Any]:
+        votes = [
+            cells.Nearest(case.K_test)(own, labels[own]) for k in (0, 1) if (own := np.flatnonzero(part_of == k)).size
+        ]
+        votes += [np.zeros(len(case.K_test))] * (2 - len(votes))
+        return np.minimum(*votes).tolist()  # of two votes that differ, the first class wins
+
+    new = case.labels.copy()
+    for i, label in change.items():
+        new[i] = label
+    return (np.array(winners(new)) != winners(case.labels)).tolist()
 
 
 def known(request: Request, trusted: int | None = None) -> tuple[list[int], list[int]]:
@@ -160,7 +185,7 @@ def agrees(cert: Certificate, request: Request) -> None:
         assert radius <= cert.radius_upper[t] or cert.radius_upper[t] > cert.max_flips
     assert np.all(cert.collective_lower <= curve)
     assert np.all(curve <= cert.collective_upper)
-    if request.asks != "attack" and request.engine not in ("relaxed", "milp-paper"):
+    if request.asks != "attack" and request.engine not in ("relaxed", "milp-paper") and request.predictor != UNKNOWN:
         assert [min(r, cert.max_flips + 1) for r in cert.radius_lower.tolist()] == [
             min(r, cert.max_flips + 1) for r in radii
         ]

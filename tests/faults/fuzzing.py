@@ -203,6 +203,9 @@ def certificates() -> list[dict[str, bytes]]:
         labelcert.certify(K[:9, :9], list("aabbccabc"), K[9:, :9], C=0.5, threat=labelcert.Threat(costs=[1, 2, 1] * 3)),
         labelcert.GCN(C=0.1).certify(karate(), [0, 1, 2, 32, 33, 30], [5, 6, 9, 28]),
         labelcert.certify_partition(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, parts=3),
+        labelcert.certify(
+            K[:9, :9], list("aabbaabab"), K[9:, :9], 0.5, metrics=[labelcert.Metric("recall", list("aba"))]
+        ),
         *(
             labelcert.certify(K[:9, :9], list("aabbaabab"), K[9:, :9], C=0.5, threat=labelcert.Threat(**owners))
             for owners in ({"annotators": list("xyzxyzxyz")}, {"votes": votes, "prices": {"x": 2, "y": 1, "z": 1}})
@@ -247,6 +250,27 @@ def certificate(choices: Choices, folder: Path) -> None:
 
 
 @cache
+def regressions() -> list[dict[str, bytes]]:
+    """Members of an answer about numbers."""
+    H = np.random.default_rng(0).normal(size=(3, 6))
+    with tempfile.TemporaryDirectory() as folder:
+        labelcert.certify_regression(H=H, y=H[0], change=1.0, threshold=0.5).save(Path(folder) / "some.cert")
+        return [members_of(Path(folder) / "some.cert")]
+
+
+@reader
+def regression(choices: Choices, folder: Path) -> None:
+    """What wrong targets do, and all that is shown of it."""
+    path = folder / "some.cert"
+    path.write_bytes(archive(choices, choices.pick(regressions())))
+    cert = labelcert.RegressionCertificate.load(path)
+    assert isinstance(cert.summary() + repr(cert), str)
+    cert.to_frame()
+    cert.coefficient_frame()
+    cert.interval(cert.max_changes)
+
+
+@cache
 def graphs() -> list[dict[str, bytes]]:
     """Members of a few graphs."""
     own = Graph([[0, 2], [2, 0]], [[1.0], [2.0]], [0, 1], class_names=("a", "b"), node_names=("x", "y"))
@@ -287,7 +311,7 @@ def label_table(choices: Choices, folder: Path) -> None:
     """A table with what each label costs, or who gave it."""
     path = folder / "costs.csv"
     path.write_bytes(choices.mutated(b"node,cost,group\n0,3,ann\n1,2,bob\n33,1,ann\n"))
-    _table(karate(), path, choices.pick(["cost", "group"]), whole=bool(choices.number(2)))
+    _table(karate(), path, choices.pick(["cost", "group"]), number=bool(choices.number(2)))
 
 
 STUDY = b"""title = "A study"

@@ -15,7 +15,7 @@ import numpy as np
 import labelcert
 from labelcert import Metric, Threat
 from labelcert.certification import GivenFeatures, Run, Task, places, solve
-from labelcert.certification.support import FEATURES
+from labelcert.certification.support import FEATURES, UNKNOWN
 from labelcert.engines.pools import ChunkPool, read_only_arrays, walk_batch
 from labelcert.losses.weighted import Weights
 
@@ -55,6 +55,7 @@ def threat(request: Any) -> Threat:
         "groups": {"groups": list("aabbab"), "group_budgets": {"a": 1}},
         "annotators": {"annotators": list("abcdef")},
         "removed labels": {"removable": [True, False, True, True, True, True]},
+        "samples": {"samples": True},
         "directions": {"allowed_flips": {0: [1], 1: [0]} if request.classes == 2 else {0: [1], 1: [2]}},
     }
     return Threat(**{name: value for kind in request.threat for name, value in options[kind].items()})
@@ -85,6 +86,8 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     kernel, how = (K, labels, rows, cap(request)), options(request)
     parts = {"parts": 2, "combine": "votes" if request.predictor.startswith("votes") else "mean"}
     ensemble = parts if request.predictor.endswith("parts") else {}
+    if request.predictor == UNKNOWN and request.asks in ("noise", "attack", "baseline", "recheck"):
+        raise TypeError("these train models of their own")
     if request.asks == "noise":
         where = (rows, labels) if request.predictor == "linear map" else kernel
         using = labelcert.noise_linear if request.predictor == "linear map" else labelcert.noise
@@ -99,6 +102,11 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     elif request.asks == "recheck" and request.predictor != FEATURES:
         return labelcert.recheck(*kernel, flips=1, **{confirm: 1}, **how, **ensemble)
     how |= {"max_flips": flips(request), "collective": request.asks != "radii"}
+    if request.predictor == UNKNOWN:
+        how |= {"parts": 2, "rows": K, "names": None}
+        cert = labelcert.certify_votes(Nearest(rows), labels, n_test=len(rows), **how)
+        then = {"verify": labelcert.verify, "report": lambda found: bool(found.report(folder / "r.html") is None)}
+        return then.get(request.asks, lambda found: found)(cert)
     if request.predictor == "linear map":
         cert = labelcert.certify_linear(rows, labels, **how)
     elif request.predictor == FEATURES:
@@ -120,13 +128,22 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     return then.get(request.asks, lambda: cert)()
 
 
+class Nearest:
+    """Trains nothing: the label of the nearest point is the prediction."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    def __call__(self, indices: Any, labels: Any) -> Any:
+        """The labels of those with the largest kernel."""
+        return labels[self._rows[:, indices].argmax(axis=1)]
+
+
 def by_features(request: Any, labels: Any, T: Any, how: dict[str, Any]) -> Any:
     """Of a linear model on a few features."""
     K, _, _ = arrays(request)
     weights = Weights(np.arange(1.0, labels.size + 1)) if request.weights else None
     model = GivenFeatures(K, T, 1.0, request.loss, weights=weights, enumerated=request.weights)
-    if request.asks == "recheck":
-        return labelcert.recheck(Task(model, labels), flips=1, confirm=1)
     named = ("max_flips", "collective", "margin", "threat", "metrics")
     asked = {name: value for name, value in how.items() if name in named}
     run = {name: value for name, value in how.items() if name not in (*asked, "loss")}

@@ -24,7 +24,7 @@ from labelcert.certification.facades import certify_on_features
 from labelcert.errors import CertificateFileError
 from labelcert.graphs import karate
 from labelcert.verification import CheckStatus, Verification, verify
-from labelcert.verification.record import STATED
+from labelcert.verification.record import STATED, UNSEEN
 
 REFUSED, REJECTED, LISTED, SAME, ACCEPTED = "refused", "rejected", "stated", "the same problem", "ACCEPTED"
 UNCHECKED = "not checked"
@@ -96,6 +96,8 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "baseline": lambda: labelcert.certify_baseline(*_with(list("aabbabab")), C=1.0, using="sensitivity", max_flips=3),
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
+    "models": lambda: _models(combine="votes", spread=2),
+    "run-off": lambda: _models(combine="run-off", labels="aabbccab"),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "metrics": lambda: certify(
         *_with(list("aabbabab")), C=1.0, max_flips=2, metrics=[labelcert.Metric("recall", list("ababa"))]
@@ -114,6 +116,17 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "over at once": lambda: certify(*_with(list("aabbabab")), C=1.0, margin=0.05, time_limit=1e-9),
     "stopped": lambda: certify(*_with(list("aabbabab") * 2), C=2.0, engine="milp", time_limit=1e-3),
 }
+
+
+def _models(labels: str = "aabbabab", **how: Any) -> Certificate:
+    """Nearest neighbours in three parts."""
+    _K, rows = _points(len(labels), 5)
+
+    def train(indices: Any, given: Any) -> Any:
+        near = rows[:, indices]
+        return np.array([near[:, given == c].max(axis=1, initial=0.0) for c in sorted(set(labels))]).T
+
+    return labelcert.certify_votes(train, list(labels), n_test=5, parts=3, max_flips=2, **how)
 
 
 def _with(labels: list[str]) -> tuple[Any, Any, Any]:
@@ -319,7 +332,7 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
         for check in found.checks
     ):
         return UNCHECKED, found
-    words = [word for word, names in STATED.items() if path in names]
+    words = [word for word, names in {**STATED, **UNSEEN}.items() if path in names]
     words += ["size of the shift"] * (path == "run.kernel_shift")
     return (LISTED if words and set(words) <= set(found.stated) else ACCEPTED), found
 

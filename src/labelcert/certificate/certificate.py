@@ -159,6 +159,9 @@ class Certificate:
     node_votes, curve_votes : RelabellingList or None
         Where budgets count annotators: the votes that each of these attacks changes, by their positions in
         ``run.threat``, and what they are for then.
+    part_votes : (n, k, R) array or None
+        Of models that nobody knows: the classes that each of k models ranks first to last for each test point, as
+        positions in ``classes``; R is 1 where votes alone count. Predictions and radii follow from them.
     metrics : AskedMetrics or None
         Metrics that were asked for with the certificate, and their worst values: see :meth:`worst_case`.
     metric_attacks : RelabellingList or None
@@ -207,6 +210,7 @@ class Certificate:
     proofs: Proofs | None = None
     node_votes: RelabellingList | None = None
     curve_votes: RelabellingList | None = None
+    part_votes: Int | None = None
     metrics: AskedMetrics | None = None
     metric_attacks: RelabellingList | None = None
     checksum: str = ""
@@ -916,6 +920,16 @@ class Certificate:
                 (votes is not None) == self.run.counts_annotators
                 and (votes is None or (len(votes) == len(attacks) and votes.fits(len(owners.ballots(self.run)), K)))
                 for votes, attacks in ((self.node_votes, self.node_attacks), (self.curve_votes, self.curve_attacks))
+            ),
+            "the votes of models": lambda: (
+                self.part_votes is None
+                or (
+                    self.part_votes.ndim == 3
+                    and self.part_votes.shape[0] == n[0]
+                    and self.part_votes.shape[2] in (1, K)
+                    and self.part_votes.dtype.kind in "iu"
+                    and np.all((self.part_votes >= 0) & (self.part_votes < K))
+                )
             ),
             "the metrics": lambda: (
                 (self.metrics is None) == (self.metric_attacks is None)

@@ -55,8 +55,8 @@ def rows(cert: Certificate) -> list[tuple[str, str, str]]:
 def headline(cert: Certificate) -> str:
     """What the certificate is about, in one line."""
     margin = f", margin {cert.run.margin_text}" if cert.run.margin else ""
-    about = f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {cert.run.loss} loss"
-    return about + margin
+    trained = f"{cert.run.loss} loss" if cert.part_votes is None else f"votes of {cert.part_votes.shape[1]} models"
+    return f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {trained}{margin}"
 
 
 def weakest(cert: Certificate) -> str:

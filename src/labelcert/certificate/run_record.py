@@ -56,6 +56,7 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
     wrong_votes: Count | None = None
     removable: list[Count] | bool | None = None
     changes: bool = True
+    samples: bool = False
 
     @property
     def names(self) -> set[str]:
@@ -191,6 +192,8 @@ class RunRecord:
     @property
     def unit(self) -> str:
         """What budgets and radii count."""
+        if self.threat.get("samples"):
+            return "samples"
         if self.counts_annotators:
             return "annotators" if self.threat.get("prices") is None else "cost units"
         counted = "flips" if not self.removes else "labels" if self.threat.get("changes", True) else "removals"

@@ -28,7 +28,7 @@ ARRAYS = (
     *("labels", "classes", "curve_attack_of", "curve_changed", "radius_proved_by", "collective_proved_by"),
     *("new_classes", "radius_claimed", "collective_claimed"),
 )
-OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list")
+OPTIONAL_ARRAYS = ("test_names", "label_names", "class_list", "part_votes")
 PROBLEM_ARRAYS = ("K_train", "K_test")
 ATTACKS = ("node_attacks", "curve_attacks")
 OPTIONAL_ATTACKS = ("node_votes", "curve_votes", "metric_attacks")

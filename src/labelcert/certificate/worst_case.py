@@ -45,6 +45,7 @@ class AskedMetrics:
         """Whether it is well formed, and speaks of n test nodes, K classes, so many budgets, and so many attacks."""
         count = self.names.size
         whole = (self.positive, self.truth, self.groups, self.attack_of)
+        named = np.array([not str(name).endswith("()") for name in self.names.ravel().tolist()], dtype=bool)
         return bool(
             self.names.dtype.kind == "U"
             and self.names.shape == self.positive.shape == (count,)
@@ -57,6 +58,7 @@ class AskedMetrics:
             and np.all((self.groups >= -1) & (self.groups < max(n, 1)))
             and np.all((self.attack_of >= 0) & (self.attack_of < attacks))
             and np.all(self.lower <= self.upper)
+            and np.isfinite([*self.lower[named], *self.upper[named]]).all()
         )
 
     def called(self, name: str, K: int) -> list[CountedMetric]:
@@ -96,6 +98,13 @@ class WorstCase:
         For each budget, the change of labels that comes to the end that is not proved.
     about : str
         The positive class, or that it is a gap between groups.
+
+    Examples
+    --------
+    >>> import labelcert
+    >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
+    >>> cert.worst_case("recall", ["cat", "dog"], positive="dog")
+    WorstCase(lowest recall (dog): 0 at budget 2)
     """
 
     metric: str

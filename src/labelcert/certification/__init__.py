@@ -1,18 +1,26 @@
 """From arrays, or from a graph and a kernel, to a certificate."""
 
-from labelcert.certification.facades import certify, certify_linear, certify_on_features, certify_partition
+from labelcert.certification.facades import (
+    certify,
+    certify_linear,
+    certify_on_features,
+    certify_partition,
+    certify_votes,
+)
 from labelcert.certification.from_graph import GraphCertifier, KernelModel
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, Predicts, Run, Task
+from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, GivenVotes, Predicts, Run, Task
 from labelcert.certification.versions import versions
 from labelcert.engines.freezing import Names
 from labelcert.engines.partition.engine import Parts
 from labelcert.engines.partition.parts import assign
+from labelcert.engines.voting import seeded
 
 __all__ = [
     "GivenFeatures",
     "GivenKernel",
     "GivenRows",
+    "GivenVotes",
     "GraphCertifier",
     "KernelModel",
     "Names",
@@ -25,6 +33,8 @@ __all__ = [
     "certify_linear",
     "certify_on_features",
     "certify_partition",
+    "certify_votes",
+    "seeded",
     "solve",
     "versions",
 ]

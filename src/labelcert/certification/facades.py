@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,12 @@ from labelcert.certificate import Certificate
 from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.places import CPU
 from labelcert.certification.solve import solve
-from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, Run, Task
+from labelcert.certification.task import GivenFeatures, GivenKernel, GivenRows, GivenVotes, Run, Task
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.freezing import Names
 from labelcert.engines.partition.engine import PartEngine, Parts
+from labelcert.engines.voting import VoteEngine
+from labelcert.errors import InvalidInput
 from labelcert.problem import Threat
 from labelcert.problem.lowering import MeasuredMargins
 
@@ -349,4 +352,110 @@ def certify_partition(
         metrics=metrics,
         names=known,
     )
+    return solve(task, run)
+
+
+LABELS, SAMPLES = "labels", "samples"
+"""Words for a threat: any label may change; or whole samples may."""
+
+
+def certify_votes(
+    train: Callable[..., Any],
+    labels: npt.ArrayLike,
+    *,
+    n_test: int,
+    parts: int | npt.ArrayLike = 50,
+    combine: str = "votes",
+    spread: int = 1,
+    seed: int = 0,
+    rows: Any = None,
+    threat: Threat | str | None = None,
+    max_flips: int | None = None,
+    max_fraction: float | None = None,
+    attempts: int | None = None,
+    twice: int = 2,
+    store: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: bool = False,
+    collective: bool = True,
+    metrics: Sequence[Metric | str | Measure] = (),
+    names: Names | None = None,
+) -> Certificate:
+    """Certify any learner: train it on parts of the labels, and count how many votes an adversary could buy.
+
+    A label is in one part alone (or in a few: ``spread``), and whoever changes it changes the votes of that part's
+    model, whatever the learner is. Lower ends of radii are proved, provided that training is deterministic; upper ends
+    are changes of labels after which the retrained models were seen to predict something else.
+
+    Parameters
+    ----------
+    train : callable
+        ``train(indices, labels)`` trains on the points ``indices`` with these labels, and returns ``n_test``
+        predictions, or scores of shape (n_test, K) with a column for each class in ascending order. It is called with
+        ascending indices, may meet labels of one class alone, and must return the same each time: see
+        :func:`labelcert.seeded`.
+    labels : (m,) array
+        Two classes or more, of any type.
+    n_test : int
+    parts : int or (m,) array
+        Number of parts, or the part of each label, which no label may influence.
+    combine : {"votes", "run-off"}
+        The class with the most votes is predicted; or, of the two with the most votes, the one that more models score
+        higher. Ties go to the class that comes first.
+    spread : int
+        With d, there are d times as many models, and each label is in d of them (finite aggregation).
+    seed : int
+        Of the hash that deals labels out, and of the search for attacks.
+    rows : array, sparse matrix or data frame, optional
+        One row for each label, its features, say: what the hash reads. By default it reads names, or positions.
+    threat : Threat, "labels" or "samples", optional
+        What the adversary may change; by default any label. With ``"samples"`` (:class:`labelcert.Threat` with
+        ``samples=True``), samples may come and go as well: parts are by a hash of ``rows`` alone.
+    max_flips : int, optional
+        Largest budget; by default the number of models.
+    max_fraction, time_limit, scheduler, progress, collective, metrics, names
+        As in :func:`labelcert.certify`. A model that is being trained when time is over is not waited for.
+    attempts : int, optional
+        Trainings on changed labels that look for attacks; by default as many as there are models.
+    twice : int
+        So many models are trained twice. Where one says something else then, the certificate is refused.
+    store : path, optional
+        A folder for what each model says. Who comes back to it trains only what is missing.
+    workers : int, optional
+        Processes, with ``scheduler="processes"``. In this process, one model is trained at a time.
+
+    Returns
+    -------
+    Certificate
+        With the votes of all models in ``part_votes``.
+
+    Raises
+    ------
+    InvalidInput
+        The input is refused, or training is not deterministic; the message says why and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert import certify_votes
+    >>> X, T = np.array([-4.0, -3, -2, -1, 1, 2, 3, 4, 5]), np.array([-3.0, 1.5])
+    >>> def nearest(indices, labels):
+    ...     return labels[np.abs(X[indices] - T[:, None]).argmin(axis=1)]
+    >>> cert = certify_votes(nearest, X > 0, n_test=2, parts=3)
+    >>> cert.predictions.tolist(), cert.radius_lower.tolist()
+    ([False, True], [2, 2])
+    """
+    if isinstance(threat, str):
+        if threat not in (LABELS, SAMPLES):
+            raise InvalidInput(f"threat must be a labelcert.Threat, {LABELS!r} or {SAMPLES!r}, got {threat!r}")
+        threat = Threat(samples=True) if threat == SAMPLES else None
+    run = Run(
+        VoteEngine.name, time_limit=time_limit, workers=workers, progress=progress, scheduler=scheduler, device=CPU
+    )
+    model = GivenVotes(train, n_test, parts, combine, spread, seed, rows, store, twice, attempts)
+    known = names or Names()
+    known = replace(known, model=", ".join(words for words in (known.model, model.described) if words))
+    task = Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known)
     return solve(task, run)

@@ -22,6 +22,13 @@ LARGEST_KEPT_GRAPH = 200_000
 """Certificates keep graphs with no more edges than this, for pictures."""
 
 
+LIMIT = (
+    "certified is the network at infinite width, trained as the theory assumes; labelcert.stress(train, cert) measures "
+    "how much of it holds for a network that you train"
+)
+"""What certificates of infinitely wide networks say."""
+
+
 class KernelModel(Protocol):
     """What is certified: a kernel between nodes, and the regularisation of the machine that is trained on it."""
 
@@ -100,9 +107,10 @@ class GraphCertifier:
 
     def _names(self, nodes: Int) -> Names:
         graph, model, labeled = self._graph, repr(self._model), self.labeled
+        remark = LIMIT if getattr(self._model, "has_network", False) else ""
         if not isinstance(graph, Graph):
-            return Names(label_keys=labeled.astype(np.str_), model=model)
-        around = None
+            return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)
+        around: Surroundings | None = None
         if graph.n_edges <= LARGEST_KEPT_GRAPH:
             around = Surroundings(
                 names=np.array(graph.names(np.arange(graph.n_nodes))),
@@ -112,4 +120,5 @@ class GraphCertifier:
                 truth=np.array(graph.named_labels(nodes), dtype=np.str_),
             )
         test, labels = np.array(graph.names(nodes)), np.array(graph.names(labeled))
-        return Names(model=model, around=around, test=test, labels=labels, class_list=np.array(graph.class_names))
+        classes = np.array(graph.class_names)
+        return Names(model=model, remark=remark, around=around, test=test, labels=labels, class_list=classes)

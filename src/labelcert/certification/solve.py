@@ -19,13 +19,14 @@ from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
-from labelcert.engines.enumerate import Enumerate, counts_soon
+from labelcert.engines.enumerate import Enumerate, counted_soon
 from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
 from labelcert.engines.observers.worst_metrics import WorstMetrics
 from labelcert.engines.planning import Plan, Stage, nothing_known, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
+from labelcert.engines.voting import BLACK_BOX
 from labelcert.prediction.by_features import FEATURES, WEIGHTED
 from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
@@ -93,13 +94,14 @@ def _request(task: Task, run: Run) -> support.Request:
     """What the table of what goes with what is asked, before work starts."""
     problem, own = task.posed, run.engine.partition(":")[0]
     single = task.parts is None and problem.kind == ONE_MODEL
-    predictor = support.MACHINE if single else support.FEATURES if problem.kind in (FEATURES, WEIGHTED) else support.MAP
+    kinds = {FEATURES: support.FEATURES, WEIGHTED: support.FEATURES, BLACK_BOX: support.UNKNOWN}
+    predictor = support.MACHINE if single else kinds.get(problem.kind, support.MAP)
     if task.parts is not None:
         predictor = support.VOTES if task.parts.combine == "votes" else support.MEAN
     asks = {"attack": support.ATTACK, "baseline": support.BASELINE}.get(own)
     return support.Request(
         predictor=predictor,
-        loss=None if predictor == support.MAP else problem.loss,
+        loss=None if predictor in (support.MAP, support.UNKNOWN) else problem.loss,
         classes=problem.n_classes,
         labels=problem.m,
         threat=support.kinds_of(problem.threat),
@@ -192,8 +194,8 @@ def _staged(planned: Plan, control: Control, free: bool) -> tuple[Question, Find
         with suppress(Stopped):
             findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
-    stage = Stage(Enumerate(), question.budget)
-    if free and counts_soon(question) and not control.over():
+    stage = Stage(Enumerate(), counted_soon(question))
+    if free and question.counting and question.counting.reach <= stage.max_flips and not control.over():
         with suppress(Stopped):
             findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.engine.name, stage.max_flips, findings.statistics))

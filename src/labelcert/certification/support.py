@@ -19,13 +19,14 @@ from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
 from labelcert.problem import Threat
 
 MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
+UNKNOWN = "any function that trains"
 VOTES, MEAN = "votes of parts", "mean scores of parts"
 QUESTIONS = ("radii", "curve", "recheck", "attack", "verify", "report", "baseline", "noise")
 RADII, CURVE, RECHECK, ATTACK, VERIFY, REPORT, BASELINE, NOISE = QUESTIONS
 THREADS, PROCESSES, DASK, GPU = PLACES = ("threads", "processes", "Dask", "GPU")
-TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, REMOVALS = THREATS = (
+TRUSTED, COSTS, GROUPS, DIRECTIONS, ANNOTATORS, REMOVALS, SAMPLES = THREATS = (
     *("trusted labels", "costs", "groups", "directions"),
-    *("annotators", "removed labels"),
+    *("annotators", "removed labels", "samples"),
 )
 
 GPU_LABELS = 512
@@ -50,7 +51,7 @@ class Request:
     """What somebody asks for, in plain values."""
 
     predictor: str = MACHINE
-    """``MACHINE``, ``MAP``, ``VOTES`` or ``MEAN``."""
+    """``MACHINE``, ``MAP``, ``VOTES``, ``MEAN`` or ``UNKNOWN``."""
     loss: str | None = "hinge"
     """None: nothing is trained, as with a linear map."""
     intercept: bool = False
@@ -88,6 +89,7 @@ class Request:
         facts = {
             "trained": self.loss is not None,
             "ensemble": self.predictor in (VOTES, MEAN),
+            "known": self.predictor != UNKNOWN,
             "intercept": self.intercept or loss.intercept,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
@@ -164,6 +166,25 @@ TABLE: dict[tuple[str, ...], str] = {
     ("ensemble", CURVE, NOTED): "the curve of an ensemble is an interval, whose upper end follows from the radii",
     ("ensemble", REPORT, NOTED): "attacks on an ensemble are listed only where its curve is exact; elsewhere, what "
     "the switches of a report show is an interval",
+    # Votes of models that any function trains.
+    (UNKNOWN, "trained", REFUSED): "nobody knows what the function trains with; leave out loss={loss!r}",
+    (UNKNOWN, "engine", REFUSED): "votes of any function's models are counted by an engine of their own; leave out "
+    "engine={engine!r}",
+    (UNKNOWN, "margin", REFUSED): "votes of any function's models have no margin; leave it out",
+    (UNKNOWN, GPU, REFUSED): "models are trained wherever the function does it; leave out the device",
+    (UNKNOWN, RECHECK, REFUSED): "recheck trains models itself, and does not know this one; certify with "
+    "Threat(trusted=...) to see what trusted labels change",
+    (UNKNOWN, ATTACK, REFUSED): "attack trains models itself, and does not know this one; use the witnesses of "
+    "certify_votes",
+    (UNKNOWN, BASELINE, REFUSED): "baselines train models themselves, and do not know this one; certify_votes counts "
+    "votes already",
+    (UNKNOWN, NOISE, REFUSED): "noise trains models itself, and does not know this one; leave it out",
+    (UNKNOWN, VERIFY, NOTED): "verify counts votes again, and does not train the models that gave them",
+    (UNKNOWN, REPORT, NOTED): "without a kernel, attacks are not listed: what the switches of a report show is an "
+    "interval",
+    (UNKNOWN, CURVE, NOTED): "the curve of votes is an interval, whose upper end follows from radii and multipliers",
+    (UNKNOWN, NOTED): "lower ends of radii hold for a training that is deterministic, whatever it is; upper ends are "
+    "changes of labels after which it was seen to predict something else",
     # Margins, and intercepts.
     ("margin", "intercept", REFUSED): "margin cannot be combined with loss={loss!r}: its intercept is the same for "
     "all labels, and those that stand for a margin would move it; use the loss without intercept",
@@ -218,6 +239,8 @@ TABLE: dict[tuple[str, ...], str] = {
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",
+    (REMOVALS, UNKNOWN, REFUSED): "votes are counted for labels that change; with samples=True, samples may be "
+    "removed, too",
     (REMOVALS, ATTACK, REFUSED): "attack changes labels, and removes none; use the witnesses of certify",
     (REMOVALS, GPU, REFUSED): "device='gpu' knows no labels that are removed; leave out the device",
     (
@@ -225,6 +248,9 @@ TABLE: dict[tuple[str, ...], str] = {
         VERIFY,
         NOTED,
     ): "where labels are removed, verify looks at every relabelling, or at a share of them where there are many",
+    # Adversaries who bring samples of their own.
+    (SAMPLES, "known", REFUSED): "features of samples change what a known model is made of, which nothing here "
+    "bounds; certify_votes deals samples out to parts, and withstands that",
     # Places.
     (GPU, "no-kernel", REFUSED): "device='gpu' trains with the hinge loss, its square, or where scores are linear in "
     "the labels, and has nothing for loss={loss!r}; leave out the device",
@@ -253,6 +279,7 @@ def kinds_of(threat: Threat) -> tuple[str, ...]:
         DIRECTIONS: threat.allowed_flips is not None or threat.allowed_targets is not None,
         ANNOTATORS: threat.owns_annotators,
         REMOVALS: threat.removes,
+        SAMPLES: threat.samples,
     }
     return tuple(name for name, restricts in given.items() if restricts)
 
@@ -300,7 +327,7 @@ Change = tuple[str, Any]
 def axes() -> dict[str, dict[str, Change]]:
     """For each axis, its values by what the table calls them: the field of a request, and what it is set to."""
     return {
-        "predictor": {name: ("predictor", name) for name in (MACHINE, MAP, VOTES, MEAN)},
+        "predictor": {name: ("predictor", name) for name in (MACHINE, MAP, VOTES, MEAN, UNKNOWN)},
         "loss": {name: ("loss", name) for name in loss_names()},
         "classes": {"two classes": ("classes", 2), "more classes": ("classes", 3)},
         "threat": {"any label": ("threat", ()), **{f"threat: {name}": ("threat", (name,)) for name in THREATS}},
@@ -322,7 +349,8 @@ def _asked(*changes: Change) -> Request:
     request = Request()
     for name, value in changes:
         request = replace(request, **{name: value})
-    return request if request.predictor != MAP or "loss" in dict(changes) else replace(request, loss=None)
+    bare = request.predictor in (MAP, UNKNOWN) and "loss" not in dict(changes)
+    return replace(request, loss=None) if bare else request
 
 
 def counts() -> dict[Support, int]:

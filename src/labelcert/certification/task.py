@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -12,15 +14,19 @@ import numpy.typing as npt
 from labelcert.arrays import Float, Int
 from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.advice import Adviser
-from labelcert.checking import flag, word
+from labelcert.checking import flag, in_short, one_of, whole_number, word
 from labelcert.engines.control import check_solver
 from labelcert.engines.freezing import Names
 from labelcert.engines.observing import Observer
 from labelcert.engines.partition.engine import Parts
 from labelcert.engines.registry import AUTO
 from labelcert.engines.row_blocks import ReadRows
+from labelcert.engines.voting import BlackBox
+from labelcert.engines.voting.dealing import Dealt, deal, row_keys
+from labelcert.engines.voting.rules import RULES, VOTES
+from labelcert.engines.voting.training import Train
 from labelcert.errors import InvalidInput
-from labelcert.losses import LINEAR, get_loss
+from labelcert.losses import LINEAR, UNKNOWN, get_loss
 from labelcert.losses.weighted import Weights
 from labelcert.prediction.by_features import FEATURES, LOSSES_BY_FEATURES, WEIGHTED, ByFeatures
 from labelcert.problem import Problem, Threat, validation
@@ -141,6 +147,66 @@ class GivenRows:
         if task.max_flips is None and problem.max_flips < problem.adversary.full_budget:
             note = f"budgets up to {problem.max_flips} are answered; ask for more with max_flips"
         return replace(problem, by=ReadRows(Rows(self.H, problem.m))), note
+
+
+@dataclass(frozen=True, eq=False)
+class GivenVotes:
+    """Models that any function trains, each on a part of the labels: what they say about n test points is counted."""
+
+    train: Train
+    n_test: int
+    parts: int | npt.ArrayLike | Dealt = 50
+    combine: str = VOTES
+    spread: int = 1
+    seed: int = 0
+    rows: Any = None
+    """What the training points are told apart by: their features, or their names."""
+    folder: str | os.PathLike[str] | None = None
+    twice: int = 2
+    attempts: int | None = None
+    known: Mapping[int, Any] | None = None
+    """What models say that are trained already, by their numbers."""
+    C: float = 1.0  # of no meaning
+
+    def __post_init__(self) -> None:
+        if not callable(self.train):
+            raise InvalidInput(f"train must be a function train(indices, labels), got {in_short(self.train)}")
+        one_of("combine", self.combine, RULES)
+        whole_number("n_test", self.n_test, 1)
+        whole_number("twice", self.twice)
+        if self.attempts is not None:
+            whole_number("attempts", self.attempts)
+
+    def problem(self, task: Task) -> tuple[Problem, str]:
+        """The labels and the threat, and who is trained on which of them."""
+        problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=1, loss=UNKNOWN)
+        dealt = self.parts if isinstance(self.parts, Dealt) else self._dealt(task, problem)
+        if task.max_flips is None:
+            problem = replace(problem, max_flips=min(problem.adversary.full_budget, dealt.models))
+        folder = None if self.folder is None else Path(self.folder)
+        by = BlackBox(
+            self.train, dealt, self.combine, folder, self.twice, self.attempts, seed=self.seed, known=self.known or {}
+        )
+        return replace(problem, K_test=np.zeros((self.n_test, 0)), by=by), ""
+
+    def _dealt(self, task: Task, problem: Problem) -> Dealt:
+        """Labels by a hash of their rows, or of their names."""
+        samples = problem.threat.samples
+        if samples and self.rows is None:
+            raise InvalidInput("threat='samples' deals samples out by their content: give their features as rows=")
+        keys: Sequence[bytes | str] = task.names.keys(problem.m) if self.rows is None else row_keys(self.rows)
+        if len(keys) != problem.m:
+            raise InvalidInput(f"rows must hold one row per label ({problem.m}), got {len(keys)}")
+        parts = cast(int, self.parts)  # or an array, which is looked at there
+        return deal(parts, keys, spread=self.spread, seed=self.seed, by_content=samples)
+
+    @property
+    def described(self) -> str:
+        """The ensemble in a few words."""
+        given = isinstance(self.parts, Dealt) or np.ndim(self.parts)
+        dealt = "given parts" if given else f"{self.parts!r} parts (seed {self.seed})"
+        overlapping = f", each label in {self.spread} models" if self.spread != 1 else ""
+        return f"{dealt}{overlapping}, {self.combine}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,7 @@ class ReadOnce:
     question: Question  # as it turned out: only reading the rows decided the clean predictions
     becomes: Int  # (n,) class that each node's witness turns it into, retrained while its row was there; -1 without one
     changed: dict[Relabelling, Bool]  # for attacks of the curve, (n,) which nodes each provably changes
+    votes: Int | None = None  # (n, k, R) what models that nobody knows said about the clean labels
 
 
 @dataclass(frozen=True, eq=False)

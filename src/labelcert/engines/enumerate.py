@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from labelcert.arrays import Bool
 from labelcert.engines.asking import AskingMethod
 from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
@@ -16,6 +19,7 @@ from labelcert.engines.cube.labellings import CubeMethod
 from labelcert.engines.removing import RemovingMethod
 from labelcert.engines.seen import CountingShown
 from labelcert.engines.tables.table_method import TableMethod
+from labelcert.engines.walks import last_fitting
 from labelcert.problem.owners import OwnerAdversary
 
 MOST_COUNTED = 2e8
@@ -33,7 +37,10 @@ WALKS: dict[str, Walking] = {
 
 
 MOST_WALKED = 2e9
-"""The same for a walk that counts itself, and that nothing else asks for."""
+"""The same where scores are linear in the labels, and nothing but metrics asks for a walk."""
+
+MOST_RELABELLINGS = 2e6
+"""No more relabellings than this are counted beside other work."""
 
 
 def _walk(question: Question) -> Walking:
@@ -60,7 +67,7 @@ class Enumerate(PlainEngine):
         if question.counting is None or isinstance(method, CubeMethod):  # which counts while it walks
             return method.run(question, control)
         plain = replace(question, counting=None)
-        if not counts_soon(question):
+        if not _few(question, MOST_COUNTED)[-1]:
             return method.run(plain, control)
         counting = CountingShown(question, question.counting)
         found = method.run(replace(plain, observers=(*question.observers, counting)), control)
@@ -68,11 +75,15 @@ class Enumerate(PlainEngine):
         return found
 
 
-def counts_soon(question: Question) -> bool:
-    """Whether somebody counts relabellings that were not counted yet, and all can be shown in a moment."""
+def counted_soon(question: Question) -> int:
+    """The largest budget whose relabellings can all be counted in a moment, where nothing but metrics asks for it."""
     a, counter = question.problem.adversary, question.counting
-    if counter is None or counter.reach > question.budget or isinstance(a, OwnerAdversary):
-        return False
-    walked = question.predictor.enumerated == "labellings" and not a.removes
-    most = MOST_WALKED if walked else MOST_COUNTED
-    return bool(relabelling_counts(question)[-1] * question.nodes.size <= most)
+    if counter is None or isinstance(a, OwnerAdversary) or not question.predictor.linear:
+        return -1
+    return last_fitting(_few(question, MOST_COUNTED if a.removes else MOST_WALKED))
+
+
+def _few(question: Question, most: float) -> Bool:
+    """(B + 1,) whether there are few relabellings within each budget, alone and times nodes."""
+    counts = relabelling_counts(question)
+    return np.asarray((counts <= MOST_RELABELLINGS) & (counts * question.nodes.size <= most))

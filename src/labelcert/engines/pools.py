@@ -127,9 +127,9 @@ class Threads(ChunkPool):
         # In the context of the run: what stops it stops trainings on threads, too.
         return self._pool.submit(copy_context().run, self._walk, task, chunks, flag)
 
-    def close(self) -> None:
-        """Wait for what is under way."""
-        self._pool.shutdown()
+    def close(self, *, wait: bool = True) -> None:
+        """Wait for what is under way, or leave it to itself."""
+        self._pool.shutdown(wait=wait, cancel_futures=not wait)
 
     def _walk(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> list[Any]:
         worker = self._workers.get()
@@ -167,7 +167,7 @@ def chunk_stops(task: PoolTask, usual: int) -> int:
 
 
 @contextmanager
-def _pool_for(task: PoolTask, control: Control) -> Iterator[ChunkPool]:
+def _pool_for(task: PoolTask, control: Control, patient: bool) -> Iterator[ChunkPool]:
     """The pool in force, or threads of this process."""
     pool = pool_in_force(task)
     if pool is not None:
@@ -177,13 +177,18 @@ def _pool_for(task: PoolTask, control: Control) -> Iterator[ChunkPool]:
     try:
         yield threads
     finally:
-        threads.close()
+        threads.close(wait=patient or not control.over())
 
 
-def in_order(task: PoolTask, chunks: Iterator[Chunk], control: Control) -> Iterator[tuple[Chunk, Any]]:
-    """Each chunk with its result, in order; takes no more chunks once the run has to stop."""
+def in_order(
+    task: PoolTask, chunks: Iterator[Chunk], control: Control, *, patient: bool = True
+) -> Iterator[tuple[Chunk, Any]]:
+    """Each chunk with its result, in order; takes no more chunks once the run has to stop.
+
+    Without patience, nobody waits then for chunks that are under way and ask no flag.
+    """
     pending: deque[tuple[list[Chunk], Promise]] = deque()
-    with _pool_for(task, control) as pool:
+    with _pool_for(task, control, patient) as pool:
         while True:
             while len(pending) < pool.ahead and not control.over():
                 batch = list(itertools.islice(chunks, pool.batch))
@@ -196,7 +201,8 @@ def in_order(task: PoolTask, chunks: Iterator[Chunk], control: Control) -> Itera
             try:
                 results = promise.result(timeout=0.1)
             except NotYet:
-                control.over()
+                if control.over() and not patient:
+                    return
                 continue
             pending.popleft()
             yield from zip(batch, results, strict=True)

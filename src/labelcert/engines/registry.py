@@ -17,6 +17,7 @@ from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
 from labelcert.engines.tables.open_nodes import OpenNodes
+from labelcert.engines.voting.engine import OwnedVoteEngine, VoteEngine
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
 from labelcert.problem.problem import ONE_MODEL
@@ -54,6 +55,8 @@ for _engine in (
     AnnotatorEngine(),
     OwnedPartEngine(),
     Downdates(),
+    VoteEngine(),
+    OwnedVoteEngine(),
 ):
     register(_engine)
 

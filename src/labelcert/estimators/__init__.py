@@ -122,7 +122,8 @@ def adapted(estimator: Any, *, fitted: bool = False) -> Certifiable:
         reason, nearest = NEAREST.get(kind, ("", "LogisticRegression()"))
         because = f": {reason}" if reason else ""
         raise InvalidInput(
-            f"{type(last).__name__} cannot be certified{because}. The nearest model that can be is {nearest}; "
+            f"{type(last).__name__} cannot be certified{because}. The nearest model that can be is {nearest}, and an "
+            f"ensemble of any classifier can be: CertifiedEnsemble({type(last).__name__}()); "
             f"these can: {', '.join(sorted(ADAPTERS))}"
         )
     return replace(ADAPTERS[kind](last, Steps(steps, fitted)), whole=estimator)

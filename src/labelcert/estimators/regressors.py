@@ -94,7 +94,7 @@ def certify_regression(
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
     >>> cert = labelcert.certify_regression(Ridge(alpha=1.0), X, y, [[4.0]], change=1.0, max_changes=2, threshold=2.0)
     >>> cert.shift.round(3).tolist(), cert.radius_lower.tolist()
-    ([[0.0, 0.875, 1.25]], [3])
+    ([[0.0, 0.875, 1.333]], [3])
     """
     asked: dict[str, Any] = {"change": change, "max_changes": max_changes, "threshold": threshold, "threat": threat}
     if H is not None:

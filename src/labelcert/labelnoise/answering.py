@@ -221,9 +221,9 @@ class Asked:
         """(n,) proved lower ends of radii, where few errors are probable enough to be worth it."""
         radius = np.ones(question.nodes.size, dtype=np.int64)
         few = int(np.argmax(below[1:] >= 0.9))
-        if few > MOST_FEW or self.problem.kind == ROW_BLOCKS or self.control.over():
-            return radius
         limit = min(RADIUS_SECONDS, 0.2 * self.control.left_seconds())
+        if few > MOST_FEW or self.problem.kind == ROW_BLOCKS or not limit > 0.0 or self.control.over():
+            return radius
         run = Run(time_limit=limit, workers=self.control.workers)
         cert = solve(replace(self.task, max_flips=max(1, few), collective=False), run)
         return np.maximum(radius, cert.radius_lower[question.nodes])

@@ -7,18 +7,18 @@ from labelcert.losses.base import Exactly, Loss
 from labelcert.losses.cross_entropy import CrossEntropy
 from labelcert.losses.hinge import Hinge
 from labelcert.losses.logistic import Logistic
-from labelcert.losses.square import NothingTrained, Square
+from labelcert.losses.square import NothingKnown, NothingTrained, Square
 from labelcert.losses.squared_hinge import SquaredHinge
 
-KINDS: tuple[type[Loss], ...] = (Hinge, SquaredHinge, Logistic, CrossEntropy, Square, NothingTrained)
+KINDS: tuple[type[Loss], ...] = (Hinge, SquaredHinge, Logistic, CrossEntropy, Square, NothingTrained, NothingKnown)
 
 LOSSES: dict[str, Loss] = {
     loss.name: loss for kind in KINDS for loss in (kind(), *([kind(intercept=True)] if kind.may_have_intercept else []))
 }
 """By name; one with an intercept has a name of its own."""
 
-LINEAR = NothingTrained.kind
-"""In place of a loss: nothing is trained, and scores are the given rows times the labels."""
+LINEAR, UNKNOWN = NothingTrained.kind, NothingKnown.kind
+"""In place of a loss: nothing is trained, and scores are the given rows times the labels; or nobody knows what is."""
 
 
 def loss_names() -> list[str]:
@@ -29,7 +29,7 @@ def loss_names() -> list[str]:
     >>> loss_names()[:4]
     ['hinge', 'squared_hinge', 'logistic', 'logistic_intercept']
     """
-    return [name for name in LOSSES if name != LINEAR]
+    return [name for name in LOSSES if name not in (LINEAR, UNKNOWN)]
 
 
 def get_loss(name: str, *, intercept: bool = False) -> Loss:
@@ -40,7 +40,7 @@ def get_loss(name: str, *, intercept: bool = False) -> Loss:
     >>> get_loss("logistic", intercept=True).name
     'logistic_intercept'
     """
-    if name not in LOSSES or name == LINEAR:
+    if name not in loss_names():
         raise InvalidInput(f"loss must be one of {', '.join(loss_names())}, got {name!r}")
     found = LOSSES[name]
     if not intercept or found.intercept:
@@ -51,4 +51,4 @@ def get_loss(name: str, *, intercept: bool = False) -> Loss:
     return type(found)(intercept=True)
 
 
-__all__ = ["LINEAR", "LOSSES", "Exactly", "Loss", "get_loss", "loss_names"]
+__all__ = ["LINEAR", "LOSSES", "UNKNOWN", "Exactly", "Loss", "get_loss", "loss_names"]

@@ -32,6 +32,13 @@ class NothingTrained(Loss):
         return 1.0
 
 
+class NothingKnown(NothingTrained):
+    """Models are trained by somebody else's function, and their votes are counted."""
+
+    kind = "unknown"
+    formula = "unknown: a function of the user trains"
+
+
 class Square(NothingTrained):
     """``(1 − y f)²``."""
 

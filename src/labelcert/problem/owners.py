@@ -221,7 +221,8 @@ def resolved(threat: Threat, labels: Values, classes: Values) -> Adversary:
         return threat.resolve(labels, classes)
     if threat.removes or not threat.changes:
         raise InvalidInput("annotators change labels, and remove none; leave out removable and changes")
-    own: dict[str, Any] = dict.fromkeys(("annotators", "votes", "prices", "trusted_annotators", "wrong_votes"))
+    names = ("annotators", "votes", "prices", "trusted_annotators", "wrong_votes")
+    own: dict[str, Any] = dict.fromkeys(names)
     flips = replace(threat, **own).resolve(labels, classes)
     return _owning(threat, labels, classes, flips)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,10 @@ class Threat:
         The model is then trained on the other labels alone, with the same ``C``; in a graph, the node stays.
     changes : bool
         Whether labels may be changed; False, with ``removable``: they may be removed, and nothing else.
+    samples : bool
+        Whether whole samples are at stake, with their features: budgets and radii then count samples that come or go,
+        or whose label changes, into a known class; one whose features change counts twice. Only
+        :func:`labelcert.certify_votes` and :class:`labelcert.CertifiedEnsemble` are certified against that.
 
     Examples
     --------
@@ -86,6 +90,16 @@ class Threat:
     wrong_votes: int | None = None
     removable: bool | npt.ArrayLike | None = None
     changes: bool = True
+    samples: bool = False
+
+    def __post_init__(self) -> None:
+        if flag("samples", self.samples) and any(
+            getattr(self, one.name) is not one.default for one in fields(self)[:-1]
+        ):
+            raise InvalidInput(
+                "samples=True lets the adversary bring samples of their own, whatever is known about those that are "
+                "there: leave out everything else"
+            )
 
     @property
     def removes(self) -> bool:
@@ -124,6 +138,7 @@ class Threat:
             parts.append("changes=False")
         own = ("prices", "trusted_annotators", "wrong_votes")
         parts += [f"{name}={getattr(self, name)!r}" for name in own if getattr(self, name) is not None]
+        parts += ["samples=True"] * self.samples
         return f"Threat({', '.join(parts)})"
 
     def in_words(self) -> list[str]:
@@ -164,6 +179,11 @@ class Threat:
         elif self.group_budgets is not None:
             words.append(f"At most {self.group_budgets} may be spent in each group.")
         words += [*self._annotators_in_words(), *self._removal_in_words()]
+        if self.samples:
+            words.append(
+                "Samples can be inserted, removed and relabelled at a cost of 1 each; one whose features change counts "
+                "twice."
+            )
         return words or ["Any label can be changed, into any other class, at a cost of 1."]
 
     def _removal_in_words(self) -> list[str]:
@@ -257,6 +277,7 @@ class Threat:
             wrong_votes=plain.get("wrong_votes"),
             removable=_from_indices(plain.get("removable"), labels.size),
             changes=plain.get("changes", True),
+            samples=plain.get("samples", False),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -281,7 +302,7 @@ class Threat:
         if self.removes:
             plain["removable"] = True if self.removable is True else np.flatnonzero(np.asarray(self.removable)).tolist()
             plain["changes"] = bool(self.changes)
-        return plain | self._annotators_described()
+        return plain | self._annotators_described() | ({"samples": True} if self.samples else {})
 
     def _annotators_described(self) -> dict[str, Any]:
         """What is only written down where budgets count annotators."""

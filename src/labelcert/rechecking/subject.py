@@ -64,6 +64,8 @@ class Subject:
         """What a certificate is about, from the kernels that it holds, or rows or features beside it."""
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, H)
+        if cert.part_votes is not None:
+            support.require(support.Request(predictor=support.UNKNOWN, loss=None, asks=support.RECHECK))
         if H is not None:
             raise InvalidInput("H is for certificates of linear maps; this one holds its kernels, or none")
         if features is not None:

@@ -70,7 +70,7 @@ class RegressionCertificate:
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
     >>> cert = labelcert.certify_regression(LinearRegression(), X, y, [[4.0]], change=1.0, threshold=2.0)
     >>> cert.predictions.round(6).tolist(), cert.shift[0].round(6).tolist()
-    ([4.0], [0.0, 1.0, 1.5, 1.5, 1.5])
+    ([4.0], [0.0, 1.0, 1.5, 2.0, 2.0])
     """
 
     predictions: Float
@@ -104,25 +104,41 @@ class RegressionCertificate:
     seconds: float
 
     def __post_init__(self) -> None:
-        n, d, m, B = self.predictions.size, self.coefficients.size, self.targets.size, self.max_changes
-        whole = (self.radius_lower, self.radius_upper, self.coefficient_radius_lower, self.coefficient_radius_upper)
-        fits = (
-            self.shift_up.shape == self.shift_down.shape == (n, B + 1)
-            and self.coefficient_shift_up.shape == self.coefficient_shift_down.shape == (d, B + 1)
-            and self.slack.shape == self.threshold.shape == (n,)
-            and self.coefficient_slack.shape == (d,)
-            and [a.size for a in whole] == [n, n, d, d]
-            and self.down.shape == self.up.shape == (m,)
-            and self.move_starts.shape == (n + d + 1,)
-            and self.move_starts[-1] == self.moved_targets.size == self.moved_to.size
+        n, d, m, moved = map(np.size, (self.predictions, self.coefficients, self.targets, self.moved_to))
+        whole = type(self.max_changes) is type(self.never) is int and 0 <= self.max_changes < self.never
+        budgets = self.max_changes + 1 if whole else 0
+        sizes = (
+            *(("f", n, "predictions slack threshold"), ("f", d, "coefficients coefficient_slack")),
+            *(("f", m, "targets down up"), ("f", moved, "moved_to"), ("i", moved, "moved_targets")),
+            *(("i", n, "radius_lower radius_upper"), ("i", d, "coefficient_radius_lower coefficient_radius_upper")),
+            *(("i", n + d + 1, "move_starts"), ("U", n, "names"), ("U", d, "features"), ("U", m, "target_names")),
+        )
+        arrays: list[tuple[str, str, tuple[int, ...]]] = [
+            (name, kind, (size,)) for kind, size, names in sizes for name in names.split()
+        ]
+        arrays += [(f"shift_{side}", "f", (n, budgets)) for side in ("up", "down")]
+        arrays += [(f"coefficient_shift_{side}", "f", (d, budgets)) for side in ("up", "down")]
+        if not (
+            whole
+            and all(isinstance(getattr(self, name), str) for name in ("unit", "model", "threat"))
+            and isinstance(self.stopped, bool)
+            and isinstance(self.seconds, int | float)
+            and all(self._fits(*array) for array in arrays)
+            and self.move_starts[0] == 0
+            and self.move_starts[-1] == self.moved_targets.size
             and np.all(np.diff(self.move_starts) >= 0)
             and np.all((self.moved_targets >= 0) & (self.moved_targets < m))
-            and 0 <= B < self.never
             and np.all(self.radius_lower <= self.radius_upper)
             and np.all(self.coefficient_radius_lower <= self.coefficient_radius_upper)
-        )
-        if not fits:
+        ):
             raise InvalidInput("the fields of a regression certificate contradict each other")
+
+    def _fits(self, name: str, kind: str, shape: tuple[int, ...]) -> bool:
+        """Whether a field is an array of a kind and a shape; names may be missing."""
+        array = getattr(self, name)
+        if array is None:
+            return kind == "U"
+        return isinstance(array, np.ndarray) and array.dtype.kind == kind and array.shape == shape
 
     @property
     def n_test(self) -> int:

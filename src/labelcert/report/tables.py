@@ -165,7 +165,7 @@ def flips_text(witness: dict[Any, Any] | None) -> str:
 def summary(cert: Certificate) -> str:
     """One line on how the certificate came about."""
     how = ", then ".join(_how(stage.statistics) for stage in cert.run.stages)
-    notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.advice) if note)
+    notes = "".join(f"; {note}" for note in (cert.run.budget_note, *cert.run.remarks, *cert.run.advice) if note)
     return f"{cert.state}; engine {cert.engine}: {how} in {cert.run.seconds:.2f} s{cert.run.compiling_text}{notes}"
 
 

@@ -227,13 +227,7 @@ class Checker:
         cert, statement = self._cert, self._statement
         self._pace.begin("collective attacks")
         codes = np.array([statement.relabelled(*cert.curve_attacks[k]) for k in range(len(cert.curve_attacks))])
-        counts = cert.curve_changed.sum(axis=1)
-        for b, k in enumerate(cert.curve_attack_of.tolist()):
-            spent = statement.price(*cert.curve_attacks[k], None if cert.curve_votes is None else cert.curve_votes[k])
-            if spent is None or spent > b:
-                self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
-            elif counts[k] != cert.collective_lower[b]:
-                self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")
+        self._fit_curve()
         open_ = 0
         for k in range(len(codes)):
             if not self._out.accepted:
@@ -252,6 +246,18 @@ class Checker:
             how = f"{len(codes)} attacks, by training from scratch"
             how += f"; of {open_} nodes, nothing proves that they change" if open_ else ""
             self._out.add("collective attacks", CheckStatus.NOT_CHECKED if open_ else CheckStatus.PROVED, how)
+
+    def _fit_curve(self) -> None:
+        """What attacks cost and how many nodes they are said to change, without any training."""
+        cert = self._cert
+        counts = cert.curve_changed.sum(axis=1)
+        for b, k in enumerate(cert.curve_attack_of.tolist()):
+            votes = None if cert.curve_votes is None else cert.curve_votes[k]
+            spent = self._statement.price(*cert.curve_attacks[k], votes)
+            if spent is None or spent > b:
+                self._wrong("collective attacks", f"the threat does not admit the attack for budget {b}")
+            elif counts[k] != cert.collective_lower[b]:
+                self._wrong("collective attacks", f"the attack for budget {b} changes {counts[k]} nodes")
 
     def bounds(self) -> None:
         """Lower ends of radii and upper ends of the curve."""

@@ -11,13 +11,21 @@ from labelcert.certificate import Certificate, Stop
 from labelcert.certificate.certificate import TRUSTED_SOLVER
 from labelcert.certificate.storage import ATTACK_PARTS, METRICS
 from labelcert.certificate.surroundings import Surroundings
-from labelcert.verification.statement import LINEAR, LOSSES, Statement
+from labelcert.verification.statement import LINEAR, LOSSES, UNKNOWN, Statement
 
 CLAIMING = "milp-paper"
 """The only engine whose solver claims more than is proved."""
 
 TIES = {"", "clean score", "clean scores", "clean parts"}
 """What stands where no engine had to prove anything."""
+
+UNSEEN = {
+    "what models that nobody knows say after changes of labels": (
+        *("new_classes", "curve_changed", "node_attacks.labels", "node_attacks.targets"),
+        *("curve_attacks.labels", "curve_attacks.targets"),
+    )
+}
+"""What nobody can check where such models are not trained again."""
 
 STATED: dict[str, tuple[str, ...]] = {
     "names": ("test_names", "label_names", "class_list", "around.names"),
@@ -65,6 +73,7 @@ def claims_nothing(cert: Certificate) -> bool:
 def stated(cert: Certificate) -> list[str]:
     """What the certificate says beside its claims, in words: nothing of it was checked."""
     words = [word for word, fields in STATED.items() if any(_said(cert, name) for name in fields)]
+    words += UNSEEN if cert.part_votes is not None else []
     words += ["size of the shift"] * bool(cert.run.kernel_shift)
     words += ["radii of votes"] * (cert.black_box_radius is not None)
     words += ["claims of a solver"] * _claims_more(cert)
@@ -88,7 +97,7 @@ def contradictions(cert: Certificate, statement: Statement) -> list[str]:
         "margins and additions to the diagonal are those of kernels, and there is none": bool(
             np.any(run.margin) or run.kernel_shift
         )
-        and (statement.loss == LINEAR or statement.features is not None),
+        and (statement.loss in (LINEAR, UNKNOWN) or statement.features is not None),
         "a solver claims something, but none ran that could": _claims_more(cert) and CLAIMING not in ran,
         "a witness is there, but attacks were not looked for": not run.finds_attacks
         and bool(np.any((cert.radius_upper > 0) & (cert.radius_upper < cert.never))),

@@ -18,17 +18,21 @@ from labelcert.certificate import Certificate
 from labelcert.checking import as_labels, real_array
 from labelcert.errors import InvalidInput
 from labelcert.memory import require_memory
+from labelcert.verification.ballots import ModelVotes
 from labelcert.verification.crowds import Cast, Crowd, whole
 from labelcert.verification.shift import candidates
 
 LINEAR = "linear"
 """In place of a loss: nothing is trained, and the test rows are those of ``H`` in ``H @ one-hot(labels)``."""
 
+UNKNOWN = "unknown"
+"""In place of a loss: votes of models are counted that nobody knows."""
+
 LOSSES = (
-    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR),
+    *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR, UNKNOWN),
     *("logistic_intercept", "cross_entropy_intercept"),
 )
-"""Losses whose models the verifier trains."""
+"""Losses whose models the verifier trains, and what stands in their place where it trains nothing."""
 
 MEAN, VOTES = "mean", "votes"
 """How an ensemble combines its parts."""
@@ -103,6 +107,8 @@ class Statement:
     """Of a baseline: its name and options, as its hash has them."""
     crowd: Crowd | None = None
     """Where budgets count annotators: their votes, and who of them costs what."""
+    ballots: ModelVotes | None = None
+    """Where votes of models are counted that nobody knows: what they say."""
 
     @classmethod
     def of(
@@ -113,9 +119,12 @@ class Statement:
         K_test: npt.ArrayLike | None,
         H: object = None,
         features: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        votes: npt.ArrayLike | None = None,
     ) -> Statement:
         """From the user's arrays or, where they are None, from those that the certificate was saved with."""
         cert.check_record()
+        if cert.run.loss == UNKNOWN:
+            return cls._of_votes(cert, labels, votes)
         if cert.run.loss == LINEAR:
             return cls._of_map(cert, labels, H)
         if features is not None:
@@ -202,6 +211,31 @@ class Statement:
             caps=caps,
             drops_to=cert.run.drops_to,
             crowd=crowd,
+        )
+
+    @classmethod
+    def _of_votes(cls, cert: Certificate, labels: npt.ArrayLike | None, votes: npt.ArrayLike | None) -> Statement:
+        """Of models that nobody knows."""
+        values = cert.labels if labels is None else np.asarray(labels)
+        ballots = ModelVotes.of(cert, votes)
+        if values.shape != cert.labels.shape:
+            raise InvalidInput(f"the certificate is about {cert.labels.size} labels, got {values.size}")
+        classes, codes = np.unique(values, return_inverse=True)
+        allowed, costs, groups, caps = _threat(cert.run.threat, classes, codes)
+        return cls(
+            K_train=np.zeros((0, 0)),
+            K_test=np.zeros((cert.n_test, 0)),
+            classes=classes,
+            codes=codes.astype(np.int64),
+            C=cert.run.C,
+            loss=UNKNOWN,
+            budget=cert.max_flips,
+            allowed=allowed,
+            costs=costs,
+            groups=groups,
+            caps=caps,
+            crowd=_crowd(cert, classes, codes, allowed),
+            ballots=ballots,
         )
 
     @classmethod
@@ -345,6 +379,8 @@ class Statement:
 
     def digest(self) -> str:
         """The hash that a certificate of this problem names."""
+        if self.ballots is not None:
+            return self.ballots.digest(self._finished)
         one = self._digest_of_one()
         if self.features is not None:
             h = hashlib.sha256(one.encode())
@@ -373,6 +409,10 @@ class Statement:
             at = np.flatnonzero(row)
             h.update(b"full" if at.size == row.size else b"part" + at.astype("<i8").tobytes())
             h.update(row[at].astype("<f8").tobytes() + b"|")
+        return self._finished(h)
+
+    def _finished(self, h: hashlib._Hash) -> str:
+        """A hash that has taken in what predicts, with the labels and the threat."""
         i = self.movable
         for numbers in (self.codes, i, self.costs[i], self.groups[i], self.caps, self.allowed[i]):
             h.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes() + b"|")

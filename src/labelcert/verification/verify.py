@@ -10,6 +10,7 @@ import numpy.typing as npt
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 from labelcert.verification import record, shift
+from labelcert.verification.ballot_checker import BallotChecker
 from labelcert.verification.checker import Checker
 from labelcert.verification.crowd_checker import CrowdChecker, CrowdVoteChecker
 from labelcert.verification.left_checker import LeftChecker
@@ -28,6 +29,7 @@ def verify(
     H: object = None,
     X_train: npt.ArrayLike | None = None,
     X_test: npt.ArrayLike | None = None,
+    votes: npt.ArrayLike | None = None,
     share: float | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -51,6 +53,9 @@ def verify(
     X_train, X_test : (m, d) and (n, d) arrays, optional
         Of a linear model that was trained on its features: as the model sees them, with the constant feature of a
         regularised intercept.
+    votes : (n, k) or (n, k, K) array, optional
+        Of a certificate of :func:`labelcert.certify_votes`: what the models say, as in ``part_votes``, where somebody
+        trained them again. By default those that the certificate holds are counted.
     share : float, optional
         Look only at this share of the relabellings, drawn at random, instead of walking through all: no proof.
     seed : int
@@ -91,17 +96,27 @@ def verify(
     if record.claims_nothing(cert):
         out.add("claims", CheckStatus.NOT_CHECKED, "the run was over before the first training: it claims nothing")
     else:
-        statement = Statement.of(cert, K_train, labels, K_test, H, features)
+        statement = Statement.of(cert, K_train, labels, K_test, H, features, votes)
         if out.accepted:
             _about(cert, statement, out)
     if out.accepted and not record.claims_nothing(cert):
-        kind = _kind(statement)
-        checker = kind(cert, statement, out, pace, share, np.random.default_rng(seed))
+        checker = _kind(statement)(cert, statement, out, pace, share, np.random.default_rng(seed))
         _carry_out(checker, out, pace)
         out.counted = pace.counted
     if out.stated:
         out.add("record", CheckStatus.STATED, f"not checked: {', '.join(out.stated)}")
     return out
+
+
+def _kind(statement: Statement) -> type[Checker]:
+    """Who checks such a certificate."""
+    if statement.ballots is not None:
+        return BallotChecker
+    if statement.crowd:
+        return CrowdVoteChecker if statement.combine == VOTES else CrowdChecker
+    if statement.removes:
+        return LeftChecker
+    return VoteChecker if statement.combine == VOTES else Checker
 
 
 def _untouched(cert: Certificate, out: Verification) -> None:
@@ -140,15 +155,6 @@ def _shift_wrong(statement: Statement) -> str:
         rows = statement.K_test[:, part]
         found.append(shift.wrong(given, rows, statement.shift, rounded=statement.from_file))
     return "" if "" in found else found[0]
-
-
-def _kind(statement: Statement) -> type[Checker]:
-    """Which checks there are."""
-    if statement.crowd:
-        return CrowdVoteChecker if statement.combine == VOTES else CrowdChecker
-    if statement.removes:
-        return LeftChecker
-    return VoteChecker if statement.combine == VOTES else Checker
 
 
 def _carry_out(checker: Checker, out: Verification, pace: Pace) -> None:
