@@ -55,7 +55,7 @@ class ComparedEnsembles:
     @property
     def flips(self) -> int:
         """The largest budget."""
-        return self.shares.shape[1] - 1
+        return int(self.shares.shape[1]) - 1
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each candidate: accuracy, certified accuracy at the largest budget, and their standard errors."""
