@@ -40,10 +40,11 @@ class MetricClaim:
         """Those of metrics that are known by name."""
         if (m := cert.metrics) is None:
             return []
-        parts = zip(
-            m.names.tolist(), m.positive.tolist(), m.truth, m.groups, m.lower, m.upper, m.attack_of, strict=True
-        )
-        return [cls(*part, cert.n_classes) for part in parts if not part[0].endswith("()")]
+        found = []
+        for q, name in enumerate(map(str, m.names.tolist())):
+            question = (name, int(m.positive[q]), m.truth[q], m.groups[q])
+            found.append(cls(*question, m.lower[q], m.upper[q], m.attack_of[q], cert.n_classes))
+        return [claim for claim in found if not claim.name.endswith("()")]
 
     @property
     def target(self) -> Int:
