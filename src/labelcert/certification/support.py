@@ -91,6 +91,7 @@ class Request:
             "ensemble": self.predictor in (VOTES, MEAN),
             "known": self.predictor != UNKNOWN,
             "intercept": self.intercept or loss.intercept,
+            "both-sides": loss.needs_both_sides,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
             "metrics": self.metrics,
@@ -189,7 +190,7 @@ TABLE: dict[tuple[str, ...], str] = {
     ("margin", "intercept", REFUSED): "margin cannot be combined with loss={loss!r}: its intercept is the same for "
     "all labels, and those that stand for a margin would move it; use the loss without intercept",
     ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
-    ("intercept", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
+    ("both-sides", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
     "labels",
     # Worst values of metrics.
     ("margin", "metrics", REFUSED): "metrics are about predictions, and not about margins; leave out one of them",
@@ -235,7 +236,7 @@ TABLE: dict[tuple[str, ...], str] = {
     # Adversaries who remove labels.
     (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
     (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
-    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    "(of scikit-learn: RidgeClassifier, KernelRidge, SVC, LinearSVC, LogisticRegression)",
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",

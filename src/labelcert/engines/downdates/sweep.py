@@ -13,7 +13,11 @@ rounding of what multiplies it, so that the error of every score is at most
 ``bound[0] + bound[1] Σ|w| + bound[2] Σ|δ| + bound[3] Σ|change|``. Every comparison is written so that NaN decides
 nothing.
 
-Names: m labels, n nodes, K classes, o moves, k moves of a parent.
+An intercept that is not regularised borders A by ones, and y by a 0. Everything above holds for that matrix, too, with a
+last row and column that are never removed, and another bound on the inverse of what is left: with ``A_RR ≽ φ`` and
+``‖A‖ ≤ L``, its blocks are at most ``1/φ``, ``√(L/φ|R|)`` and ``L/|R|``. So its norm is at most ``1/φ + L``.
+
+Names: m labels (and the intercept), n nodes, K classes, o moves, k moves of a parent.
 """
 
 from __future__ import annotations
