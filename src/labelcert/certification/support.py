@@ -155,8 +155,8 @@ TABLE: dict[tuple[str, ...], str] = {
     (FEATURES, RECHECK, NOTED): "a certificate does not hold features: give recheck them again, as X_train and X_test",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
-    ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
-    "intercept; use the loss without intercept",
+    ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, so ensembles have no intercepts "
+    "that are not regularised, as loss={loss!r} has; use the loss without intercept",
     ("ensemble", "coupled", REFUSED): "ensembles need the scores of each class alone, which loss={loss!r} does not "
     "train with more than two classes; use loss='logistic'",
     ("ensemble", "engine", REFUSED): "an ensemble on parts of the labels has an engine of its own; leave out "

@@ -52,7 +52,7 @@ class Square(NothingTrained):
         A = self.bordered(Q + np.eye(y.shape[0]) / (2 * C))
         if not self.intercept:
             return np.asarray(scipy.linalg.solve(A, y, assume_a="pos"))
-        return np.asarray(scipy.linalg.solve(A, np.concatenate([y, np.zeros((1, *y.shape[1:]))]), assume_a="sym"))
+        return np.asarray(np.linalg.solve(A, np.concatenate([y, np.zeros((1, *y.shape[1:]))])))
 
     def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
         """One factorisation for all classes."""

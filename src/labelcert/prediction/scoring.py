@@ -18,7 +18,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Bool, Float, Index, Int, Signs
 from labelcert.losses import Exactly
@@ -548,8 +547,8 @@ def _few_digits(rows: Float) -> Bool:
 def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
     """``h_t = (Q + λI)⁻¹ k_t`` with ``λ = 1/(2C)`` for rows of norms of about 1, and bounds on their 2-norm errors.
 
-    The error is at most the residual's norm over the smallest eigenvalue of ``A = Q + λI``, which is at least λ. With an
-    intercept, ``Ah + μ1 = k`` and ``Σh = k_0``, the row's last entry. Where h misses the sum by s and the rest by r,
+    The error is at most the residual's norm over the smallest eigenvalue of ``A = Q + λI``, which is at least λ. With
+    an intercept, ``Ah + μ1 = k`` and ``Σh = k_0``, the row's last entry. Where h misses the sum by s and the rest by r,
     its error is ``(s/m)1`` and a vector e without a sum, for which ``e·Ae = e·(r − (s/m)A1)``. So it is at most
     ``|s|/√m + ‖r − (s/m)A1‖ / λ_min(A)``.
     """
@@ -579,7 +578,7 @@ def _bordered_rows(problem: Problem, rows: Float, A: Float) -> tuple[Float, Floa
     M = problem.trained_with.bordered(A)
     go_on()
     try:
-        found = scipy.linalg.solve(M, given, assume_a="sym")
+        found = np.linalg.solve(M, given)
     except np.linalg.LinAlgError:  # any will do, the residual tells how good it is
         found = np.linalg.lstsq(M, given, rcond=None)[0]
     found = np.where(np.isfinite(found), found, 0.0)

@@ -5,6 +5,7 @@ Retraining with some labels removed takes no training: the inverse of ``Q + λI`
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -116,10 +117,11 @@ class _Walk:
         moves = MoveNumbers(a)
         entries = 8 * (problem.m + 1) ** 2 + 4 * (problem.m + moves.position.size) * (question.nodes.size + 1)
         require_memory(8 * entries, f"the inverse of a kernel of {problem.m:,} labels, and what bounds its error")
-        rows, _ = unit_rows(problem.test_rows[question.nodes])
         if predictor not in _INVERSES:  # estimates need it, too
             _INVERSES[predictor] = _inverse(problem)
-        B, alpha, bound = _INVERSES[predictor]
+        B, alpha, bound, c = _INVERSES[predictor]
+        given = problem.K_test[question.nodes]
+        rows, _ = unit_rows(np.hstack([given, np.full((len(given), len(B) - problem.m), c)]))
         image = rows @ B
         label = a.labels[moves.position]
         task = Downdating(
@@ -221,15 +223,21 @@ class _Walk:
                     yield found
 
 
-_INVERSES: WeakKeyDictionary[Predictor, tuple[Float, Float, Float]] = WeakKeyDictionary()
-"""For models that are in use: the inverse, the dual variables of all classes, and the constants of error bounds."""
+_INVERSES: WeakKeyDictionary[Predictor, tuple[Float, Float, Float, float]] = WeakKeyDictionary()
+"""For models that are in use: the inverse, the dual variables of all classes, the constants of error bounds, and the
+border that stands for an intercept."""
 
 
-def _inverse(problem: Problem) -> tuple[Float, Float, Float]:
+def _inverse(problem: Problem) -> tuple[Float, Float, Float, float]:
     lam = 1.0 / (2.0 * problem.C)
     Q = problem.K_train + lam * np.eye(problem.m)
-    floor = 0.999999 * (lam + problem.min_eig)
+    floor, c = 0.999999 * (lam + problem.min_eig), 1.0
     A = problem.trained_with.bordered(Q)
+    if problem.intercept:
+        largest = 1.01 * float(np.linalg.norm(problem.K_train) + lam)
+        c = 2.0 ** round((math.log2(largest) + math.log2(floor)) / 2)  # makes both terms of the bound alike
+        A[:-1, -1] = A[-1, :-1] = c
+        floor = 0.999999 / (1.0 / floor + largest / c / c)
     try:
         B = np.linalg.inv(A) if problem.intercept else solve(factor(A.copy()), np.eye(problem.m))
     except np.linalg.LinAlgError:  # λ is lost in rounding; any B will do, what it misses tells how good it is
@@ -238,11 +246,10 @@ def _inverse(problem: Problem) -> tuple[Float, Float, Float]:
     Y = np.where(problem.codes[:, None] == np.arange(problem.n_classes), 1.0, -1.0)
     if problem.intercept:
         Y = np.vstack([Y, np.zeros((1, problem.n_classes))])
-        floor = 0.999999 / (1.0 / floor + 1.01 * float(np.linalg.norm(Q)))
     alpha = B @ Y
     if problem.n_classes == 2:
         alpha[:, 1] = -alpha[:, 0]
-    return B, alpha, _bound(A, B[:, : problem.m], alpha, Y, floor)
+    return B, alpha, _bound(A, B[:, : problem.m], alpha, Y, floor), c
 
 
 def _bound(A: Float, B: Float, alpha: Float, Y: Float, floor: float) -> Float:
