@@ -1,8 +1,8 @@
 """Whether time limits hold, and how soon Ctrl-C is answered: functions, losses, label counts and classes.
 
 ``python -m benchmarks.limits`` asks every function for a time limit, sends Ctrl-C to others, and prints what each took:
-compilation left out, in some eight minutes. Nothing else should run at the same time. ``--full`` takes all sizes for all
-functions.
+compilation left out, in some eight minutes. Nothing else should run at the same time. ``--full`` takes all sizes for
+all functions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +38,7 @@ from labelcert import (
 )
 from labelcert.cli.printing import print_table
 from labelcert.compiling import compiling_clock
+from labelcert.errors import LabelcertError
 from labelcert.graphs import Graph
 from labelcert.report.tables import listing
 
@@ -91,7 +93,7 @@ def on_graph(loss: str, m: int, classes: int) -> Call:
     """A graph of 18,333 nodes, a kernel of which comes first."""
     graph = _graph(18_333, classes)
     test = np.arange(m, m + 3000)
-    return lambda limit: GCN(C=1.0, loss=loss).certify(graph, np.arange(m), test, time_limit=limit)
+    return lambda limit: GCN(C=1.0).certify(graph, np.arange(m), test, loss=loss, time_limit=limit)
 
 
 def hardened(loss: str, m: int, classes: int) -> Call:
@@ -130,6 +132,7 @@ FUNCTIONS: dict[str, Callable[[str, int, int], Call]] = {
 }
 SIZES = {
     "certify": [(m, k) for m in (500, 2000, 5000) for k in (2, 7)],
+    "verify": [(150, 2), (250, 7), (2000, 2)],
     "GCN.certify": [(300, 15)],
     "harden (each certificate)": [(60, 3)],
 }
@@ -169,7 +172,8 @@ def _warmed(case: dict[str, Any]) -> None:
 
 def one(case: dict[str, Any]) -> dict[str, Any]:
     """One call in this process: the seconds that it took, or that the answer to Ctrl-C took, and what came of it."""
-    _warmed(case)
+    with suppress(LabelcertError):  # refused, as the call itself will be
+        _warmed(case)
     call = FUNCTIONS[case["function"]](case["loss"], case["m"], case["classes"])
     limit, after = case["limit"], case["after"]
     at: dict[str, float] = {}
@@ -188,7 +192,7 @@ def one(case: dict[str, Any]) -> dict[str, Any]:
             answer = found.state if isinstance(found, Certificate) else repr(found)
         except KeyboardInterrupt:
             answer = "KeyboardInterrupt"
-        except Exception as error:  # a refusal, too, is an answer
+        except LabelcertError as error:  # a refusal, too, is an answer
             answer = f"{type(error).__name__}: {error}"
         ended, cpu = time.perf_counter(), time.process_time()
     timer.cancel()
@@ -206,7 +210,8 @@ def measured(function: str, rows: list[dict[str, Any]]) -> Iterator[dict[str, An
     while rows:
         command = [sys.executable, "-m", "benchmarks.limits", "--one", json.dumps(rows)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         for line in process.stdout:
             yield json.loads(line)
             rows = rows[1:]

@@ -13,7 +13,7 @@ from sklearn.neighbors import RadiusNeighborsClassifier
 import labelcert
 from labelcert import Certificate, Threat, selfcheck
 from tests.helpers.certificates import same
-from tests.helpers.problems import hand_made
+from tests.helpers.problems import blobs, hand_made
 
 
 def gaussian_case(k: int) -> tuple[tuple[Any, ...], int]:
@@ -185,3 +185,20 @@ def test_neighbours_within_a_radius_of_few_points() -> None:
     X = np.random.default_rng(0).normal(size=(12, 2))
     cert = labelcert.from_sklearn(RadiusNeighborsClassifier(3.0)).certify(X[:8], [0, 1] * 4, X[8:])
     assert cert.exact
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "cross_entropy", "square"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_time_that_is_over_before_a_model_is_trained(loss: str, classes: int) -> None:
+    """More than 300 labels: nothing is known then, and everything says so."""
+    K, y, rows = blobs(310, 5, classes=classes, seed=0)[:3]
+    arrays, how = (K, y, rows, 1.0), {"loss": loss, "time_limit": 1e-9}
+    cert = labelcert.certify(*arrays, **how, margin=0.1, max_flips=1)
+    assert cert.run.margin == 0.1
+    assert not cert.radius_lower.any()
+    assert labelcert.verify(cert, K, y, rows).accepted
+    found = labelcert.noise(*arrays, **how, wrong=0.01)
+    assert not found.lower.any()
+    assert np.all(found.upper == 1.0)
+    advice = labelcert.recheck(*arrays, **how, flips=1, confirm=1)
+    assert advice.after_upper[-1:] in ([], [1.0]) or advice.before <= advice.best_possible

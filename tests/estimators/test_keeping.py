@@ -146,9 +146,8 @@ def test_agreement_with_the_estimator() -> None:
 
 def test_labels_to_confirm_and_noise_of_what_is_kept() -> None:
     X, y, T = wine()
-    for last in (RidgeClassifier(), LogisticRegression(max_iter=2000)):
-        pipeline = make_pipeline(StandardScaler(), last)
-        kept, model = CertifiedEstimator(pipeline).fit(X, y), from_sklearn(pipeline)
-        assert kept.recheck(T, flips=1, confirm=2).labels == model.recheck(X, y, T, flips=1, confirm=2).labels
-        found = kept.noise(T, wrong=0.02, time_limit=2.0), model.noise(X, y, T, wrong=0.02, time_limit=2.0)
-        assert np.all(found[0].lower <= found[1].upper)
+    pipeline = make_pipeline(StandardScaler(), RidgeClassifier())
+    kept, model = CertifiedEstimator(pipeline).fit(X, y), from_sklearn(pipeline)
+    assert kept.recheck(T, flips=1, confirm=2).labels == model.recheck(X, y, T, flips=1, confirm=2).labels
+    found = kept.noise(T, wrong=0.02)
+    assert np.array_equal(found.upper, model.noise(X, y, T, wrong=0.02).upper)

@@ -241,6 +241,8 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "run.threat.votes": lambda cert: [
         {**cert.run.threat["votes"], "votes": cert.run.threat["votes"]["votes"][:-1]},
         {**cert.run.threat["votes"], "ties": ["b", "a"]},
+        {**cert.run.threat["votes"], "ties": ["b"]},
+        {**cert.run.threat["votes"], "ties": ""},
         {**cert.run.threat["votes"], "weights": {"x": 3.0}},
         {**cert.run.threat["votes"], "aggregate": True},
         {"votes": []},

@@ -85,6 +85,7 @@ class _Threat(msgspec.Struct, forbid_unknown_fields=True):
             and (not isinstance(self.removable, list) or max(self.removable, default=0) < m)
             and set(named) <= set(classes)
             and all(i < m and label in classes for i, _, label in votes)
+            and (self.votes is None or self.votes.ties == "first" or set(classes) <= set(self.votes.ties))
             and {*(self.prices or ()), *(self.trusted_annotators or ())} <= self.names
             and never == 1 + self.most(m)
         )

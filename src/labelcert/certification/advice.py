@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from labelcert.arrays import Float
+from labelcert.certificate import Stop
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.losses import get_loss
@@ -53,8 +54,8 @@ def advise(question: Question, findings: Findings, control: Control, cut: bool, 
     adviser = own or ADVISERS.get(question.problem.kind)
     if adviser is None or not (open_ or cut):
         return ()
-    limit = control.time_limit
-    return tuple(adviser(question.problem, USUAL_SECONDS if limit is None else SHARE * limit))
+    seconds = USUAL_SECONDS if control.time_limit is None else SHARE * control.time_limit
+    return tuple(adviser(question.problem, 0.0 if control.stop is Stop.INTERRUPTED else seconds))
 
 
 def square_loss(problem: Problem, seconds: float) -> list[str]:

@@ -271,6 +271,12 @@ def posed(task: Task) -> Task:
     return task
 
 
+def unfinished(task: Task) -> bool:
+    """Whether the run was over before a task was reduced: its kernel is not settled, or it still has margins."""
+    settled = task.posed.by is not None or task.posed.min_eig >= 0.0
+    return not settled or bool(margins_of(task)[0].any())
+
+
 def reduced(
     task: Task, look: Callable[[Task], None] = lambda task: None
 ) -> tuple[Task, Callable[[Certificate], Certificate]]:

@@ -13,7 +13,7 @@ from labelcert.certification import support
 from labelcert.certification.advice import advise
 from labelcert.certification.asked_metrics import Walked, in_numbers, with_worst_values
 from labelcert.certification.places import CPU, gpu_remark, walked_by
-from labelcert.certification.reductions import margins_of, reduced
+from labelcert.certification.reductions import margins_of, recorded, reduced, unfinished
 from labelcert.certification.task import Run, Task
 from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
@@ -83,7 +83,9 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         record = replace(record, seconds=seconds, compiling=compiling(), budget_note=note, advice=advice)
         # Inside, as Ctrl-C must not take away what is known by now.
         inside.enter_context(stopped_by(lambda: False))
-        cert = restored(freeze(question, checked, record, simple.names))
+        cert = freeze(question, checked, record, simple.names)
+        # Where the run was over before margins became part of the problem, nothing is claimed, with or without them.
+        cert = restored(recorded(cert, *margins_of(simple)) if unfinished(simple) else cert)
         asked = asked or in_numbers(task, cert.n_test, cert.classes)
         return with_worst_values(cert, asked, walked, question.problem)
 
@@ -160,7 +162,7 @@ def _metrics(simple: Task, task: Task) -> list[CountedMetric]:
 def _planned(simple: Task, task: Task, run: Run, control: Control, metrics: Sequence[CountedMetric]) -> Plan:
     """The plan for a task that is reduced, unless the run was over before that was done."""
     problem = simple.posed
-    if problem.by is None and not problem.min_eig >= 0.0:
+    if unfinished(simple):
         return nothing_known(problem)
     asked = AUTO if problem.threat.owns_annotators else run.engine  # façades of linear maps name their own
     try:

@@ -124,7 +124,8 @@ class Threads(ChunkPool):
 
     def submit(self, task: PoolTask, chunks: Sequence[Any], flag: Signs) -> Future[list[Any]]:
         """Start walking a batch."""
-        return self._pool.submit(self._walk, task, chunks, flag)
+        # In the context of the run: what stops it stops trainings on threads, too.
+        return self._pool.submit(copy_context().run, self._walk, task, chunks, flag)
 
     def close(self, *, wait: bool = True) -> None:
         """Wait for what is under way, or leave it to itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -25,9 +26,11 @@ from labelcert.labelnoise.result import SAMPLES, TAILS, UNKNOWN, WALK, Noise
 from labelcert.labelnoise.rivals import overtaken
 from labelcert.labelnoise.sampling import Drawn
 from labelcert.labelnoise.walked import Weighed
-from labelcert.prediction import TIED, predictor_for
+from labelcert.prediction import TIED, Predictor, predictor_for
 from labelcert.prediction.by_features import ByFeatures
+from labelcert.prediction.unknown import Unknown
 from labelcert.problem import Problem
+from labelcert.stopping import Stopped
 
 WALK_SECONDS = 30.0
 """Labellings are walked where that is expected to take no longer, or half of the time limit."""
@@ -80,6 +83,8 @@ class Asked:
     confidence: float
     seed: int
     control: Control
+    settled: bool = True
+    """Whether there was time to settle the kernel; without it, nothing is known."""
 
     def answer(self, resume: Noise | None) -> Noise:
         """All rows in the way that fits the first ones."""
@@ -92,10 +97,16 @@ class Asked:
         for question, own in self._questions(odds):
             if problem.kind == ROW_BLOCKS:
                 digest.update(question.predictor.scorer.rows.tobytes())
-            if not method:
-                method, budget = self._method(question, own)
             rows = slice(done, done + question.problem.n_test)
-            parts.append(self._found(question, own, method, budget, None if resume is None else _part(resume, rows)))
+            found = _nothing(question)
+            if isinstance(question.predictor, Unknown):
+                method = SAMPLES
+            else:
+                method, budget = (method, budget) if method else self._method(question, own)
+                known = None if resume is None else _part(resume, rows)
+                with suppress(Stopped):
+                    found = self._found(question, own, method, budget, known)
+            parts.append(found)
             predicted.append(problem.classes[question.predictor.shown])
             done = rows.stop
         if resume is not None and resume.sha256 != digest.hexdigest():
@@ -106,8 +117,7 @@ class Asked:
         """The question, and the odds of its labels; for rows that are read once, one for each block of them."""
         problem = self.problem
         if problem.kind != ROW_BLOCKS:
-            linear = not isinstance(problem.by, ByFeatures) and problem.is_linear(strict=True)
-            yield Question.ask(predictor_for(problem, linear=linear)), odds
+            yield Question.ask(self._trained()), odds
             return
         plain = replace(problem, by=None)
         for rows, columns in cast(ReadRows, problem.by).rows:
@@ -116,6 +126,15 @@ class Asked:
                 whole[:, columns] = rows
                 rows = whole
             yield Question.ask(predictor_for(plain.with_rows(rows), linear=True)), odds
+
+    def _trained(self) -> Predictor:
+        """The clean model; one that knows nothing where the run is over before it is trained."""
+        problem = self.problem
+        if self.settled:
+            with suppress(Stopped):
+                linear = not isinstance(problem.by, ByFeatures) and problem.is_linear(strict=True)
+                return predictor_for(problem, linear=linear)
+        return Unknown(problem)
 
     def _method(self, question: Question, odds: Float) -> tuple[str, int]:
         """Small problems are walked, up to a number of errors, linear ones have tails, all others are sampled."""
@@ -202,9 +221,9 @@ class Asked:
         """(n,) proved lower ends of radii, where few errors are probable enough to be worth it."""
         radius = np.ones(question.nodes.size, dtype=np.int64)
         few = int(np.argmax(below[1:] >= 0.9))
-        if few > MOST_FEW or self.problem.kind == ROW_BLOCKS:
-            return radius
         limit = min(RADIUS_SECONDS, 0.2 * self.control.left_seconds())
+        if few > MOST_FEW or self.problem.kind == ROW_BLOCKS or not limit > 0.0 or self.control.over():
+            return radius
         run = Run(time_limit=limit, workers=self.control.workers)
         cert = solve(replace(self.task, max_flips=max(1, few), collective=False), run)
         return np.maximum(radius, cert.radius_lower[question.nodes])
@@ -264,6 +283,16 @@ class Asked:
             model=known.model,
             sha256=sha256,
         )
+
+
+def _nothing(question: Question) -> _Found:
+    """What is known about a model that was not trained."""
+    n, m = question.problem.n_test, question.problem.m
+    none = np.zeros(0, dtype=np.int64)
+    drawn = Drawn(
+        np.zeros((0, n), dtype=np.int16), np.zeros((0, m), dtype=bool), none, np.zeros((3, n), dtype=np.int64)
+    )
+    return _Found(np.full(n, 0.5), np.zeros(n), np.ones(n), np.zeros(n, dtype=np.int64), drawn)
 
 
 def _within(question: Question, budget: int) -> Question:

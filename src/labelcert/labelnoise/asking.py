@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float
 from labelcert.certification import GivenKernel, GivenRows, Names, Task, support
-from labelcert.certification.reductions import margins_of, posed, reduced
+from labelcert.certification.reductions import margins_of, posed, reduced, unfinished
 from labelcert.checking import flag, in_short, real_number, whole_number
 from labelcert.engines.control import Control
 from labelcert.engines.row_blocks import ROW_BLOCKS
@@ -171,7 +171,8 @@ def noise_of(
     with progress_report("noise", flag("progress", progress)) as show, control.running():
         control.report, control.note = show.report, show.note
         control.start_clock()
-        asked = Asked(possible, reduced(possible)[0].posed, odds, width, confidence, seed, control)
+        simple = reduced(possible)[0]
+        asked = Asked(possible, simple.posed, odds, width, confidence, seed, control, settled=not unfinished(simple))
         return asked.answer(resume) if keep is None else _kept(asked, resume, Path(keep))
 
 

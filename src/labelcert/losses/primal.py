@@ -29,6 +29,7 @@ import scipy.linalg
 
 from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
+from labelcert.stopping import go_on
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 MOST_STEPS = 80
@@ -276,7 +277,13 @@ class PrimalMachine:
     # -- the clean optimum -------------------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """A start from one preconditioner for all classes, then the Hessian where that leads."""
+        """A start from one preconditioner for all classes, then the Hessian where that leads.
+
+        Raises
+        ------
+        Stopped
+            The run is over.
+        """
         K = self.outputs
         share = self.slopes.steepest * (1.0 if K == 1 else 2.0 * (K - 1) / K**2)
         rough = self.X.T @ (self.X * (share * self.c)[:, None]) + np.diag(np.maximum(self.penalty, 1e-9))
@@ -284,6 +291,7 @@ class PrimalMachine:
         self._apply = lambda G: (inner @ G.reshape(self.p, -1)).reshape(G.shape)
         self.w = np.zeros((self.p, K))
         for attempt in range(8):
+            go_on()
             before = self.X @ self.w
             self.w = self._descend(self.w[:, :, None], NO_CHANGES, 0.0, 0.0)[0][:, :, 0]
             moved = float(np.abs(self.X @ self.w - before).max(initial=0.0))

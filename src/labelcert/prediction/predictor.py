@@ -17,6 +17,7 @@ from labelcert.prediction.fewer import Fewer
 from labelcert.prediction.scoring import EXACT_LIMIT, LinearScorer, RetrainingScorer, Scorer
 from labelcert.prediction.without import Without
 from labelcert.problem import Problem, Relabelling
+from labelcert.stopping import stopped_by
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 MODELS_KEPT = 64
@@ -93,7 +94,8 @@ class Predictor(ABC):
             return None
         key = present.tobytes()
         if present.size > 1 and key not in self._on_fewer:
-            self._on_fewer[key] = self.of(self.problem.remaining(codes))
+            with stopped_by(lambda: False):  # all that was found so far counts
+                self._on_fewer[key] = self.of(self.problem.remaining(codes))
         return Fewer(self, present, self._on_fewer.get(key))
 
     def without(self, codes: Int) -> Without | None:

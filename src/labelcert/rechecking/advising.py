@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Bool, Float, Int
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, Stop
 from labelcert.certification import GivenKernel, Names, Parts, Task, support
 from labelcert.certification.places import walked_by
 from labelcert.checking import real_array, whole_number
 from labelcert.engines.base import WORK_LIMIT_SECONDS, Question
-from labelcert.engines.control import Control
+from labelcert.engines.control import GRACE_ON_INTERRUPT, Control
 from labelcert.engines.planning import duration
 from labelcert.errors import InvalidInput, WorkTooLarge
 from labelcert.problem import Problem, Threat
@@ -266,10 +266,11 @@ class _Asked:
     def certified(self, trusted: list[int], share: float, honest: Sequence[str] = ()) -> Certificate:
         """With some more labels that cannot be changed, and honest annotators, in a share of the time that is left."""
         deadline = self.control.deadline
+        seconds = None if deadline is None else max(1.0, share * (deadline - time.monotonic()))
         return self.subject.certify(
             trusted,
             honest,
-            time_limit=None if deadline is None else max(1.0, share * (deadline - time.monotonic())),
+            time_limit=GRACE_ON_INTERRUPT if self.control.stop is Stop.INTERRUPTED else seconds,
             workers=self.control.workers,
             collective=self.objective == COLLECTIVE,
         )

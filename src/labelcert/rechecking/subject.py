@@ -14,7 +14,7 @@ import numpy.typing as npt
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
 from labelcert.certification import GivenFeatures, GivenKernel, GivenRows, Names, Parts, Run, Task, solve, support
-from labelcert.certification.reductions import margins_of, posed, reduced
+from labelcert.certification.reductions import margins_of, posed, reduced, unfinished
 from labelcert.engines.base import Question
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.partition.engine import PartEngine
@@ -24,11 +24,12 @@ from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR
 from labelcert.prediction import predictor_for
 from labelcert.prediction.by_features import ByFeatures
+from labelcert.prediction.unknown import Unknown
 from labelcert.problem import Problem, Threat
 from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.rows import OffsetRows, Rows
 from labelcert.rechecking.gains import Block
-from labelcert.stopping import stopped_by
+from labelcert.stopping import Stopped
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,13 +210,17 @@ class Subject:
         )
 
     def question(self) -> Question:
-        """Clean predictions, and a predictor that says what changes them; made whatever time is left."""
-        with stopped_by(lambda: False):
-            return self._question()
-
-    def _question(self) -> Question:
+        """Clean predictions, and a predictor that says what changes them; one that knows nothing once time is over."""
         simple = reduced(self.task)[0]
+        try:
+            return self._asked_about(simple)
+        except Stopped:
+            return Question.ask(Unknown(simple.posed))
+
+    def _asked_about(self, simple: Task) -> Question:
         problem = simple.posed
+        if unfinished(simple):
+            raise Stopped
         if isinstance(problem.by, ReadRows):
             blocks = problem.by.rows
             dense = np.concatenate([_dense(rows, columns, problem) for rows, columns in blocks])

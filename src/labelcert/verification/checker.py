@@ -234,8 +234,12 @@ class Checker:
                 return
             yes, decided = (a[0] for a in self._walk.changed(codes[k : k + 1], self._predicted))
             named, sure = cert.curve_changed[k], decided & ~self._uncertain
-            if np.any((named != yes) & sure):
+            if np.any(named & ~yes & sure):
                 self._wrong("collective attacks", f"attack {k} of the curve changes other nodes than those named")
+            # Nodes of which whoever certified was not certain may change beside them, as far as the upper end says.
+            most = cert.collective_upper[cert.curve_attack_of == k].min(initial=statement.n)
+            if np.sum(yes & sure) > most:
+                self._wrong("collective attacks", f"attack {k} of the curve changes more nodes than {most}")
             open_ += int(np.sum(named & (~yes | self._doubtful)))
             self._pace(done=1)
         if self._out.accepted:

@@ -489,7 +489,7 @@ def _crowd(cert: Certificate, classes: Values, codes: Int, allowed: Bool) -> Cro
     return crowd
 
 
-def _labels(given: npt.ArrayLike) -> Values:
+def _labels(given: npt.ArrayLike | None) -> Values:
     """Labels as they were given to whoever certified."""
     labels = as_labels(given)
     if labels.ndim != 1:

@@ -90,10 +90,11 @@ def _has_children(rules: Any, tree: Any, s: int) -> bool:
     c = tree.owner[s]
     if tree.cost[s] == FORBIDDEN or tree.cost[s] + rules.least[c] > rules.budget:
         return False
-    for k in range(tree.last[s] + 1, rules.sizes[c]):  # noqa: SIM110 - compiled
-        if _fits(rules, tree, s, k):
-            return True
-    return False
+    some, k = False, tree.last[s] + 1
+    while not some and k < rules.sizes[c]:
+        some = _fits(rules, tree, s, k)
+        k += 1
+    return some
 
 
 @compiled()
