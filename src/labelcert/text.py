@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import decimal
 import math
 import re
 import unicodedata
@@ -43,16 +44,28 @@ def per_cent(share: float, *, up: bool = False) -> str:
     return f"{whole / 10:.1f}"
 
 
-def between(low: float, high: float, sign: str = "") -> str:
-    """Two ends of a share in per cent, or one where they agree.
+def between(low: float, high: float, sign: str = "", *, up: bool = False) -> str:
+    """Two ends of a share in per cent, or one where they agree; that is rounded ``up`` where lower is better.
 
     Examples
     --------
     >>> between(12 / 26, 12 / 26), between(12 / 26, 20 / 26, "%")
     ('46.1', '46.1% to 77.0%')
     """
-    one = f"{per_cent(low)}{sign}"
+    one = f"{per_cent(low, up=up and high - low < 1e-12)}{sign}"
     return one if high - low < 1e-12 else f"{one} to {per_cent(high, up=True)}{sign}"
+
+
+def four_digits(value: float, *, up: bool = False) -> str:
+    """A number of any size, rounded down, or ``up``.
+
+    Examples
+    --------
+    >>> four_digits(2 / 3), four_digits(2 / 3, up=True), four_digits(0.3), four_digits(-12345.6)
+    ('0.6666', '0.6667', '0.3', '-1.235e+04')
+    """
+    rounding = decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR
+    return f"{float(decimal.Context(prec=4, rounding=rounding).create_decimal(f'{value:.12g}')):.4g}"
 
 
 def drawable(text: str) -> str:

@@ -500,3 +500,39 @@ def test_switches_of_annotators(opened: Callable[..., Any], tmp_path: Path) -> N
     assert share_in(page, "#audit-result") == pytest.approx(100 * np.mean(then.radius_lower > 1), abs=0.1)
     page.locator("#audit-none").click()
     assert share_in(page, "#audit-result") == pytest.approx(100 * np.mean(cert.radius_lower > 1), abs=0.1)
+
+
+def test_worst_cases_follow_the_slider(opened: Callable[..., Any], tmp_path: Path) -> None:
+    plain, asked = karate(max_flips=2), karate(max_flips=2, metrics=["accuracy", labelcert.Metric("recall")])
+    labelcert.write_report({"plain": plain, "asked": asked}, tmp_path / "worst.html", budget=1)
+    page = opened(tmp_path / "worst.html")
+    assert page.locator("#worst").is_hidden()
+    page.select_option("#model", "1")
+    for b in range(3):
+        slide(page, b)
+        rows = page.locator("#worst-table tbody tr").all_inner_texts()
+        for text, worst in zip(rows, asked.worst_cases, strict=True):
+            assert text.startswith(worst.title)
+            cells = text.split("\t")
+            assert cells[1:3] == [worst.text(0), worst.text(b)]
+            told = [f"{asked.label_names[i]} → {name}" for i, name in worst.witness(b).items()]
+            assert cells[3] == (", ".join(told) or "none")
+
+
+def test_worst_cases_show_any_names_as_text(opened: Callable[..., Any], tmp_path: Path) -> None:
+    data = labelcert.examples.two_clouds(n_labels=6, n_test=4)
+    names = np.array([HOSTILE[1], HOSTILE[0]])
+    labels, truth = (names[(values == "fraud").astype(int)] for values in (data.labels, data.truth))
+    metric = labelcert.Metric("accuracy", truth, groups=["a", "b", "a", "b"])
+    cert = labelcert.certify(
+        data.K_train,
+        labels,
+        data.K_test,
+        C=1.0,
+        max_flips=2,
+        metrics=[labelcert.Metric("recall", truth, positive=names[0]), metric],
+    )
+    labelcert.write_report({"names": cert}, tmp_path / "names.html", budget=2)
+    page = opened(tmp_path / "names.html")
+    assert names[0] in page.locator("#worst-table").inner_text()
+    assert page.locator("#worst img").count() == page.locator("#worst script").count() == 0

@@ -39,9 +39,10 @@ def test_brute_force(k: int) -> None:
     assert case is None or selfcheck.check(case) == []
 
 
+@pytest.mark.parametrize("loss", ["square", "square_intercept"])
 @pytest.mark.parametrize("k", range(60, 76))
-def test_brute_force_of_ridge_regression(k: int) -> None:
-    case = nasty(k, loss="square")
+def test_brute_force_of_ridge_regression(k: int, loss: str) -> None:
+    case = nasty(k, loss=loss)
     assert case is None or selfcheck.check(case) == []
 
 
@@ -53,7 +54,8 @@ def test_brute_force_with_margins(k: int) -> None:
 
 @pytest.mark.long
 def test_brute_force_of_many_problems() -> None:
-    cases = [nasty(k, loss="square" if k % 4 == 0 else None) for k in range(200, 800)]
+    losses = ["square", None, "square_intercept", None]
+    cases = [nasty(k, loss=losses[k % 4]) for k in range(200, 800)]
     wrong = [line for k, case in enumerate(cases) if case is not None for line in selfcheck.check(case)]
     assert wrong == []
 

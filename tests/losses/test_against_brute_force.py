@@ -15,7 +15,10 @@ from labelcert.selfcheck.cases import nasty_case, with_loss
 from tests.helpers.problems import blobs, gaussian, hand_made
 from tests.helpers.strategies import cases
 
-OTHERS = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept")
+OTHERS = (
+    *("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept"),
+    "square_intercept",
+)
 
 
 def agrees(case: Case) -> None:

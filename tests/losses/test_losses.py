@@ -213,7 +213,7 @@ def test_relabellings_come_level_by_level_without_being_kept() -> None:
 def test_an_intercept_is_a_field_of_a_loss() -> None:
     assert get_loss("logistic_intercept") == get_loss("logistic", intercept=True) != get_loss("logistic")
     assert get_loss("cross_entropy_intercept", intercept=True).name == "cross_entropy_intercept"
-    with pytest.raises(InvalidInput, match="goes with loss='logistic' or 'cross_entropy', got loss='hinge'"):
+    with pytest.raises(InvalidInput, match="goes with loss='logistic' or 'cross_entropy' or 'square', got"):
         get_loss("hinge", intercept=True)
     one, two = (
         Problem.build(*gaussian(9, 2), 1.0, **how)

@@ -181,6 +181,23 @@ def test_a_margin_is_rechecked_and_listed() -> None:
     assert np.array_equal(listed.overturned.any(axis=0), cert.radius_upper <= listed.flips)
 
 
+def test_worst_cases_are_those_of_the_certificate(tmp_path: Path) -> None:
+    cert = karate(
+        max_flips=3, metrics=["accuracy", labelcert.Metric("recall"), labelcert.Metric("false_positive_rate")]
+    )
+    for given, asked in ((karate(max_flips=1), []), (cert, cert.worst_cases)):
+        given.report(tmp_path / "a.html")
+        [model] = read(tmp_path / "a.html")[1]["models"]
+        shown = model["worst"]
+        assert [row["title"] for row in shown["rows"]] == [one.title for one in asked]
+        for row, one in zip(shown["rows"], asked, strict=True):
+            for b in range(given.last_flips + 1):
+                assert row["values"][b] == one.text(b)
+                k, starts = row["attackOf"][b], shown["attacks"]["starts"]
+                labels = shown["attacks"]["labels"][starts[k] : starts[k + 1]]
+                assert sorted(labels) == sorted(one.witness(b))
+
+
 def test_large_graphs_come_without_places() -> None:
     places = layout(300, np.array([[i, i + 1] for i in range(200)]))
     assert places.shape == (300, 2)

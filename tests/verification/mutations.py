@@ -46,7 +46,7 @@ PARTS = ("run", "around", "node_attacks", "curve_attacks", "node_votes", "curve_
 EVIDENCE = ("proofs", "K_train", "K_test")
 """What is no claim: proofs are evaluated again, whatever they are, and kernels have their own hash."""
 
-WEAKER = {("radius_lower", -1), ("collective_upper", 1)}
+WEAKER = {("radius_lower", -1), ("collective_upper", 1), ("metrics.lower", -1), ("metrics.upper", 1)}
 """Changes that claim less, and are true."""
 
 
@@ -258,6 +258,8 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
     "radius_proved_by": lambda cert: [np.full(cert.n_test, "an oracle"), np.full(cert.n_test, "")],
     "run.threat.removable": lambda cert: [None, True, [0], [10**6], [-1], "0", False],
     "run.threat.trusted": lambda cert: [[0], [10**6], [-1], "0"],
+    "metric_attacks.targets": lambda cert: _unchanged(cert, cert.metric_attacks),  # type: ignore[arg-type]
+    "metric_attacks.labels": lambda cert: _pointless(cert, cert.metric_attacks),  # type: ignore[arg-type]
     "node_attacks.labels": lambda cert: _pointless(cert, cert.node_attacks),
     "curve_attacks.labels": lambda cert: _pointless(cert, cert.curve_attacks),
     "run.threat.costs": lambda cert: [

@@ -21,7 +21,7 @@ THREATS = [
 ]
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "square", "cross_entropy"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "square", "square_intercept", "cross_entropy"])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("threat", THREATS, ids=repr)
 def test_every_loss_and_threat(loss: str, classes: int, threat: Threat) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Float, Int, Text
 from labelcert.certificate.metric import CountedMetric
-from labelcert.text import between
+from labelcert.text import between, four_digits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,11 +121,12 @@ class WorstCase:
         return f"{'highest' if self.highest else 'lowest'} {words}{f' ({self.about})' if self.about else ''}"
 
     def text(self, b: int) -> str:
-        """The value at a budget: a share in per cent, or what a function of the user's own says."""
+        """The value at a budget, rounded to the worse side: a share in per cent, or what a function of yours says."""
         low, high = float(self.lower[b]), float(self.upper[b])
         if not self.metric.endswith("()"):
-            return between(low, high, "%")
-        return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+            return between(low, high, "%", up=self.highest)
+        one = four_digits(low, up=self.highest and low == high)
+        return one if low == high else f"{one} to {four_digits(high, up=True)}"
 
     @property
     def exact(self) -> bool:

@@ -87,7 +87,8 @@ def certify(
         the softmax over all classes in one problem, or kernel ridge regression with ``λ = 1/(2C)``. Exact ties of the
         logistic loss and of cross-entropy cannot be proved, and stay open.
     intercept : bool
-        Whether the model has an intercept that is not regularised, with the logistic loss and with cross-entropy.
+        Whether the model has an intercept that is not regularised, with the logistic loss, cross-entropy and the square
+        loss.
     collective : bool
         Whether the collective curve is asked for. Without it, the curve is whatever the search happened to find, and
         may be an interval.

@@ -16,7 +16,7 @@ from labelcert.engines.gpu.device import devices
 from labelcert.engines.gpu.pool import DeviceChunks
 from labelcert.engines.pools import chunks_walked_by, pool_in_force
 from labelcert.engines.processes import ProcessChunks
-from labelcert.errors import DataUnavailable, InvalidInput, MissingExtra
+from labelcert.errors import DataUnavailable, InvalidInput, LabelcertError, MissingExtra
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -40,7 +40,7 @@ def gpu_remark(asked: Request, scheduler: str | None, device: str) -> list[str]:
         return []
     try:
         name = devices()[0].name
-    except (DataUnavailable, InvalidInput, MissingExtra):
+    except LabelcertError:
         return []
     return [f"{name} was not used: {refused}"]
 

@@ -19,11 +19,10 @@ from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
-from labelcert.engines.enumerate import Enumerate, counted_soon
 from labelcert.engines.final_check import check
 from labelcert.engines.freezing import freeze
 from labelcert.engines.observers.worst_metrics import WorstMetrics
-from labelcert.engines.planning import Plan, Stage, nothing_known, plan
+from labelcert.engines.planning import Plan, nothing_known, plan
 from labelcert.engines.pools import pool_in_force
 from labelcert.engines.registry import AUTO
 from labelcert.engines.voting import BLACK_BOX
@@ -68,7 +67,7 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         planned = _planned(simple, task, run, control, asked)
         # Attacks are checked with a model of their own, which takes as long to set up as the first one did.
         control.reserve(planned.seconds_to_set_up)
-        question, findings, stages = _staged(planned, control, run.engine == AUTO)
+        question, findings, stages = _staged(planned, control)
         control.remarks = tuple(dict.fromkeys([*control.remarks, *_remarks(planned, stages, control)]))
         late = control.while_checking()
         with stopped_by(late):
@@ -180,25 +179,19 @@ def _walked(question: Question) -> Walked:
     return question.counting.found(replace(question, predictor=question.predictor.retrained()))
 
 
-def _staged(planned: Plan, control: Control, free: bool) -> tuple[Question, Findings, list[StageRecord]]:
-    """What all stages find, and the question as it turned out; ``free`` to walk for the sake of metrics alone."""
+def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[StageRecord]]:
+    """What all stages find, and the question as it turned out."""
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
     trained = question.problem.kind == ONE_MODEL and not question.observers and planned.finds_attacks
     for stage in planned.stages:
-        settled = findings.settled(control.collective)
-        if ran and (control.over() or settled):
-            break
-        if trained and settled:  # clean predictions are all that was asked for
+        if ran and (control.over() or not stage.needed(question, control, findings)):
+            continue
+        if trained and not ran and findings.settled(control.collective):  # clean predictions are all that was asked for
             return question, findings, [StageRecord(stage.name(question.problem), stage.max_flips, {})]
         with suppress(Stopped):
             findings = stage.run(question, control, findings)
         ran.append(StageRecord(stage.name(question.problem), stage.max_flips, findings.statistics))
-    stage = Stage(Enumerate(), counted_soon(question))
-    if free and question.counting and question.counting.reach <= stage.max_flips and not control.over():
-        with suppress(Stopped):
-            findings = stage.run(question, control, findings)
-        ran.append(StageRecord(stage.engine.name, stage.max_flips, findings.statistics))
     return (question if findings.read is None else findings.read.question), findings, ran
 
 

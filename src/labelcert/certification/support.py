@@ -91,6 +91,7 @@ class Request:
             "ensemble": self.predictor in (VOTES, MEAN),
             "known": self.predictor != UNKNOWN,
             "intercept": self.intercept or loss.intercept,
+            "both-sides": loss.needs_both_sides,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
             "metrics": self.metrics,
@@ -154,8 +155,8 @@ TABLE: dict[tuple[str, ...], str] = {
     (FEATURES, RECHECK, NOTED): "a certificate does not hold features: give recheck them again, as X_train and X_test",
     (FEATURES, VERIFY, NOTED): "a certificate does not hold features: give verify them again, as X_train and X_test",
     # Ensembles on parts of the labels.
-    ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, for which loss={loss!r} has no "
-    "intercept; use the loss without intercept",
+    ("ensemble", "intercept", REFUSED): "parts may hold labels of one class alone, so ensembles have no intercepts "
+    "that are not regularised, as loss={loss!r} has; use the loss without intercept",
     ("ensemble", "coupled", REFUSED): "ensembles need the scores of each class alone, which loss={loss!r} does not "
     "train with more than two classes; use loss='logistic'",
     ("ensemble", "engine", REFUSED): "an ensemble on parts of the labels has an engine of its own; leave out "
@@ -189,7 +190,7 @@ TABLE: dict[tuple[str, ...], str] = {
     ("margin", "intercept", REFUSED): "margin cannot be combined with loss={loss!r}: its intercept is the same for "
     "all labels, and those that stand for a margin would move it; use the loss without intercept",
     ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
-    ("intercept", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
+    ("both-sides", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
     "labels",
     # Worst values of metrics.
     ("margin", "metrics", REFUSED): "metrics are about predictions, and not about margins; leave out one of them",
@@ -235,7 +236,7 @@ TABLE: dict[tuple[str, ...], str] = {
     # Adversaries who remove labels.
     (REMOVALS, "keeps-labels", REFUSED): "engine={engine!r} knows no labels that are removed; leave it out",
     (REMOVALS, MAP, REFUSED): "a linear map does not say what it would be without a label; certify a kernel machine "
-    "(of scikit-learn: RidgeClassifier(fit_intercept=False), KernelRidge, SVC, LinearSVC, LogisticRegression)",
+    "(of scikit-learn: RidgeClassifier, KernelRidge, SVC, LinearSVC, LogisticRegression)",
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",

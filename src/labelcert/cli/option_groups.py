@@ -57,8 +57,8 @@ MODEL_OPTIONS = OptionGroup(
     option(
         "--intercept",
         bool,
-        "An intercept that is not regularised, as in scikit-learn's LogisticRegression: with logistic or "
-        "cross_entropy.",
+        "An intercept that is not regularised, as in scikit-learn's LogisticRegression: with logistic, "
+        "cross_entropy or square.",
     ),
     option("--depth", int, "Hidden layers."),
     option("--normalization", NORMALIZATIONS, "Of the graph convolution."),

@@ -341,7 +341,8 @@ class Engine(Protocol):
     """One way to answer a question, for two classes and more.
 
     An engine with options has a method ``configured(**options)``, too, which returns the engine to run. One that
-    certificates call by another name has a method ``stage_name(problem)``.
+    certificates call by another name has a method ``stage_name(problem)``. One that ``"auto"`` may run for a question's
+    counter alone has a method ``counted_soon(question)``: the largest budget that it counts in a moment.
     """
 
     @property

@@ -74,13 +74,12 @@ class Enumerate(PlainEngine):
         counting.settle(control)
         return found
 
-
-def counted_soon(question: Question) -> int:
-    """The largest budget whose relabellings can all be counted in a moment, where nothing but metrics asks for it."""
-    a, counter = question.problem.adversary, question.counting
-    if counter is None or isinstance(a, OwnerAdversary) or not question.predictor.linear:
-        return -1
-    return last_fitting(_few(question, MOST_COUNTED if a.removes else MOST_WALKED))
+    def counted_soon(self, question: Question) -> int:
+        """The largest budget whose relabellings can all be counted in a moment; -1 where that is not worth it."""
+        a = question.problem.adversary
+        if question.counting is None or isinstance(a, OwnerAdversary) or not question.predictor.linear:
+            return -1
+        return last_fitting(_few(question, MOST_COUNTED if a.removes else MOST_WALKED))
 
 
 def _few(question: Question, most: float) -> Bool:

@@ -37,11 +37,21 @@ SHARE_OF_NEXT = 0.8
 
 @dataclass(frozen=True)
 class Stage:
-    """One engine's part of a plan: which budgets it covers, and its share of the time that is left."""
+    """One engine's part of a plan: which budgets it covers, and its share of the time that is left.
+
+    With ``counts``, it only shows relabellings to the question's counter, where nobody else has shown as many.
+    """
 
     engine: Engine
     max_flips: int
     share: float = 1.0
+    counts: bool = False
+
+    def needed(self, question: Question, control: Control, known: Findings) -> bool:
+        """Whether there is anything left for it to find."""
+        if self.counts:
+            return question.counting is not None and question.counting.reach <= self.max_flips
+        return not known.settled(control.collective)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """What is known after this stage."""
@@ -197,6 +207,16 @@ def _up_to(question: Question, budget: int) -> Question:
 
 
 def _stages(engine: Engine, question: Question, control: Control, work: Work) -> tuple[Stage, ...]:
+    """Stages that answer the question, and one that counts beside them what can be counted in a moment."""
+    stages = _answering(engine, question, control, work)
+    for other in engines_for(question.problem.kind) if question.counting is not None else ():
+        soon = getattr(other, "counted_soon", None)
+        if soon is not None and (budget := soon(question)) >= 0:
+            return (*stages, Stage(other, budget, counts=True))
+    return stages
+
+
+def _answering(engine: Engine, question: Question, control: Control, work: Work) -> tuple[Stage, ...]:
     most = question.budget
     in_time = control.time_limit is None or work.seconds <= control.time_limit
     continuing = range(1, question.problem.n_classes + 1)

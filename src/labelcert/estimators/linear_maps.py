@@ -60,6 +60,8 @@ class LinearMap(Certifiable):
     machine : callable or None
         From features of training and test points to a kernel, test rows and the ``C`` of the kernel ridge regression
         that the model is: where labels are removed, H says nothing about the other ones.
+    intercept : bool
+        Whether that has an intercept that is not regularised. A class without labels is never predicted then.
     """
 
     rows: Map
@@ -69,6 +71,7 @@ class LinearMap(Certifiable):
     outlier: Any = None
     weighted: bool = False
     machine: Callable[[Float, Float], tuple[Float, Float, float]] | None = None
+    intercept: bool = False
 
     def _certified(
         self, X_train: Any, y_train: Any, X_test: Any, weight: Float | None, options: Mapping[str, Any]
@@ -99,8 +102,8 @@ class LinearMap(Certifiable):
         """The same model as a kernel machine."""
         assert self.machine is not None
         K, rows, C = self.machine(features, tested)
-        drops_to = "" if self.signs else "square"
-        model = GivenKernel((K + K.T) / 2, rows, C, loss="square", drops_to=drops_to)
+        drops_to = "" if self.signs or self.intercept else "square"
+        model = GivenKernel((K + K.T) / 2, rows, C, loss="square", intercept=self.intercept, drops_to=drops_to)
         return certified(model, labels, replace(names, model=self.explanation), options)
 
 
@@ -149,7 +152,10 @@ def ridge(estimator: Any, transform: Transform) -> Certifiable:
         return H - H.sum(axis=1, keepdims=True) * share + share if intercept else H
 
     def machine(X: Float, T: Float) -> tuple[Float, Float, float]:
-        return X @ X.T, T @ X.T, 0.5 / alpha
+        # An intercept takes up what moves all points; with the mean at 0, less is lost in rounding.
+        mean = X.mean(axis=0) if intercept else np.zeros(X.shape[1])
+        A, B = X - mean, T - mean
+        return A @ A.T, B @ A.T, 0.5 / alpha
 
     return LinearMap(
         transform,
@@ -157,7 +163,8 @@ def ridge(estimator: Any, transform: Transform) -> Certifiable:
         explanation=f"{itself} {LINEAR}",
         signs=is_regressor(estimator),
         weighted=True,
-        machine=None if intercept or not alpha > 0 else machine,
+        machine=machine if alpha > 0 else None,
+        intercept=intercept,
     )
 
 

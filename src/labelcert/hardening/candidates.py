@@ -71,7 +71,7 @@ def no_parts(loss: str, n_classes: int) -> str:
     """Why no ensemble on parts of the labels is trained with a loss; empty where it can be."""
     trained_with = get_loss(loss)
     if trained_with.intercept:
-        return "parts may hold labels of one class alone, for which it has no intercept"
+        return "parts may hold labels of one class alone, so ensembles have no intercepts that are not regularised"
     return "it trains no class alone" if trained_with.coupled and n_classes > 2 else ""
 
 

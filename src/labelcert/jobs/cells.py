@@ -18,6 +18,7 @@ from labelcert.arrays import Int
 from labelcert.attacks import ATTACKS, attack
 from labelcert.baselines import BASELINES, certify_baseline
 from labelcert.certificate import Certificate
+from labelcert.certificate.metric import Metric
 from labelcert.certification import GraphCertifier
 from labelcert.graphs import Graph
 from labelcert.jobs.store import canonical
@@ -95,6 +96,8 @@ class Cell:
     time_limit: float | None = None
     collective: bool = True
     threat: Threat | None = None
+    metrics: tuple[tuple[str, str], ...] = ()
+    """Names of metrics whose worst values are wanted, each with its positive class (empty: the second of two)."""
     device: str = "cpu"
     """Of several attacks that are equally strong, a GPU may find another one than the CPU."""
     using: Callable[..., Certificate] | None = None
@@ -127,6 +130,7 @@ class Cell:
             "collective": None if self.collective else False,
             "parts": recipe.parts and {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed},
             "loss": None if recipe.loss == "hinge" else recipe.loss,
+            "metrics": [list(metric) for metric in self.metrics] or None,
             "threat": {key: value for key, value in threat.items() if value is not None} or None,
         }
         return found | {key: value for key, value in newer.items() if value is not None}
@@ -152,6 +156,7 @@ class Cell:
             how |= {"using": self.using, "engine": self.engine, **({} if threat is None else {"threat": threat})}
         else:
             how |= {"device": self.device, "collective": self.collective, "threat": threat}
+            how |= {"metrics": [Metric(name, positive=positive or None) for name, positive in self.metrics]}
             how |= {"engine": self.engine} if recipe.parts is None else {}
         certificate: Certificate = recipe.certify(certifier, self.test, **how)
         return certificate

@@ -71,6 +71,12 @@ def summary(certificate: Certificate, job: Job, cell: Cell) -> dict[str, Any]:
     def survive(radius: Int) -> list[int]:
         return [int((radius > b).sum()) for b in budgets]
 
+    worst = []
+    for name, positive in cell.metrics:
+        found = c.worst_case(name, job.graph.named_labels(cell.test), positive=positive or None)
+        worst.append(
+            {"metric": name, "positive": positive, "lower": found.lower.tolist(), "upper": found.upper.tolist()}
+        )
     attack = None
     if c.max_flips:
         flipped, changed = job.labeled[list(c.collective_witness(1))], cell.test[c.collective_changed(1)]
@@ -94,6 +100,7 @@ def summary(certificate: Certificate, job: Job, cell: Cell) -> dict[str, Any]:
         "changed_upper": [int(v) for v in c.collective_upper],
         "correct_after": [int((correct & ~c.collective_changed(b)).sum()) for b in budgets],
         "attack": attack,
+        **({"worst": worst} if worst else {}),
     }
 
 

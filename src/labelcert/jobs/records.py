@@ -37,6 +37,15 @@ class Transferred(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     practice: Counts | None = None
 
 
+class Worst(msgspec.Struct, forbid_unknown_fields=True):
+    """Between which shares the worst value of a metric lies, for every budget."""
+
+    metric: str
+    positive: str
+    lower: list[float]
+    upper: list[float]
+
+
 class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """All that studies read off a certificate: counts of nodes for every budget 0..``max_flips``."""
 
@@ -65,6 +74,8 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     attack: Attack | None
     transfer: Transferred | None = None
     """What networks of finite width did, where the study trains some."""
+    worst: list[Worst] = []
+    """Of each metric, where the study asks for some."""
 
     def __post_init__(self) -> None:
         pairs = (
@@ -75,6 +86,11 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         )
         if not (self.n_test >= 1 and self.max_flips >= 0 and 0 <= self.correct <= self.n_test):
             raise ValueError("counts out of range")
+        for one in self.worst:
+            if not len(one.lower) == len(one.upper) == self.max_flips + 1:
+                raise ValueError("not one value for each budget")
+            if not all(0 <= low <= high <= 1 for low, high in zip(one.lower, one.upper, strict=True)):
+                raise ValueError("shares out of range")
         for lower, upper in pairs:
             if not len(lower) == len(upper) == self.max_flips + 1:
                 raise ValueError("not one count for each budget")

@@ -141,7 +141,9 @@ def _judge(question: Question) -> Callable[[Int], tuple[Int, Bool, Bool]]:
     @lru_cache(max(1, REMEMBERED // max(1, nodes.size)))  # of few labels, labellings are drawn many times
     def one(key: bytes) -> tuple[Int, Bool, Bool]:
         new = np.frombuffer(key, dtype=np.int64)
-        if question.problem.intercept and np.unique(new).size < K:  # no best intercept: it stays open
+        if (
+            question.problem.trained_with.needs_both_sides and np.unique(new).size < K
+        ):  # no best intercept: it stays open
             return np.full(nodes.size, UNKNOWN), np.zeros(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
         yes, no = predictor.changed(new, nodes)
         outcome = np.where(no, own, UNKNOWN)

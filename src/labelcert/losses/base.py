@@ -27,7 +27,7 @@ class Loss(ABC):
     Attributes
     ----------
     intercept : bool
-        An intercept that is not regularised is the last entry of every solution; it needs labels of both classes.
+        An intercept that is not regularised is the last entry of every solution.
     kind : str
         What ``loss=`` takes.
     formula : str
@@ -86,6 +86,18 @@ class Loss(ABC):
     def rows(self, K_test: Float) -> Float:
         """What is multiplied by a solution: the test rows, with a column of ones for an intercept."""
         return np.hstack([K_test, np.ones((K_test.shape[0], 1))]) if self.intercept else K_test
+
+    def bordered(self, A: Float) -> Float:
+        """The matrix of a linear system; with an intercept, bordered by ones: dual variables add up to 0."""
+        if not self.intercept:
+            return A
+        one = np.ones((A.shape[0], 1))
+        return np.block([[A, one], [one.T, np.zeros((1, 1))]])
+
+    @property
+    def needs_both_sides(self) -> bool:
+        """Whether there is no best intercept for labels of one class alone."""
+        return self.intercept and not self.ridge
 
     @abstractmethod
     def train(self, Q: Float, y: Float, C: float) -> Float:

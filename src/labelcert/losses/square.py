@@ -45,10 +45,14 @@ class Square(NothingTrained):
     kind = "square"
     formula = "(1 − yf)²: kernel ridge regression"
     ridge = True
+    may_have_intercept = True
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
-        """One linear system, with ``λ = 1/(2C)``."""
-        return np.asarray(scipy.linalg.solve(Q + np.eye(y.shape[0]) / (2 * C), y, assume_a="pos"))
+        """One linear system, with ``λ = 1/(2C)``; an intercept borders it."""
+        A = self.bordered(Q + np.eye(y.shape[0]) / (2 * C))
+        if not self.intercept:
+            return np.asarray(scipy.linalg.solve(A, y, assume_a="pos"))
+        return np.asarray(np.linalg.solve(A, np.concatenate([y, np.zeros((1, *y.shape[1:]))])))
 
     def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
         """One factorisation for all classes."""

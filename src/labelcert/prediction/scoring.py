@@ -422,7 +422,7 @@ class LinearScorer(Scorer):
         self._ridge: ExactRidge | None = None
         if problem.trained_with.ridge:
             # Rows are scaled before anything is squared, so that no norm underflows.
-            given, outer = unit_rows(problem.K_test)
+            given, outer = unit_rows(problem.test_rows)
             H, errors = ridge_rows(problem, given)
             self.rows, inner = unit_rows(H)
             self.row_errors = errors / inner
@@ -485,11 +485,11 @@ class LinearScorer(Scorer):
         row = self.exact_row(t).numbers
         if self._sums:
             return row
-        return self._exact_ridge().solve(row) if self.exact else None
+        return self._exact_ridge().solve(row)[: self.problem.m] if self.exact else None
 
     def _exact_ridge(self) -> ExactRidge:
         if self._ridge is None:
-            self._ridge = ExactRidge(self.problem.K_train, self.problem.C)
+            self._ridge = ExactRidge(self.problem.K_train, self.problem.C, intercept=self.problem.intercept)
         return self._ridge
 
 
@@ -547,11 +547,16 @@ def _few_digits(rows: Float) -> Bool:
 def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
     """``h_t = (Q + λI)⁻¹ k_t`` with ``λ = 1/(2C)`` for rows of norms of about 1, and bounds on their 2-norm errors.
 
-    The error is at most the residual's norm over the smallest eigenvalue of ``Q + λI``, which is at least λ.
+    The error is at most the residual's norm over the smallest eigenvalue of ``A = Q + λI``, which is at least λ. With
+    an intercept, ``Ah + μ1 = k`` and ``Σh = k_0``, the row's last entry. Where h misses the sum by s and the rest by r,
+    its error is ``(s/m)1`` and a vector e without a sum, for which ``e·Ae = e·(r − (s/m)A1)``. So it is at most
+    ``|s|/√m + ‖r − (s/m)A1‖ / λ_min(A)``.
     """
     m = problem.m
     lam = 1.0 / (2.0 * problem.C)
     A = problem.K_train + lam * np.eye(m)
+    if problem.intercept:
+        return _bordered_rows(problem, rows, A)
     try:
         L, H = factor(A.copy()), np.empty((m, rows.shape[0]))
         for start in range(0, rows.shape[0], 512):
@@ -565,3 +570,22 @@ def ridge_rows(problem: Problem, rows: Float) -> tuple[Float, Float]:
     rounding += 2.0 * UNIT_ROUNDOFF * np.linalg.norm(rows, axis=1)
     errors = 1.01 * (np.linalg.norm(residual, axis=0) + rounding) / (0.999999 * (lam + problem.min_eig))
     return np.ascontiguousarray(H.T), errors
+
+
+def _bordered_rows(problem: Problem, rows: Float, A: Float) -> tuple[Float, Float]:
+    """The same with an intercept, whose entry is the last one of each row."""
+    m, given = problem.m, rows.T
+    M = problem.trained_with.bordered(A)
+    go_on()
+    try:
+        found = np.linalg.solve(M, given)
+    except np.linalg.LinAlgError:  # any will do, the residual tells how good it is
+        found = np.linalg.lstsq(M, given, rcond=None)[0]
+    found = np.where(np.isfinite(found), found, 0.0)
+    H, residual = found[:m], np.abs(given - M @ found)
+    # What every entry of the residual can be off by.
+    residual += 2.0 * UNIT_ROUNDOFF * (m + 4) * (np.abs(M) @ np.abs(found) + np.abs(given)) + 1e-290
+    rest, missed = np.linalg.norm(residual[:m], axis=0), residual[m]
+    spread = float(np.linalg.norm(np.abs(A).sum(axis=1))) / m
+    errors = missed / math.sqrt(m) + (rest + missed * spread) / (0.999999 * (0.5 / problem.C + problem.min_eig))
+    return np.ascontiguousarray(H.T), np.asarray(1.01 * errors)

@@ -171,7 +171,8 @@ class Problem:
             min_eig=0.0,
             drops_to=drops_to,
         )
-        if (asked.intercept and (asked.n_classes == 2 or not drops_to)) or (drops_to and adversary.removes):
+        both = asked.trained_with.needs_both_sides and (asked.n_classes == 2 or not drops_to)
+        if both or (drops_to and adversary.removes):
             return replace(asked, max_flips=_while_all_classes_last(asked, chosen=max_flips is not None))
         return asked
 
@@ -350,7 +351,7 @@ def _while_all_classes_last(problem: Problem, *, chosen: bool) -> int:
             # All labels of a class become others, or all others become it.
             if members.size and np.all(position[members] >= 0):
                 last = min(last, adversary.least_cost(position[members]) - 1)
-    if chosen and last < budget and not problem.intercept:
+    if chosen and last < budget and not problem.trained_with.needs_both_sides:
         raise InvalidInput(
             f"max_flips must be at most {last} where labels may be removed, got {budget}: more could take the last "
             "label from a class, which this model then drops. Trust a label of each class"

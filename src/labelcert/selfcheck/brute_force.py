@@ -241,16 +241,19 @@ def trainer(problem: Problem) -> Callable[[Signed], list[fmpq]]:
     Q, shift = whole_numbers(problem.K_train)
     C = Fraction(problem.C)
 
-    if problem.loss == "square":
-        ridge = ExactRidge(problem.K_train, problem.C)
+    if problem.trained_with.kind == "square":
+        ridge = ExactRidge(problem.K_train, problem.C, intercept=problem.intercept)
         one = C.denominator << shift
         A = [[2 * C.numerator * v + (one if i == j else 0) for j, v in enumerate(row)] for i, row in enumerate(Q)]
+        if problem.intercept:  # the last entry of a solution, and of a row
+            A, rows = [[*row, 2 * C.numerator << shift] for row in A], [[*row, 1 << digits] for row in rows]
 
         def ridge_scores(y: Signed) -> list[fmpq]:
             Z = [int(v) for v in ridge.solve(list(y))]
             image = [_dot(row, Z) for row in A]
             factor = image[0] * y[0]
-            if not (factor > 0 and all(v == factor * label for v, label in zip(image, y, strict=True))):
+            right = all(v == factor * label for v, label in zip(image, y, strict=True))
+            if not (factor > 0 and right and (not problem.intercept or sum(Z[:-1]) == 0)):
                 raise AssertionError("kernel ridge solution is wrong")
             return [fmpq(_dot(row, Z) * one, factor << digits) for row in rows]
 

@@ -22,7 +22,10 @@ MOST_RELABELLINGS = 2000
 """Most relabellings that brute force visits, of a problem with more than two classes."""
 
 
-OTHER_LOSSES = ("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept")
+OTHER_LOSSES = (
+    *("squared_hinge", "logistic", "logistic_intercept", "cross_entropy", "cross_entropy_intercept"),
+    "square_intercept",
+)
 """Losses that problems of the self-check take turns with."""
 
 MARGINS = (0.5, 0.1, 2.0**-20, 1.0, 0.013)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelcert.arrays import Int
+from labelcert.certificate.metric import Metric, codes_of
 from labelcert.certification import support
 from labelcert.errors import DataUnavailable, InvalidInput
 from labelcert.extensions import load_extensions
@@ -81,6 +82,8 @@ class TablePlace:
     model: str
     model_name: str
     certificate: str
+    metric: str
+    positive: str
     kind: Kind
     seed: int
     cell: str
@@ -196,7 +199,7 @@ class _Builder:
             raise InvalidInput(f"{at}, seed {seed}: {error}") from None
         for spot in spots:
             try:
-                self._one(spot, graph, split.labeled, tests[spot.certificate])
+                self._one(spot, graph, split.labeled, tests)
             except InvalidInput as error:
                 raise InvalidInput(f"{at}, model {spot.model.label!r}: {error}") from None
 
@@ -225,7 +228,8 @@ class _Builder:
         elif test == "auto":
             test = "all"
             if info is not None and info.source in ("download", "random"):
-                test = info.test if info.test == MULTI_CLASS or spec.kind is Kind.COLLECTIVE else "all"
+                together = spec.kind not in (Kind.ACCURACY, Kind.RATIO)
+                test = info.test if info.test == MULTI_CLASS or together else "all"
         [targets] = choose_targets(graph, split, test=test, seed=seed)
         nodes = targets.nodes
         if spec.kind is Kind.ACCURACY and np.any(graph.labels[nodes] == UNLABELED):
@@ -233,10 +237,21 @@ class _Builder:
                 "certified accuracy needs the true label of every test node, but some have none; ask for 'ratio' "
                 "instead, or choose test nodes with labels"
             )
+        if spec.metric is not None:  # refuses what cannot be counted
+            truth, classes = graph.named_labels(nodes), np.unique(graph.named_labels(split.labeled))
+            metric = Metric(spec.metric.name, positive=spec.metric.positive or None)
+            metric.counted(codes_of(truth, classes), classes)
         return nodes
 
-    def _one(self, spot: _Spot, graph: Graph, labeled: Int, test: Int) -> None:
+    def _one(self, spot: _Spot, graph: Graph, labeled: Int, tests: Mapping[CertificateSpec, Int]) -> None:
         _, seed, spec, certificate = spot
+        test = tests[certificate]
+        # Certificates that are about the same otherwise are one.
+        metrics = [
+            (c.metric.name, c.metric.positive)
+            for c, nodes in tests.items()
+            if c.metric is not None and c.engine == certificate.engine and np.array_equal(nodes, test)
+        ]
         study, m = self._study, len(labeled)
         recipe, rule = self._resolve(spec, graph.name, seed)
         wanted = max(flips_for_fraction(study.up_to or 0.0, m), *(flips for _, flips in self._budgets(m)))
@@ -260,6 +275,7 @@ class _Builder:
             engine=certificate.engine,
             time_limit=study.time_limit,
             collective=study.collective,
+            metrics=tuple(metrics),
             using=KERNELS.get(getattr(recipe.model, "variant", "")),
             **own,
         )
@@ -293,7 +309,8 @@ class _Builder:
     def _place(self, spot: _Spot, cell: str, m: int) -> None:
         dataset, seed, model, certificate = spot
         name = dataset.name or dataset.label
-        labels = (dataset.label, name, model.label, model.name, certificate.label)
+        metric = ("", "") if certificate.metric is None else (certificate.metric.name, certificate.metric.positive)
+        labels = (dataset.label, name, model.label, model.name, certificate.label, *metric)
         self._places.append(TablePlace(*labels, certificate.kind, seed, cell, self._budgets(m)))
 
     def _miss(self, spot: _Spot, reason: str) -> None:
@@ -332,6 +349,10 @@ def _check(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int) 
     if spec.search and (parts or spec.verify or published):
         raise InvalidInput("a search chooses among single models alone; leave out parts, verify and variant")
     if spec.width is not None:
+        if study.metrics:
+            raise InvalidInput(
+                "metrics are about predictions, and networks of finite width have margins; leave out one"
+            )
         _check_networks(spec, certificate, single=not (parts or spec.verify or spec.search or published or other))
 
 

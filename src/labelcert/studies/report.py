@@ -33,6 +33,11 @@ KIND_TITLES: Mapping[str, str] = {
     Kind.ACCURACY: "sample-wise certified accuracy",
     Kind.RATIO: "sample-wise certified ratio",
 }
+Y_LABELS: Mapping[str, str] = {
+    Kind.COLLECTIVE: "predictions that survive (%)",
+    Kind.ACCURACY: "right predictions that survive (%)",
+    Kind.RATIO: "predictions that survive (%)",
+}
 BLANK = "–"
 
 
@@ -120,8 +125,7 @@ def _write_page(study: Study, report: StudyReport, summary: pd.DataFrame, folder
             }
             for model, own in part.groupby("model", sort=False)
         ]
-        right = part["kind"].iloc[0] == Kind.ACCURACY
-        y_label = "right predictions that survive (%)" if right else "predictions that survive (%)"
+        y_label = Y_LABELS.get(part["kind"].iloc[0], f"{certificate} (%)")
         if len({x for line in lines for x in line["x"]}) < 2:
             continue  # one budget makes no curve; the tables have it
         panels.append({"heading": printable(f"{dataset}: {certificate}"), "yLabel": y_label, "curves": lines})
@@ -180,7 +184,8 @@ def certified_sheets(summary: pd.DataFrame, comparison: Sequence[Compared]) -> l
             cells = {_at(row): _cell(row, number(row)) for row in each_row(own)}
             rows.append((str(model), *(cells.get(a, BLANK) for a in at)))
         seeds = int(part["seeds"].max())
-        title = f"{dataset}: {str(certificate).partition(kind)[0]}{KIND_TITLES[kind]} in %"
+        what = f"{str(certificate).partition(kind)[0]}{KIND_TITLES[kind]}" if kind in KIND_TITLES else certificate
+        title = f"{dataset}: {what} in %"
         title += f", mean ± deviation over {seeds} seeds" if seeds > 1 else ""
         title += " / paper" if any(number(row) for row in each_row(part)) else ""
         sheets.append(Sheet(title, ("model", *at), tuple(rows)))
@@ -278,7 +283,7 @@ def _cell(row: Any, number: Compared | None) -> str:
     if math.isnan(row.mean_lower):
         text = "not available" if row.reason.startswith("not available") else "failed"
         return with_printed(BLANK if row.reason == MISSING else text, number, "{:.1f}")
-    text = interval(row.mean_lower, row.mean_upper)
+    text = interval(row.mean_lower, row.mean_upper, up=row.kind == Kind.HIGHEST)
     if row.seeds > 1 and row.mean_upper - row.mean_lower < 1e-9:
         text += f" ± {row.std:.1f}"
     if row.seeds_missing:
@@ -297,11 +302,11 @@ def with_printed(text: str, number: Compared | None, form: str) -> str:
     return f"{text} / {form.format(number.published)} {mark}".rstrip()
 
 
-def interval(lower: float, upper: float) -> str:
-    """Two ends in points, or one where they agree."""
+def interval(lower: float, upper: float, *, up: bool = False) -> str:
+    """Two ends in points, or one where they agree; that is rounded ``up`` where lower is better."""
     if math.isnan(lower):
         return BLANK
-    return between(lower / 100, upper / 100)
+    return between(lower / 100, upper / 100, up=up)
 
 
 def _at(row: Any) -> str:

@@ -23,6 +23,7 @@ PAPER_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
 
 Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
+MetricName = Literal["accuracy", "recall", "precision", "false_positive_rate"]
 Test = Literal["auto", "all", "collective", "multi-class"]
 ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer", "gaps"]
 
@@ -49,11 +50,13 @@ COLUMNS = ("source", "target", "weight", "node", "label_column")
 
 
 class Kind(StrEnum):
-    """What is read from a certificate: the ratio against one attack on all nodes, or on each node alone."""
+    """What is read from a certificate: what survives one attack on all nodes or on each alone, or a metric."""
 
     COLLECTIVE = "collective"
     ACCURACY = "accuracy"
     RATIO = "ratio"
+    LOWEST = "lowest"
+    HIGHEST = "highest"
 
 
 class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,19 +130,40 @@ class ModelSpec(Struct, frozen=True, forbid_unknown_fields=True):
         return replace(self, options={**self.options, **own}, **fields)
 
 
+class MetricSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """A metric of a study, whose worst value is read from certificates."""
+
+    name: MetricName
+    positive: str = ""
+    """The class that it is about; by default the second of two."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which value is the worst."""
+        return Kind.HIGHEST if self.name == "false_positive_rate" else Kind.LOWEST
+
+    @property
+    def label(self) -> str:
+        """Heading in tables, such as "lowest recall (spam)"."""
+        about = f" ({self.positive})" if self.positive else ""
+        return f"{self.kind} {self.name.replace('_', ' ')}{about}"
+
+
 class CertificateSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One certificate of a study: what is read from it, the engine that proves it, and the test nodes."""
 
     kind: Kind
     engine: EngineName = "auto"
     test: Test = "auto"
+    metric: MetricSpec | None = None
+    """What a study's ``metrics`` ask for; no key of its own."""
 
     @property
     def label(self) -> str:
         """Heading in tables, distinct within a study, such as "relaxed accuracy"."""
         engine = "" if self.engine == "auto" else f"{self.engine} "
         nodes = "" if self.test == "auto" else f" ({self.test})"
-        return f"{engine}{self.kind}{nodes}"
+        return f"{engine}{self.kind if self.metric is None else self.metric.label}{nodes}"
 
 
 class Study(Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,6 +174,8 @@ class Study(Struct, frozen=True, forbid_unknown_fields=True):
     datasets: Annotated[tuple[DatasetSpec, ...], Meta(min_length=1, description="at least one table [[datasets]]")]
     models: Annotated[tuple[ModelSpec, ...], Meta(min_length=1, description="at least one table [[models]]")]
     certificates: Annotated[tuple[CertificateSpec, ...], Meta(min_length=1)] = (CertificateSpec(kind=Kind.COLLECTIVE),)
+    metrics: Annotated[tuple[MetricSpec, ...], Meta(min_length=1)] = ()
+    """Their worst values are read from a certificate of the engine ``"auto"``, too."""
     losses: Annotated[tuple[LossName, ...], Meta(min_length=1)] = ()
     """Every model is trained with each of these, instead of its own one."""
     seeds: Annotated[tuple[Whole, ...], Meta(min_length=1)] = (0, 1, 2, 3, 4)

@@ -26,7 +26,16 @@ from labelcert.jobs.cells import ATTACK, CERTIFY, USING
 from labelcert.losses import loss_names
 from labelcert.models import model_from_name, models
 from labelcert.reading import read_bytes
-from labelcert.studies.schema import COLUMNS, LOSS_MARK, PAPER_BUDGETS, DatasetSpec, Kind, ModelSpec, Study
+from labelcert.studies.schema import (
+    COLUMNS,
+    LOSS_MARK,
+    PAPER_BUDGETS,
+    CertificateSpec,
+    DatasetSpec,
+    Kind,
+    ModelSpec,
+    Study,
+)
 
 LARGEST = 1 << 20
 """Most bytes of a study file."""
@@ -123,6 +132,8 @@ def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
 
     if isinstance(given := raw.get("certificates"), list):
         raw["certificates"] = [{"kind": entry} if isinstance(entry, str) else entry for entry in given]
+    if isinstance(given := raw.get("metrics"), list):
+        raw["metrics"] = [{"name": entry} if isinstance(entry, str) else entry for entry in given]
     if isinstance(given := raw.get("models"), list):
         raw["models"] = [model for entry in given for model in expand(entry)]
     return raw
@@ -130,6 +141,7 @@ def _expanded(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _completed(study: Study, folder: Path) -> Study:
     """Fill in defaults that depend on other keys, and refuse what the types cannot."""
+    study = _with_metrics(study)
     if not re.fullmatch(r"\w[\w .+-]*", study.name):
         raise _wrong("name", "letters, digits, blanks and the signs . + - _", repr(study.name))
     count = math.prod(len(part) for part in (study.datasets, study.models, study.certificates, study.seeds))
@@ -164,6 +176,20 @@ def _completed(study: Study, folder: Path) -> Study:
             expected = f"a model of this study ({', '.join(model.label for model in study.models)})"
             raise _wrong(f"datasets[{k}].models.{unknown[0]}", expected, repr(unknown[0]))
     return study
+
+
+def _with_metrics(study: Study) -> Study:
+    """The study with what its metrics read from certificates."""
+    for k, one in enumerate(study.certificates):
+        if one.metric is not None or one.kind in (Kind.LOWEST, Kind.HIGHEST):
+            raise _wrong(f"certificates[{k}]", "metrics under the key `metrics`", f"{one.kind}")
+    if study.metrics and study.report != "certified":
+        raise _wrong("metrics", "this key only beside report = 'certified'", f"report = {study.report!r}")
+    for k, metric in enumerate(study.metrics):
+        if metric.name == "accuracy" and metric.positive:
+            raise _wrong(f"metrics[{k}].positive", "no positive class for accuracy", repr(metric.positive))
+    more = tuple(CertificateSpec(kind=metric.kind, metric=metric) for metric in study.metrics)
+    return replace(study, certificates=(*study.certificates, *more))
 
 
 def _dataset(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:

@@ -86,7 +86,7 @@ def _rows(plan: StudyPlan, store: Store) -> Iterator[dict[str, Any]]:
         for epsilon, flips in place.budgets:
             result, (lower, upper) = record.get("result", {}), (math.nan, math.nan)
             if result:
-                lower, upper = bounds(result, place.kind, flips)
+                lower, upper = bounds(result, place.kind, flips, (place.metric, place.positive))
             run = record.get("run", {"seconds": math.nan, "versions": {"labelcert": ""}})
             yield {
                 "study": plan.study.name,
@@ -101,7 +101,8 @@ def _rows(plan: StudyPlan, store: Store) -> Iterator[dict[str, Any]]:
                 "labels": result.get("labels", math.nan),
                 "C": result.get("C", math.nan),
                 "engine": result.get("engine", ""),
-                "exact": result.get("exact", False) and flips <= result["max_flips"],
+                "exact": (lower == upper if place.metric else result.get("exact", False))
+                and flips <= result["max_flips"],
                 "status": str(record["status"]),
                 "reason": record.get("reason", ""),
                 "seconds": run["seconds"],
@@ -110,10 +111,15 @@ def _rows(plan: StudyPlan, store: Store) -> Iterator[dict[str, Any]]:
             }
 
 
-def bounds(result: dict[str, Any], kind: Kind, flips: int) -> tuple[float, float]:
-    """Certified ratio or accuracy at one budget, as an interval; beyond the largest, the lower end is 0."""
+def bounds(result: dict[str, Any], kind: Kind, flips: int, metric: tuple[str, str] = ("", "")) -> tuple[float, float]:
+    """Certified ratio, accuracy or metric at one budget, as an interval; beyond the largest, the worse end is open."""
     n, at = result["n_test"], min(flips, result["max_flips"])
-    if kind is Kind.COLLECTIVE:
+    if kind in (Kind.LOWEST, Kind.HIGHEST):
+        worst = next(w for w in result["worst"] if (w["metric"], w["positive"]) == metric)
+        lower, upper = worst["lower"][at], worst["upper"][at]
+        if kind is Kind.HIGHEST:
+            return lower, (upper if at == flips else 1.0)
+    elif kind is Kind.COLLECTIVE:
         lower, upper = 1 - result["changed_upper"][at] / n, 1 - result["changed_lower"][at] / n
     else:
         what = "correct" if kind is Kind.ACCURACY else "survive"

@@ -282,21 +282,29 @@ def _exchange(M: npt.NDArray[np.object_], q: npt.NDArray[np.object_], block: lis
 class ExactRidge:
     """Kernel ridge regression without rounding: ``z = (Q + I/(2C))⁻¹ y`` up to a positive factor.
 
+    With an intercept, the system is bordered by ones, and what it adds is the last entry of a solution.
+
     Attributes
     ----------
     scale : int
         That factor: what multiplies ``Z / D`` to make it ``z``.
     """
 
-    def __init__(self, Q: Float, C: float) -> None:
+    def __init__(self, Q: Float, C: float, *, intercept: bool = False) -> None:
         rows, self.scale = with_ridge(Q, 1 / (2 * Fraction(C)))
+        if intercept:  # times that factor, as everything else
+            rows = [*([*row, self.scale] for row in rows), [self.scale] * len(rows) + [0]]
         self._matrix = fmpz_mat(rows)
 
     def solve(self, right: list[int]) -> list[Any]:
-        """Integers proportional, by a positive factor, to ``(Q + I/(2C))⁻¹ right``."""
+        """Integers proportional, by a positive factor, to the system's inverse times `right`."""
         return self.solution(right)[0]
 
     def solution(self, right: list[int]) -> tuple[list[Any], Any]:
-        """``(Z, D)``, D > 0, with ``Z / D`` proportional to that by a factor that is the same for every ``right``."""
+        """``(Z, D)``, D > 0, with ``Z / D`` proportional to that by a factor that is the same for every ``right``.
+
+        With an intercept, labels alone have a 0 behind them.
+        """
+        right = right + [0] * (self._matrix.nrows() - len(right))
         numerators, denominator = _solution(self._matrix, right)
         return [numerators[i, 0] for i in range(len(right))], denominator

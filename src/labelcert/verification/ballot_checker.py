@@ -18,6 +18,8 @@ UNSEEN = "votes, prices and labels fit; nobody trained the models again"
 class BallotChecker(Checker):
     """One verification of such a certificate: votes are counted again, and no model is trained."""
 
+    trains_as_one = False
+
     def _prepare(self) -> None:
         ballots = self._given.ballots
         assert ballots is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from labelcert.certificate import Certificate
 from labelcert.verification.linear_radii import proved_radii
 from labelcert.verification.machines import LinearTrainer, Trained, Trainer
 from labelcert.verification.pacing import Pace
+from labelcert.verification.record import WORST_VALUES
 from labelcert.verification.relabellings import (
     BELOW,
     EQUAL,
@@ -21,15 +23,20 @@ from labelcert.verification.relabellings import (
     Walk,
     WalkOutcome,
     count_relabellings,
+    every_relabelling,
     random_relabellings,
 )
 from labelcert.verification.statement import LINEAR, VOTES, Statement
 from labelcert.verification.trainers import is_linear, machine_of
 from labelcert.verification.trees import Trees
 from labelcert.verification.verdict import CheckStatus, Verification
+from labelcert.verification.worst_values import CLOSE, MetricClaim
 
 SCORE_TOLERANCE = 1e-6
 """How far a score that is shown may be off, as a share of the largest score that the labels could give."""
+
+MOST_LOOKED_AT = 20_000
+"""Relabellings that are all looked at where nothing is bounded; for radii beyond that, somebody asks for a share."""
 
 TOGETHER = 64
 """Witnesses that are trained on at a time, each for its own node."""
@@ -45,6 +52,9 @@ class Checker:
     stuck : bool
         Whether nothing more can be checked.
     """
+
+    trains_as_one = True
+    """Whether one model is trained again on a relabelling, and nothing else decides what it predicts."""
 
     def __init__(
         self,
@@ -74,6 +84,8 @@ class Checker:
             (("collective attacks",), self.attacks_of_curve),
             (("radii", "curve"), self.bounds),
         ]
+        self._metrics = MetricClaim.all_of(cert) if self.trains_as_one else []
+        self.steps += [(("metrics",), self.metrics)] if self._metrics else []
 
     def kernel(self) -> None:
         """Whether there is a model at all; prepares its training."""
@@ -298,6 +310,91 @@ class Checker:
             most=np.minimum.accumulate(np.where(open_curve, most, statement.n)[::-1])[::-1],
         )
         self._by_walking(claims, ways, trees.used)
+
+    def metrics(self) -> None:
+        """Worst values of metrics: what attacks come to, and that none is worse."""
+        self._pace.begin("metrics")
+        for why in [claim.nonsense for claim in self._metrics if claim.nonsense]:
+            self._wrong("metrics", why)
+            return
+        open_ = self._reached()
+        if not self._out.accepted:
+            return
+        ways, left = self._no_worse()
+        if not self._out.accepted:
+            return
+        words = f"{sum(claim.reached.size for claim in self._metrics)} worst values: attacks by training from scratch"
+        text = "what bounds them is only stated" if left else f"what bounds them {ways}"
+        self._out.add("metrics", CheckStatus.NOT_CHECKED if open_ else CheckStatus.PROVED, f"{words}, {text}")
+        if not left and self._cert.metrics is not None and len(self._metrics) == self._cert.metrics.names.size:
+            self._out.stated.remove(WORST_VALUES)
+
+    def _reached(self) -> int:
+        """Whether each attack comes to the end that it stands for; of how many, that is open."""
+        cert, open_ = self._cert, 0
+        attacks = (
+            []
+            if cert.metric_attacks is None
+            else list(map(cert.metric_attacks.__getitem__, range(len(cert.metric_attacks))))
+        )
+        for k, attack in enumerate(attacks):
+            cost, codes = self._statement.price(*attack), self._statement.relabelled(*attack)[None]
+            for claim in self._metrics:
+                budgets = np.flatnonzero(claim.attack_of == k)
+                if not budgets.size:
+                    continue
+                if cost is None or cost > budgets[0]:
+                    self._wrong(
+                        "metrics", f"the threat does not admit the attack on {claim.name} for budget {budgets[0]}"
+                    )
+                    return 0
+                sure, perhaps = (float(a[0]) for a in claim.under(self._walk, codes, self._predicted, self._unknown))
+                if perhaps > claim.reached[budgets].min() + CLOSE:
+                    self._wrong(
+                        "metrics", f"the attack on {claim.name} for budget {budgets[0]} does not come to its value"
+                    )
+                    return 0
+                if sure < claim.proved[cost:].max() - CLOSE:
+                    self._wrong("metrics", f"an attack on {claim.name} that costs {cost} is worse than what is proved")
+                    return 0
+                open_ += sure > claim.reached[budgets].min() + CLOSE
+            self._pace()
+        return open_
+
+    @property
+    def _unknown(self) -> Bool:
+        """(n,) nodes of which nothing is certain."""
+        return np.asarray(self._uncertain | self._doubtful)
+
+    def _no_worse(self) -> tuple[str, bool]:
+        """How it is proved that no attack is worse, and whether it is not."""
+        cert = self._cert
+        sound = {c.what: c.status for c in self._out.checks}
+        known = all(sound.get(what) is CheckStatus.PROVED for what in ("radii", "curve"))
+        clean = np.searchsorted(self._statement.classes, cert.predictions)
+        most = cert.collective_upper
+        if known and not self._unknown.any():
+            bounds = [claim.from_radii(clean, cert.radius_lower, most) for claim in self._metrics]
+            if all(np.all(claim.proved <= bound + CLOSE) for claim, bound in zip(self._metrics, bounds, strict=True)):
+                return "by radii and curve", False
+        total = count_relabellings(self._statement, self._statement.budget)[0][self._statement.budget]
+        if self._share is not None or total > MOST_LOOKED_AT:
+            return "", True
+        relabellings, looked, unsure = every_relabelling(self._statement, self._statement.budget), 0, False
+        while batch := list(itertools.islice(relabellings, self._walk.batch)):
+            codes = np.array(batch)
+            cost = np.where(codes != self._statement.codes, self._statement.costs, 0).sum(axis=1)
+            looked += len(batch)
+            for claim in self._metrics:
+                sure, perhaps = claim.under(self._walk, codes, self._predicted, self._unknown)
+                # A larger budget allows all that a smaller one does.
+                room = np.maximum.accumulate(claim.proved[::-1])[::-1][cost]
+                if np.any(sure < room - CLOSE):
+                    self._wrong("metrics", f"a relabelling makes {claim.name} worse than what is proved")
+                    return "", True
+                unsure |= bool(np.any(perhaps < room - CLOSE))
+            self._pace(f"looked at {looked:,} of at most {total:,} relabellings")
+        return f"by a look at all {looked:,} relabellings", unsure
 
     def _by_walking(self, claims: Claims, ways: list[str], tree_text: str) -> None:
         statement, out, share = self._statement, self._out, self._share

@@ -12,6 +12,8 @@ from labelcert.verification.vote_checker import VoteChecker
 class CrowdChecker(Checker):
     """One verification of a certificate whose budgets count annotators: clean predictions, and every witness."""
 
+    trains_as_one = False
+
     def bounds(self) -> None:
         """Lower ends of radii rest on sets of annotators, which nobody goes through again."""
         cert = self._cert

@@ -5,21 +5,18 @@ Nothing is bounded: what no relabelling can do is proved by a look at every one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from labelcert.arrays import Bool, Int
-from labelcert.verification.checker import Checker
+from labelcert.verification.checker import MOST_LOOKED_AT, Checker
 from labelcert.verification.machines import Trained, Trainer
-from labelcert.verification.relabellings import Claims, Walk, count_relabellings, random_relabellings
+from labelcert.verification.relabellings import Claims, Walk, count_relabellings, every_relabelling, random_relabellings
 from labelcert.verification.statement import Statement
 from labelcert.verification.trainers import is_linear, machine_of
 from labelcert.verification.verdict import CheckStatus
-
-MOST_LOOKED_AT = 20_000
-"""Relabellings beyond which somebody has to ask for a share of them."""
 
 WALKS_KEPT = 200
 
@@ -159,19 +156,3 @@ class LeftChecker(Checker):
             return
         self._out.add("radii", status, f"{claims.reach.size} lower ends: {how}")
         self._out.add("curve", status, how)
-
-
-def every_relabelling(statement: Statement, budget: int) -> Iterator[Int]:
-    """All admissible relabellings, as classes of all labels; one past the last class stands for a removed label."""
-
-    def further(codes: Int, first: int, left: int) -> Iterator[Int]:
-        if statement.caps.size == 0 or statement.within_caps(np.flatnonzero(codes != statement.codes)):
-            yield codes
-        for i in range(first, statement.m):
-            cost = int(statement.costs[i])
-            for target in np.flatnonzero(statement.allowed[i]).tolist() if cost <= left else ():
-                more = codes.copy()
-                more[i] = target
-                yield from further(more, i + 1, left - cost)
-
-    return further(statement.codes, 0, budget)

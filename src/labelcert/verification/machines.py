@@ -283,7 +283,8 @@ class LinearTrainer(Trainer):
             self.about = "none: scores are a given map of the labels"
         else:
             check_kernel(self, statement.K_train, pace)
-        self.ridge = statement.loss == "square"
+        self.intercept = statement.loss == "square_intercept"
+        self.ridge = self.intercept or statement.loss == "square"
         if not self.ridge:  # the C of a linear map is 1
             self._W = R * int(cap)
             self._scale = Fraction(1, 1 << (e_R + e_C))
@@ -325,33 +326,56 @@ class LinearTrainer(Trainer):
         if not self._exact:
             matrix, right, by = self._system
             found = Elimination(matrix, right, self._pace)
-            self._exact["W"] = shifted(found.solution.T, max(0, by)), shifted(found.scale, max(0, -by))
+            W, scale = found.solution.T, found.scale
+            if self.intercept:  # the last row is what one more intercept does: as much of it as makes all sums 1
+                ones = W[-1]
+                W = W[:-1] * ones.sum() - ones * (W[:-1].sum(axis=1) - (scale << self._one))[:, None]
+                scale *= ones.sum()
+            self._exact["W"] = shifted(W, max(0, by)), shifted(scale, max(0, -by))
         W, scale = self._exact["W"]
         return W[self._nodes] @ y.astype(np.int64), scale
 
     def _prepare_ridge(
         self, statement: Statement, R: Whole, e_R: int, cap: int, e_C: int, pace: Callable[[], None]
     ) -> None:
-        """Coefficients ``k (Q + λI)⁻¹``, λ = 1/(2C): approximate, and off by at most their residual over λ."""
+        """Coefficients ``k (Q + λI)⁻¹``, λ = 1/(2C): approximate, and off by at most their residual over λ.
+
+        With an intercept, some number is added to all entries of ``(Q + λI)w − k``, and each row of coefficients adds
+        up to 1. They do so exactly here, so that errors have no sum, nor does what matters of the residual.
+        """
         Q, e_Q = whole(statement.K_train)
-        # Up to the factor 2C, the coefficients solve (2C·Q + I) w = k.
+        # Up to the factor 2C, the coefficients solve (2C·Q + I) w = k. With an intercept, without that factor.
         eye = np.zeros(Q.shape, dtype=object)
         np.fill_diagonal(eye, 1 << (e_Q + e_C))
         A = 2 * cap * Q + eye
         floats = 2 * statement.C * statement.K_train + np.eye(statement.m)
-        W = np.linalg.solve(floats, statement.K_test.T).T
+        K_test, unit = statement.K_test, 2 * Fraction(statement.C)
+        if self.intercept:
+            R, e_R, K_test, unit = 2 * cap * R, e_R + e_C, 2 * statement.C * K_test, Fraction(1)
+        W = np.linalg.solve(floats, K_test.T).T
+        if self.intercept:
+            ones = np.linalg.solve(floats, np.ones(statement.m))
+            W -= np.outer((W.sum(axis=1) - 1.0) / ones.sum(), ones)
         numbers, e_W = whole(np.where(np.isfinite(W), W, 0.0))
+        if self.intercept:
+            numbers[:, -1] += (1 << e_W) - numbers.sum(axis=1)
         # A⁻¹ has norm at most 1 where Q is positive semidefinite, so the residual bounds the error.
         by = max(e_W + e_Q + e_C, e_R)
         norms = []
         for one, row in zip(numbers, R, strict=True):
             pace()
             residual = shifted(row, by - e_R) - shifted(one @ A, by - e_W - e_Q - e_C)
-            norms.append(root(int((residual * residual).sum())))
+            square, total = int((residual * residual).sum()), int(residual.sum()) if self.intercept else 0
+            norms.append(root(square - total * total // statement.m))
         self._W = shifted(numbers, by - e_W)
         self._system = A, R.T, by + e_Q + e_C - e_R  # the last one: from the solution's units to those of scores
         self._doubt = np.array([root(statement.m) * v for v in norms], dtype=object)
-        self._scale = 2 * Fraction(statement.C) / (1 << by)
+        self._scale = unit / (1 << by)
+        if self.intercept:
+            ones = np.full((statement.m, 1), 1 << (e_R + e_Q), dtype=object)
+            # In units that make the sum of coefficients whole.
+            self._one = e_R - e_C
+            self._system = A, np.hstack([R.T << e_Q, ones]), by - self._one
 
 
 def definite(K: Float) -> bool:

@@ -128,6 +128,11 @@ class Walk:
         """What trains."""
         return self._machine
 
+    @property
+    def batch(self) -> int:
+        """How many relabellings are trained on at a time."""
+        return self._batch
+
     def only(self, nodes: Int) -> Walk:
         """About some test nodes alone."""
         return Walk(self._statement.only(nodes), self._machine.only(nodes))
@@ -374,6 +379,22 @@ def count_relabellings(statement: Statement, budget: int) -> list[list[int]]:
         later = ways[0]
         ways.insert(0, [later[b] + (options * later[b - cost] if b >= cost else 0) for b in range(budget + 1)])
     return ways
+
+
+def every_relabelling(statement: Statement, budget: int) -> Iterator[Int]:
+    """All admissible relabellings, as classes of all labels; one past the last class stands for a removed label."""
+
+    def further(codes: Int, first: int, left: int) -> Iterator[Int]:
+        if statement.caps.size == 0 or statement.within_caps(np.flatnonzero(codes != statement.codes)):
+            yield codes
+        for i in range(first, statement.m):
+            cost = int(statement.costs[i])
+            for target in np.flatnonzero(statement.allowed[i]).tolist() if cost <= left else ():
+                more = codes.copy()
+                more[i] = target
+                yield from further(more, i + 1, left - cost)
+
+    return further(statement.codes, 0, budget)
 
 
 def random_relabellings(statement: Statement, budget: int, count: int, rng: np.random.Generator) -> Iterator[Int]:

@@ -30,7 +30,7 @@ UNKNOWN = "unknown"
 
 LOSSES = (
     *("hinge", "squared_hinge", "logistic", "cross_entropy", "square", LINEAR, UNKNOWN),
-    *("logistic_intercept", "cross_entropy_intercept"),
+    *("logistic_intercept", "cross_entropy_intercept", "square_intercept"),
 )
 """Losses whose models the verifier trains, and what stands in their place where it trains nothing."""
 

@@ -15,7 +15,7 @@ def is_linear(statement: Statement, pace: Callable[[], None]) -> bool:
     """Whether all scores are linear in the labels, whatever the adversary does."""
     if statement.loss == "hinge":
         return statement.crowd is None and always_at_cap(statement, pace)
-    return statement.loss in ("square", LINEAR)
+    return statement.loss in ("square", "square_intercept", LINEAR)
 
 
 def machine_of(statement: Statement, linear: bool, pace: Callable[[], None]) -> Trainer:

@@ -17,6 +17,8 @@ SHARE_TOLERANCE = 1e-9
 class VoteChecker(Checker):
     """One verification of an ensemble that counts votes."""
 
+    trains_as_one = False
+
     def _prepare(self) -> None:
         margins = np.broadcast_to(np.asarray(self._cert.run.margin, dtype=np.float64), self._given.n)
         self._walk = walk = VoteWalk(self._given, margins, self._pace)  # type: ignore[assignment]

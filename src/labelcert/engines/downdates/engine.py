@@ -5,6 +5,7 @@ Retraining with some labels removed takes no training: the inverse of ``Q + λI`
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Downdates(Timed, PlainEngine):
     """Every set of removed and changed labels, without training."""
 
     name = "downdates"
-    capabilities = Capabilities(automatic=True, advertised=False, losses=("square",), removes=True)
+    capabilities = Capabilities(automatic=True, advertised=False, losses=("square", "square_intercept"), removes=True)
 
     def refuses(self, problem: Problem) -> str | None:
         """What removes no labels, which has closed forms."""
@@ -114,12 +115,13 @@ class _Walk:
     def of(cls, question: Question) -> _Walk:
         problem, predictor, a = question.problem, question.predictor, question.problem.adversary
         moves = MoveNumbers(a)
-        entries = 8 * problem.m**2 + 4 * (problem.m + moves.position.size) * (question.nodes.size + 1)
+        entries = 8 * (problem.m + 1) ** 2 + 4 * (problem.m + moves.position.size) * (question.nodes.size + 1)
         require_memory(8 * entries, f"the inverse of a kernel of {problem.m:,} labels, and what bounds its error")
-        rows, _ = unit_rows(problem.K_test[question.nodes])
         if predictor not in _INVERSES:  # estimates need it, too
             _INVERSES[predictor] = _inverse(problem)
-        B, alpha, bound = _INVERSES[predictor]
+        B, alpha, bound, c = _INVERSES[predictor]
+        given = problem.K_test[question.nodes]
+        rows, _ = unit_rows(np.hstack([given, np.full((len(given), len(B) - problem.m), c)]))
         image = rows @ B
         label = a.labels[moves.position]
         task = Downdating(
@@ -221,29 +223,41 @@ class _Walk:
                     yield found
 
 
-_INVERSES: WeakKeyDictionary[Predictor, tuple[Float, Float, Float]] = WeakKeyDictionary()
-"""For models that are in use: the inverse, the dual variables of all classes, and the constants of error bounds."""
+_INVERSES: WeakKeyDictionary[Predictor, tuple[Float, Float, Float, float]] = WeakKeyDictionary()
+"""For models that are in use: the inverse, the dual variables of all classes, the constants of error bounds, and the
+border that stands for an intercept."""
 
 
-def _inverse(problem: Problem) -> tuple[Float, Float, Float]:
+def _inverse(problem: Problem) -> tuple[Float, Float, Float, float]:
     lam = 1.0 / (2.0 * problem.C)
-    A = problem.K_train + lam * np.eye(problem.m)
+    Q = problem.K_train + lam * np.eye(problem.m)
+    floor, c = 0.999999 * (lam + problem.min_eig), 1.0
+    A = problem.trained_with.bordered(Q)
+    if problem.intercept:
+        largest = 1.01 * float(np.linalg.norm(problem.K_train) + lam)
+        c = 2.0 ** round((math.log2(largest) + math.log2(floor)) / 2)  # makes both terms of the bound alike
+        A[:-1, -1] = A[-1, :-1] = c
+        floor = 0.999999 / (1.0 / floor + largest / c / c)
     try:
-        B = solve(factor(A.copy()), np.eye(problem.m))
+        B = np.linalg.inv(A) if problem.intercept else solve(factor(A.copy()), np.eye(problem.m))
     except np.linalg.LinAlgError:  # λ is lost in rounding; any B will do, what it misses tells how good it is
         B = np.asarray(np.linalg.pinv(A), dtype=np.float64)
     B = np.ascontiguousarray((B + B.T) / 2)
     Y = np.where(problem.codes[:, None] == np.arange(problem.n_classes), 1.0, -1.0)
+    if problem.intercept:
+        Y = np.vstack([Y, np.zeros((1, problem.n_classes))])
     alpha = B @ Y
     if problem.n_classes == 2:
         alpha[:, 1] = -alpha[:, 0]
-    return B, alpha, _bound(A, B, alpha, Y, 0.999999 * (lam + problem.min_eig))
+    return B, alpha, _bound(A, B[:, : problem.m], alpha, Y, floor), c
 
 
 def _bound(A: Float, B: Float, alpha: Float, Y: Float, floor: float) -> Float:
-    """The constants of error bounds: see :mod:`.sweep`. The smallest eigenvalue of A is at least `floor`."""
-    m = len(A)
-    unit = 1.1 * UNIT_ROUNDOFF * (2 * m + 40)
+    """The constants of error bounds: see :mod:`.sweep`. The columns of B are those of labels.
+
+    No eigenvalue of A is closer to 0 than `floor`, nor is one of what is left of A without some labels.
+    """
+    unit = 1.1 * UNIT_ROUNDOFF * (2 * len(A) + 40)
     above = np.abs(A)
 
     def missed(X: Float, target: Float) -> float:
@@ -251,8 +265,9 @@ def _bound(A: Float, B: Float, alpha: Float, Y: Float, floor: float) -> Float:
         rounding = unit * (np.linalg.norm(above @ np.abs(X), axis=0) + np.linalg.norm(target, axis=0))
         return float((np.linalg.norm(A @ X - target, axis=0) + rounding).max(initial=0.0))
 
-    epsilon, rho = missed(B, np.eye(m)), missed(alpha, Y)
-    a, b = (float(np.linalg.norm(X, axis=0).max(initial=0.0)) for X in (A, B))
+    m = B.shape[1]
+    epsilon, rho = missed(B, np.eye(len(A), m)), missed(alpha, Y)
+    a, b = (float(np.linalg.norm(X, axis=0).max(initial=0.0)) for X in (A[:, :m], B))
     longest = float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
     return 1.01 * np.array(
         [

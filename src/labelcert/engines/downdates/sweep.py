@@ -13,7 +13,12 @@ rounding of what multiplies it, so that the error of every score is at most
 ``bound[0] + bound[1] Σ|w| + bound[2] Σ|δ| + bound[3] Σ|change|``. Every comparison is written so that NaN decides
 nothing.
 
-Names: m labels, n nodes, K classes, o moves, k moves of a parent.
+An intercept b that is not regularised borders A by a number c, and y by a 0; ``b/c`` is the last dual variable, and c
+the last entry of each row. Everything above holds for that matrix, too, with a last row and column that are never
+removed, and another bound on the inverse of what is left. Where that is not empty, with ``A_RR ≽ φ`` and ``‖A‖ ≤ L``,
+its blocks are at most ``1/φ``, ``√(L/φ)/c`` and ``L/c²``. So its norm is at most ``1/φ + L/c²``.
+
+Names: m labels (and the intercept), n nodes, K classes, o moves, k moves of a parent.
 """
 
 from __future__ import annotations
@@ -193,7 +198,8 @@ def _child(task: Any, r: Any, moves: Any, p: int, size: int, q: int) -> None:
             r.w[c, s, q] = v / r.factor[s, s]
         r.last[c, q] = wj - change
         error = _error(task, r, c, q, size, changes, change, own, wj)
-        r.error[c, q] = error if d > 0.0 or target < K else np.inf
+        some = size + 1 < task.codes.shape[0]  # without any label, there is nothing that bounds would be about
+        r.error[c, q] = error if (some and d > 0.0) or target < K else np.inf
     if K == 2:  # one model is the negative of the other
         for s in range(size):
             r.w[1, s, q] = -r.w[0, s, q]

@@ -16,7 +16,20 @@ from labelcert._version import __version__
 from labelcert.text import printable
 
 APP = (
-    *("core", "trust", "tables", "curves", "overview", "nodes", "graph", "labels", "crowd", "classes", "compare"),
+    *(
+        "core",
+        "trust",
+        "tables",
+        "curves",
+        "overview",
+        "nodes",
+        "graph",
+        "labels",
+        "worst",
+        "crowd",
+        "classes",
+        "compare",
+    ),
     *("provenance", "study", "main"),
 )
 """Our scripts, in the order in which they build on each other."""

@@ -98,6 +98,7 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
             "attacks": _relabellings(cert.curve_attacks),
             "changed": [_bits(row) for row in cert.curve_changed],
         },
+        "worst": _worst(cert),
         "crowd": _crowd(cert),
         "listed": None if shown.attacks is None else _listed(shown.attacks),
         "threat": _threat(cert),
@@ -303,6 +304,22 @@ def _crowd(cert: Certificate) -> dict[str, Any] | None:
         "owners": [behind(cert.witness_votes(t)) for t in range(n)],
         "together": [behind(cert.collective_votes(b)) for b in range(cert.max_flips + 1)],
     }
+
+
+def _worst(cert: Certificate) -> dict[str, Any]:
+    """The worst values of metrics in words, for each budget, and which attack comes to them."""
+    if cert.metrics is None or cert.metric_attacks is None:
+        return {"rows": [], "attacks": None}
+    budgets = range(cert.last_flips + 1)
+    rows = [
+        {
+            "title": printable(one.title),
+            "values": [one.text(b) for b in budgets],
+            "attackOf": attack_of[: len(budgets)].tolist(),
+        }
+        for one, attack_of in zip(cert.worst_cases, cert.metrics.attack_of, strict=True)
+    ]
+    return {"rows": rows, "attacks": _relabellings(cert.metric_attacks)}
 
 
 def _fixed(cert: Certificate) -> list[int]:
