@@ -22,7 +22,7 @@ test-torch: $(VENV)/.tested
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
 		tests/models/test_finite_networks.py tests/finite \
 		"tests/test_notebooks.py::test_prints_what_is_stored[pytorch-geometric]"
-	$(BIN)/python -m pytest tests/test_docs.py -k "README or pyg or finite or models"
+	$(BIN)/python -m pytest tests/test_docs.py -k "README or pyg or finite or models or trained"
 
 # Reports in a real browser, which the system's package manager installs.
 test-browser: $(VENV)/.tested

@@ -563,9 +563,9 @@ def test_help_shows_what_matters_first(call: Call) -> None:
     code, shown, _ = call("certify", "--help")
     assert code == 0
     headings = re.findall(r"^([A-Z][\w ]+):$", shown, re.MULTILINE)
-    assert headings[:7] == [
+    assert headings[:8] == [
         *("The options that matter most", "Your tables and datasets", "Models", "Nodes", "The adversary"),
-        *("How it is computed", "Output"),
+        *("What is asked", "How it is computed", "Output"),
     ]
     first = shown.split("Your tables and datasets")[0]
     assert first.count("\n  -") == 10

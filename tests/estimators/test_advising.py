@@ -16,6 +16,7 @@ from sklearn.svm import SVC, LinearSVC
 from labelcert import CertifiedClassifier, from_sklearn
 from labelcert.estimators.advising import Ridge
 from labelcert.problem import Problem
+from labelcert.text import per_cent
 
 
 def clouds(m: int = 36) -> tuple[Any, Any, Any]:
@@ -32,15 +33,15 @@ def test_ridge_regression_beside_linear_models(weights: Any) -> None:
     assert model.certify(X, y, T, max_flips=1).run.advice == ()
     [said] = model.certify(X, y, T, max_flips=9, time_limit=1.0).run.advice
     found = re.fullmatch(
-        r"RidgeClassifier\(alpha=(.*)\) has exact radii at every budget, without a search, and is (.*)% accurate by "
-        r"cross-validation over the labels \(LogisticRegression: (.*)%\)",
+        r"RidgeClassifier\(alpha=(.*)\) has exact radii at every budget, without a search, and is (.*) % accurate by "
+        r"cross-validation over the labels \(LogisticRegression: (.*) %\)",
         said,
     )
     assert found is not None
     scaled, parts = StandardScaler().fit_transform(X), StratifiedKFold(3, shuffle=True, random_state=0)
     ridge, own = RidgeClassifier(float(found[1])), estimator
     for shown, one in ((found[2], ridge), (found[3], own)):
-        assert shown == f"{100 * cross_val_score(one, scaled, y, cv=parts).mean():.1f}"
+        assert shown == per_cent(cross_val_score(one, scaled, y, cv=parts).mean())
     assert np.array_equal(
         *(getattr(from_sklearn(ridge).certify(X, y, T), f"radius_{end}") for end in ("lower", "upper"))
     )

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from matplotlib.figure import Figure
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -157,3 +159,41 @@ def test_bad_questions_are_refused() -> None:
 
 class _NoScores(KNeighborsClassifier):  # type: ignore[misc]
     predict_proba = None
+
+
+@pytest.fixture(scope="module")
+def compared() -> Any:
+    return CertifiedEnsemble(DecisionTreeClassifier()).compare(X, Y, flips=6, parts=(4, 20), cv=3)
+
+
+def test_numbers_of_parts_side_by_side(compared: Any) -> None:
+    frame = compared.to_frame()
+    assert frame.index.tolist() == [(4, "votes"), (4, "run-off"), (20, "votes"), (20, "run-off")]
+    assert np.all(np.diff(compared.shares, axis=1) <= 0)
+    assert np.all(compared.shares[:2, -1] == 0)  # six labels reach all of four parts
+    assert compared.best.parts == 20
+    assert frame["certified"].max() == frame["certified"][frame["chosen"]].item() > 0
+    assert "20 parts" in compared.summary()
+    scoring = make_certified_scorer(flips=6, attempts=0)
+    again = cross_val_score(clone(compared.best), X, Y, scoring=scoring, cv=3).mean()
+    assert again == pytest.approx(compared.shares[compared.chosen, -1])
+    assert compared.alone == pytest.approx(cross_val_score(DecisionTreeClassifier(random_state=0), X, Y, cv=3).mean())
+
+
+def test_comparison_is_drawn(compared: Any) -> None:
+    axes = compared.plot(Figure().subplots())
+    assert axes.get_xlabel() == "parts"
+    assert len(axes.containers) == 4
+
+
+def test_comparisons_that_make_no_sense() -> None:
+    model = CertifiedEnsemble(DecisionTreeClassifier())
+    for how, message in (
+        ({"flips": 0}, "flips"),
+        ({"flips": 1, "parts": ()}, "at least one number"),
+        ({"flips": 1, "combine": ("best",)}, "combine"),
+        ({"flips": 1, "floor": 2.0}, "floor"),
+        ({"flips": 1, "parts": (50,), "floor": 1.0, "cv": 3}, "no ensemble reaches"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            model.compare(X, Y, **how)

@@ -42,7 +42,7 @@ def problem(classes: int, m: int = 8) -> tuple[Any, Any, Any]:
     return gaussian(m, 6, seed=3) if classes == 2 else blobs(m, 6, classes=3, seed=3)
 
 
-@pytest.mark.parametrize("loss", sorted({*LOSSES} - {"linear", *INTERCEPTS}))
+@pytest.mark.parametrize("loss", sorted({*LOSSES} - {"linear", "unknown", "square_intercept", *INTERCEPTS}))
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("threat", THREATS, ids=repr)
 @pytest.mark.parametrize("margin", [0.0, 0.05])

@@ -47,6 +47,12 @@ def alone(run: RunRecord, n: int) -> tuple[Bool, Bool]:
                 sure[k, own] = True
                 maybe[k, [*own, *open_]] = True
             return sure, maybe
+    if run.engine.startswith("votes"):
+        raise InvalidInput(
+            "what a single annotator changes is not known where votes of a black box are counted: the certificate "
+            "bounds how many annotators it takes (radius_lower, verdicts). annotators() and audit() need a model that "
+            "labelcert knows: a graph model, certify, certify_linear or an estimator from from_sklearn"
+        )
     raise InvalidInput("the run was stopped before it looked at single annotators; certify again with more time")
 
 

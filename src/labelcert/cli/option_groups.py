@@ -23,7 +23,8 @@ from labelcert.models.recipe import COMBINATIONS
 from labelcert.models.selection import RULES
 
 DEFAULT_FOLDER = Path("labelcert-out")
-FORMULAS = "; ".join(f"{name}: {LOSSES[name].formula}" for name in loss_names() if not LOSSES[name].intercept)
+PLAIN_LOSSES = [name for name in loss_names() if not LOSSES[name].intercept]
+FORMULAS = "; ".join(f"{name}: {LOSSES[name].formula}" for name in PLAIN_LOSSES)
 
 GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
@@ -53,7 +54,7 @@ MODEL_OPTIONS = OptionGroup(
     "Models",
     option("--C C", "NUMBER|cv", "Regularisation, or cv: cross-validation. [default: the paper's value, else cv]"),
     option("--rule", RULES, "How cross-validation chooses among similar C. [default: the paper's]"),
-    option("--loss", tuple(loss_names()), f"{FORMULAS}.", "hinge"),
+    option("--loss", tuple(loss_names()), f"{FORMULAS}.", "hinge", metavar=f"[{'|'.join(PLAIN_LOSSES)}]"),
     option(
         "--intercept",
         bool,

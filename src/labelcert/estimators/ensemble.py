@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from labelcert.engines.voting.rules import RULES, RUN_OFF, Ballots
 from labelcert.engines.voting.training import ranks
 from labelcert.errors import InvalidInput
 from labelcert.estimators.base import row_names
+from labelcert.estimators.choosing import ComparedEnsembles, compared
 from labelcert.problem import Threat
 
 
@@ -171,6 +173,57 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         )
         task = Task(model, self.y_, threat, max_flips, names=names, **asked)
         return solve(task, Run(VoteEngine.name, device="cpu", **options))
+
+    def compare(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        flips: int,
+        parts: Sequence[int] = (10, 30, 100),
+        combine: Sequence[str] = RULES,
+        floor: float = 0.0,
+        cv: Any = 5,
+        progress: bool = False,
+    ) -> ComparedEnsembles:
+        """Cross-validate numbers of parts and rules: accuracy, and certified accuracy against ``flips`` wrong labels.
+
+        What certifies the most is chosen, not what is most accurate; ``floor`` says how accurate it has to be at least.
+        Labels decide about it, so wrong labels could have led to another choice: certificates hold for the ensemble
+        that is chosen, not for the choice.
+
+        Parameters
+        ----------
+        X, y
+            As for ``fit``. Folds leave some of the rows out, so parts are smaller than they will be.
+        flips : int
+            The budget to choose for.
+        parts : sequence of int
+        combine : sequence of {"votes", "run-off"}
+            Run-off needs scores.
+        floor : float
+            Least cross-validated accuracy.
+        cv
+            Folds, as scikit-learn takes them.
+        progress : bool
+            Show a progress bar on standard error.
+
+        Returns
+        -------
+        ComparedEnsembles
+            ``to_frame()`` is the table, ``plot()`` the picture, ``best`` the chosen ensemble, not fitted.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from labelcert import CertifiedEnsemble
+        >>> X, y = load_iris(return_X_y=True)
+        >>> found = CertifiedEnsemble(DecisionTreeClassifier()).compare(X, y, flips=3, parts=(5, 20))
+        >>> found.best.parts
+        20
+        """
+        return compared(self, _settled(self.estimator, self.seed), X, y, flips, parts, combine, floor, cv, progress)
 
     def _ballots(self, X: Any) -> Ballots:
         """What all members say."""

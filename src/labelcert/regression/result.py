@@ -218,7 +218,7 @@ class RegressionCertificate:
         >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 0.0]], [0.0, 1.0, 2.0, 3.0]
         >>> cert = labelcert.certify_regression(Ridge(), X, y, X, change=1.0)
         >>> cert.coefficient_frame()["radius"].tolist()
-        ['2', '1']
+        ['never', '1 to 2']
         """
         import pandas as pd
 

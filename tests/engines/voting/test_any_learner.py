@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 from tests.engines.voting.test_counting import elected
 
-from labelcert import Certificate, Threat, certify_votes
+from labelcert import Certificate, InvalidInput, Threat, certify_votes
 from labelcert.engines.voting.dealing import by_hash, row_keys
 from labelcert.engines.voting.rules import RUN_OFF, VOTES
 
@@ -190,3 +190,15 @@ def test_dishonest_annotators_take_all_models_that_they_reach() -> None:
                 changed = labels.copy()
                 changed[own[:5]] = new
                 assert np.all(cert.radius_lower[np.array(predicted(train, members, changed, VOTES)) != clean] <= 1)
+
+
+def test_nobody_asks_a_black_box_about_single_annotators() -> None:
+    X, T = np.arange(6.0), np.array([1.0, 4.0])
+
+    def nearest(indices: Any, labels: Any) -> Any:
+        return labels[np.abs(X[indices] - T[:, None]).argmin(axis=1)]
+
+    cert = certify_votes(nearest, X > 2, n_test=2, parts=3, threat=Threat(annotators=list("aabbcc")), max_flips=1)
+    for asked in (cert.annotators, cert.audit):
+        with pytest.raises(InvalidInput, match="votes of a black box are counted"):
+            asked()
