@@ -115,11 +115,15 @@ def on_arrays(function: Callable[..., Any], **options: Any) -> Callable[[str, in
     return prepared
 
 
+def chosen(loss: str, m: int, classes: int) -> Call:
+    """C by cross-validation over the labels."""
+    arrays = _clouds(m, TEST_NODES, classes)[:3]
+    return lambda limit: certify(*arrays, "cv", loss=loss, time_limit=limit)
+
+
 FUNCTIONS: dict[str, Callable[[str, int, int], Call]] = {
     "certify": on_arrays(certify),
-    "certify (C chosen)": lambda *case: (
-        lambda limit: certify(*_clouds(case[1], TEST_NODES, case[2])[:3], "cv", loss=case[0], time_limit=limit)
-    ),
+    "certify (C chosen)": chosen,
     "certify_partition": on_arrays(certify_partition, parts=20),
     "attack": on_arrays(attack, max_flips=5),
     "recheck": on_arrays(recheck, flips=1, confirm=3),

@@ -11,9 +11,11 @@ from tests.helpers.pools import PicklingPool
 from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, Threat, certify
+from labelcert.arrays import Signs
 from labelcert.engines.cube import labellings
-from labelcert.engines.pools import Threads, chunks_walked_by
+from labelcert.engines.pools import Threads, chunks_walked_by, seconds_per_step
 from labelcert.engines.tables import forest
+from labelcert.stopping import stopped_by
 
 TWO, MORE = "CubeTask", "FillTask"
 
@@ -108,3 +110,15 @@ def test_an_error_elsewhere_is_raised_here() -> None:
 
     with chunks_walked_by(Broken()), pytest.raises(RuntimeError, match="the cluster is gone"):
         certify(*blobs(8, 3), 5.0, engine="enumerate", max_flips=2)
+
+
+def test_nothing_is_timed_for_long_once_a_run_is_over() -> None:
+    calls = []
+
+    def walk(flag: Signs) -> int:
+        calls.append(bool(flag[0]))
+        return 1
+
+    with stopped_by(lambda: True):
+        assert seconds_per_step(walk) > 0.0
+    assert calls == [True]

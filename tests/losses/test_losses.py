@@ -13,8 +13,10 @@ from labelcert.engines.base import Question
 from labelcert.engines.coupled.coupled_method import _chunks, extend_for
 from labelcert.errors import InvalidInput
 from labelcert.losses import LOSSES, get_loss, loss_names
+from labelcert.losses.cross_validation import C_GRID, best_C
 from labelcert.prediction import Highest, predictor_for
 from labelcert.problem import Problem
+from labelcert.stopping import stopped_by
 from tests.helpers.certificates import same
 from tests.helpers.command_line import run
 from tests.helpers.problems import blobs, gaussian
@@ -221,3 +223,14 @@ def test_an_intercept_is_a_field_of_a_loss() -> None:
     )
     assert one.digest() == two.digest()
     assert (two.loss, two.intercept, two.max_flips) == ("logistic_intercept", True, one.max_flips)
+
+
+def test_the_square_loss_chooses_among_the_values_of_c_that_were_tried_in_time() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    labels = (X[:, 0] > 0).astype(np.int64)
+    asked = iter(range(1000))
+    with stopped_by(lambda: next(asked) > 20):
+        assert best_C(X @ X.T, labels, get_loss("square")) in C_GRID[:3]
+    with stopped_by(lambda: True):
+        assert best_C(X @ X.T, labels, get_loss("square")) == C_GRID[0]

@@ -76,12 +76,12 @@ def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
         if control.trust_solver:
             checked = replace(checked, findings=checked.findings.trusting())
         record = _record(run.engine, planned, question, findings, control, stages)
+        # From here on inside, as neither Ctrl-C nor the clock must take away what is known by now.
+        inside.enter_context(stopped_by(lambda: False))
         advice = advise(question, checked.findings, control, bool(planned.budget_note), task.adviser)
         note = planned.budget_note or simple.budget_note
         seconds = max(0.0, time.perf_counter() - started - compiling())
         record = replace(record, seconds=seconds, compiling=compiling(), budget_note=note, advice=advice)
-        # Inside, as Ctrl-C must not take away what is known by now.
-        inside.enter_context(stopped_by(lambda: False))
         cert = freeze(question, checked, record, simple.names)
         # Where the run was over before margins became part of the problem, nothing is claimed, with or without them.
         cert = restored(recorded(cert, *margins_of(simple)) if unfinished(simple) else cert)

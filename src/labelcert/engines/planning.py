@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labelcert.arrays import Int
+from labelcert.certificate import Stop
 from labelcert.certificate.metric import CountedMetric
 from labelcert.engines.base import Engine, Findings, Question, Work
 from labelcert.engines.control import Control
@@ -153,6 +154,8 @@ def plan(
         if problem.max_flips == 0 and problem.kind == ONE_MODEL:  # clean predictions are all that is asked for
             return Plan((Stage(engine, 0),), question, took)
         work = engine.estimate(question, control)
+        if _interrupted(question, control):
+            return Plan((), question, took)
         if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
             return _in_usual_time(engine, question, control, took)
         if work.advice is None:
@@ -169,6 +172,12 @@ def plan(
 def nothing_known(problem: Problem) -> Plan:
     """What is left to do where the run is over before there is a model: nothing."""
     return Plan((), Question.ask(Unknown(problem)), 0.0)
+
+
+def _interrupted(question: Question, control: Control) -> bool:
+    """Whether Ctrl-C came while work was estimated, and clean predictions of many labels are all that is known."""
+    known = question.problem.m > LARGEST_COLD and question.predictor.predicted.size > 0
+    return known and control.over() and control.stop is Stop.INTERRUPTED
 
 
 def _refusal(engine: Engine, problem: Problem, *, observing: bool) -> str | None:
@@ -189,6 +198,8 @@ def _in_usual_time(engine: Engine, question: Question, control: Control, took: f
     """The largest budget that takes about half a minute; the smallest one takes no longer either, with intervals."""
     problem = question.problem
     fits = engine.reach(question, control, USUAL_SECONDS)
+    if _interrupted(question, control):
+        return Plan((), question, took)
     chosen, more = (_up_to(question, max(1, fits) + k) for k in (0, 1))
     beyond = engine.estimate(more, control)
     note = (

@@ -10,7 +10,7 @@ import numpy as np
 from labelcert.arrays import Float, Int
 from labelcert.errors import InvalidInput
 from labelcert.losses.base import Loss
-from labelcert.stopping import Stopped
+from labelcert.stopping import Stopped, go_on
 
 C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The paper's grid for C."""
@@ -94,5 +94,5 @@ def best_C(K: Float, labels: Int, loss: Loss) -> float:  # noqa: N802 (the name 
     parts, reached = stratified_folds(labels), list[float]()
     with suppress(Stopped):
         for C in C_GRID:
-            reached.append(float(accuracies(K, labels, [C], parts, loss).mean()))
+            reached.append(float(accuracies(K, labels, [C], parts, loss, go_on).mean()))
     return C_GRID[int(np.argmax(reached))] if reached else C_GRID[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-import scipy.linalg
 
 from labelcert.arrays import Float, Int
 from labelcert.losses.base import Loss
+from labelcert.svm.factors import factor, solve
 
 
 class NothingTrained(Loss):
@@ -49,10 +49,11 @@ class Square(NothingTrained):
 
     def train(self, Q: Float, y: Float, C: float) -> Float:
         """One linear system, with ``λ = 1/(2C)``; an intercept borders it."""
-        A = self.bordered(Q + np.eye(y.shape[0]) / (2 * C))
+        A = Q.copy()
+        A[np.diag_indices(y.shape[0])] += 1 / (2 * C)
         if not self.intercept:
-            return np.asarray(scipy.linalg.solve(A, y, assume_a="pos"))
-        return np.asarray(np.linalg.solve(A, np.concatenate([y, np.zeros((1, *y.shape[1:]))])))
+            return solve(factor(A), y)  # in blocks: with many labels a time limit or Ctrl-C comes between them
+        return np.asarray(np.linalg.solve(self.bordered(A), np.concatenate([y, np.zeros((1, *y.shape[1:]))])))
 
     def train_classes(self, Q: Float, codes: Int, n_classes: int, C: float) -> Float:
         """One factorisation for all classes."""

@@ -38,6 +38,14 @@ def test_the_knapsack_is_the_best_of_all_combinations(groups: int) -> None:
                 assert np.all(spent <= spans)
 
 
+def test_a_budget_beyond_all_parts_together_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    tables = [(np.array([[0], [1], [3]]), rng.normal(size=(3, 2, 3))) for _ in range(3)]
+    exact, more = (combine(tables, np.array([b]), choices=c).by_cost() for b, c in ((9, True), (12, False)))
+    assert np.array_equal(exact, more[:10])
+    assert np.all(np.isposinf(more[10:]))
+
+
 def test_dominated_states_are_left_out() -> None:
     states = np.array([[0], [1], [2], [3]])
     values = np.array([1.0, 0.0, 0.5, -1.0])[:, None, None]

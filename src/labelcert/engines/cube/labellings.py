@@ -68,7 +68,7 @@ class CubeMethod:
     def reach(self, question: Question, control: Control, seconds: float) -> int:
         """The largest budget that fits into the given time: labellings with few flips are timed by themselves."""
         task, fits, per_stop = make_walk(question), 0, 0.0
-        while fits < question.budget:
+        while fits < question.budget and not control.over():
             if fits < _TIMED_BUDGETS:
                 per_stop = seconds_per_stop(task._replace(budget=fits + 1), moment=0.1)
             if count_stops(question, fits + 1) * per_stop > control.workers * seconds:

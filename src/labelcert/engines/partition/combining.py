@@ -61,20 +61,21 @@ def combine(tables: Sequence[tuple[Int, Float]], spans: Int, *, choices: bool) -
     total = np.full(wide, np.inf)
     total[(0,) * len(shape)] = 0.0
     taken: Choices = []
+    reach = 0  # the most that can be spent on the parts so far: beyond it, all is infinite
     for states, values in tables:
         new = np.full(wide, np.inf)
-        chosen = np.zeros(wide, dtype=np.int32)
+        chosen = np.zeros(wide if choices else (), dtype=np.int32)
         for s in useful(states, values):
             if np.any(states[s] > spans):
                 continue
-            here = tuple(slice(0, size - int(v)) for size, v in zip(shape, states[s], strict=True))
-            there = tuple(slice(int(v), None) for v in states[s])
+            sizes = [min(reach + 1, shape[0] - int(states[s, 0])), *(np.array(shape[1:]) - states[s, 1:]).tolist()]
+            here = tuple(slice(0, size) for size in sizes)
+            there = tuple(slice(int(v), int(v) + size) for v, size in zip(states[s], sizes, strict=True))
             offer = total[here] + values[s]
-            better = offer < new[there]
-            new[there] = np.where(better, offer, new[there])
             if choices:
-                chosen[there][better] = s
-        total = new
+                chosen[there][offer < new[there]] = s
+            np.minimum(new[there], offer, out=new[there])
+        total, reach = new, min(reach + int(states[:, 0].max()), shape[0] - 1)
         if choices:
             taken.append(chosen)
     return Totals(total, taken)

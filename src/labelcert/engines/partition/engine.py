@@ -46,8 +46,11 @@ from labelcert.errors import InvalidInput
 from labelcert.prediction import OneVsRest, Predictor, Sign
 from labelcert.problem import Problem, Relabelling
 
-CELLS = 2.5e7
+CELLS = 4e6
 """Cells of all knapsack tables that are held at a time."""
+
+SHARE_OF_TABLES = 0.5
+"""Of the time that is left, what tables of parts may take; knapsacks over all parts come after them."""
 
 KNAPSACK_SECONDS = 3e-9
 """Rough time of one cell of the totals, for one state of one part."""
@@ -207,8 +210,11 @@ class PartEngine(PlainEngine):
         dealt, asked = self._asked(question)
         statistics: dict[str, Any] = {**_sizes(dealt.parts), "part_flips": dealt.given.part_flips}
         if question.nodes.size:
-            tables = list(make_tables(asked, dealt.parts, control))
-            lower = np.maximum(known.radius_lower, self._lower(asked, tables))
+            first = control.part(SHARE_OF_TABLES)
+            tables = list(make_tables(asked, dealt.parts, first))
+            if control.stop is Stop.FINISHED:
+                control.stop = first.stop
+            lower = np.maximum(known.radius_lower, self._lower(asked, tables, control))
             attacks = self._attack(asked, tables, control)
             if control.collective:
                 grow(question, attacks, control)
@@ -244,10 +250,16 @@ class PartEngine(PlainEngine):
         together = pool.take_many(sum(labellings(asked.within(part)) for part in dealt.parts))
         return dealt, replace(asked, together=together)
 
-    def _lower(self, asked: PartsAsked, tables: list[PartTable]) -> Int:
-        """(n,) least cost of any attack at which nothing proves that a prediction survives; budget + 1 for none."""
+    def _lower(self, asked: PartsAsked, tables: list[PartTable], control: Control) -> Int:
+        """(n,) least cost of any attack at which nothing proves that a prediction survives; budget + 1 for none.
+
+        Nodes that nobody got to before the run was over have 0.
+        """
         problem, parts = asked.question.problem, []
         for some in _node_blocks(asked, tables):
+            if control.closed():
+                parts.append(np.zeros(some.size, dtype=np.int64))
+                continue
             cut = [(table.states, table.floor[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=False)
             least = _least(asked, some)
@@ -262,6 +274,8 @@ class PartEngine(PlainEngine):
         tried: set[Relabelling] = set()
         states = [table.states for table in tables]
         for some in _node_blocks(asked, tables):
+            if control.closed():
+                break
             cut = [(table.states, table.attack[..., some]) for table in tables]
             totals = combine(cut, _limits(asked), choices=True)
             least = _least(asked, some)
@@ -367,8 +381,9 @@ def black_box_radii(votes: Votes) -> Int:
     cheapest = np.array([int(own_costs.min()) if own_costs.size else -1 for own_costs in costs])
     rivals: Bool = own[None, :] != np.arange(problem.n_classes)[:, None]
     tables = black_box_tables(votes.clean_votes(nodes, own), cheapest, rivals)
-    totals = combine(tables, np.array([problem.max_flips]), choices=False)
-    radii[nodes] = first_row(np.any(totals.by_cost() <= votes.least[nodes], axis=1))
+    most = min(problem.max_flips, int(cheapest[cheapest > 0].sum()))
+    found = first_row(np.any(combine(tables, np.array([most]), choices=False).by_cost() <= votes.least[nodes], axis=1))
+    radii[nodes] = np.where(found > most, problem.max_flips + 1, found)
     return radii
 
 
