@@ -112,10 +112,12 @@ def test_a_walk_that_is_stopped_trains_on_no_clean_labels(loss: str, monkeypatch
 
 
 def test_a_run_that_ends_while_it_is_planned_keeps_clean_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def over(*known: object) -> None:
+        raise Stopped
+
     question = three_classes("logistic")
-    for module in (forest_module, retraining):
-        monkeypatch.setattr(module, "LARGEST_COLD", 10)
-    with stopped_by(lambda: True):
-        planned = plan("enumerate", question.problem, Control(workers=1))
+    monkeypatch.setattr(forest_module, "LARGEST_COLD", 10)
+    monkeypatch.setattr(forest_module, "begin", over)
+    planned = plan("enumerate", question.problem, Control(workers=1))
     assert planned.stages == ()
     assert np.array_equal(planned.question.predicted, question.predicted)
