@@ -172,7 +172,9 @@ class FillTask(NamedTuple):
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Sets that have children, of one class at a time where the start is not left to the walk."""
-        edges = start + 1 + np.flatnonzero(np.diff(self.tree.owner[start:end])) if self.fill.many else []
+        edges: list[int] = []
+        if self.fill.many:
+            edges = (start + 1 + np.flatnonzero(np.diff(self.tree.owner[start:end]))).tolist()
         for part in itertools.pairwise([start, *edges, end]):
             if (self.tree.base[slice(*part)] != LEAF).any():
                 yield part
