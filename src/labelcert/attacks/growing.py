@@ -12,6 +12,7 @@ from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Attacks, Findings
 from labelcert.engines.linear.greedy import greedy_changes
 from labelcert.problem import Problem, Relabelling
+from labelcert.stopping import is_over
 
 ROUNDS = 10
 """Rounds of improvement."""
@@ -34,7 +35,7 @@ def greedy(problem: Problem, budget: int, rng: np.random.Generator) -> Relabelli
         steps = greedy_changes(question)  # none where there are too many nodes and labels
         return max(steps, key=lambda change: worth(question, change)) if steps else lafak(problem, budget, rng)
     attacks, lower = Attacks(question), Findings.nothing(question).radius_lower
-    attacker = Attacker(question, attacks, lambda: False)
+    attacker = Attacker(question, attacks, is_over)
     if question.nodes.size == 1:
         attacker.attack_nodes(lower)
     elif question.nodes.size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -155,7 +156,8 @@ class _Running:
         budgets = iter(range(1, self._question.budget + 1))
         with ThreadPoolExecutor(self._control.workers) as pool:
             while batch := list(itertools.islice(budgets, self._control.workers)):
-                for change in pool.map(found_at, batch):
+                # In the context of the run: what stops it stops attacks on threads, too.
+                for change in pool.map(Context.run, [copy_context() for _ in batch], itertools.repeat(found_at), batch):
                     if self._control.over() or self.attacks.curve[-1] == n:
                         return
                     self.calls += 1

@@ -188,7 +188,10 @@ class Attacker:
         problem, a = self._question.problem, self._question.problem.adversary
         models = self._models_of(change)
         rows = self._rows[nodes]
-        effects = np.stack([sign * model.effects(problem, rows)[:, a.labels] for model, sign in models])
+        effects = np.zeros((len(models), nodes.size, a.labels.size))
+        for k, (model, sign) in enumerate(models):
+            if not self._over():  # then nothing is grown any more
+                effects[k] = sign * model.effects(problem, rows)[:, a.labels]
         own, rival = (which[nodes] for which in self._classes(self._scores(change)))
         columns = np.arange(nodes.size)
         by_own, by_rival = effects[own, columns], effects[rival, columns]

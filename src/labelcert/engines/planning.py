@@ -21,6 +21,7 @@ from labelcert.prediction import Unknown
 from labelcert.problem import Problem
 from labelcert.problem.owners import OwnerAdversary
 from labelcert.problem.problem import ONE_MODEL
+from labelcert.stopping import Stopped
 from labelcert.svm.pivoting import LARGEST_COLD
 
 USUAL_SECONDS = 30.0
@@ -153,14 +154,17 @@ def plan(
             return Plan((), question, took)
         if problem.max_flips == 0 and problem.kind == ONE_MODEL:  # clean predictions are all that is asked for
             return Plan((Stage(engine, 0),), question, took)
-        work = engine.estimate(question, control)
-        if _interrupted(question, control):
+        try:
+            work = engine.estimate(question, control)
+            if _interrupted(question, control):
+                return Plan((), question, took)
+            if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
+                return _in_usual_time(engine, question, control, took)
+            if work.advice is None:
+                answering = _stages(engine, question, control, work) if name == AUTO else None
+                return Plan(answering or (Stage(engine, problem.max_flips),), question, took)
+        except Stopped:  # clean predictions are known by now
             return Plan((), question, took)
-        if name == AUTO and control.chooses_budget and (work.advice is not None or work.seconds > USUAL_SECONDS):
-            return _in_usual_time(engine, question, control, took)
-        if work.advice is None:
-            stages = _stages(engine, question, control, work) if name == AUTO else (Stage(engine, problem.max_flips),)
-            return Plan(stages, question, took)
         too_large.append(
             f"engine={engine.name!r} would take about {duration(work.seconds)} ({work.reason}); {work.advice}"
         )

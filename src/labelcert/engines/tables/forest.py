@@ -5,6 +5,7 @@ Each level is trained on in blocks, by all workers; see :mod:`labelcert.engines.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -17,10 +18,12 @@ from labelcert.engines.control import Control
 from labelcert.engines.pools import DeviceLoad, chunk_stops
 from labelcert.engines.tables.options import Options
 from labelcert.engines.tables.toggled_trees import (
+    CLASS,
     FORBIDDEN,
     LEAF,
+    MOVES,
+    SIZE,
     Fill,
-    FillWorker,
     Rules,
     ToggledTree,
     add_children,
@@ -31,10 +34,12 @@ from labelcert.engines.tables.toggled_trees import (
     storage_errors,
 )
 from labelcert.engines.walks import Collector, collect_all
+from labelcert.losses.retraining import begin
 from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
-from labelcert.stopping import is_over
+from labelcert.stopping import Stopped, is_over, stopped_by
+from labelcert.svm.pivoting import LARGEST_COLD, new_scratch, overwrite
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 2048
@@ -82,6 +87,42 @@ class Siblings(NamedTuple):
     min_cost: int = 0  # levels are finished or not; nobody asks
 
 
+class Filler:
+    """What one worker fills tables with.
+
+    With many labels, it keeps the clean solution of one class, which LAPACK finds in steps that can be stopped:
+    compiled code would train on it from nothing, and ask nobody whether the run is over.
+
+    - ``own``: working memory.
+    """
+
+    def __init__(self, fill: Fill, levels: int) -> None:
+        self.own = new_fill_worker(fill, levels)
+        self._clean = new_scratch(self.own.svm.state.size if fill.many else 0)
+        self._class = -1
+
+    def start(self, fill: Fill, c: int) -> None:
+        """Go to the clean labels of class ``c``, where that is not left to the walk.
+
+        Raises
+        ------
+        Stopped
+            The run is over.
+        """
+        own = self.own
+        own.here[CLASS] = -1
+        if not fill.many:
+            return
+        if self._class != c:
+            self._class = -1
+            self._clean.chill()
+            begin(fill.retraining, self._clean, fill.ys[c].copy())
+            self._class = c
+        overwrite(own.svm, self._clean)
+        own.y[:] = fill.ys[c]
+        own.here[CLASS], own.here[MOVES], own.here[SIZE] = c, 0, 0
+
+
 class FillTask(NamedTuple):
     """Training on the sets of a forest, as work for a pool."""
 
@@ -102,24 +143,41 @@ class FillTask(NamedTuple):
             return None
         return DeviceLoad("tables", self.fill.ys.shape[1], float(self.tree.last.size), 4 * self.fill.scores.shape[1])
 
-    def new_worker(self) -> FillWorker:
+    def new_worker(self) -> Filler:
         """Working memory of one worker."""
-        return new_fill_worker(self.fill, self.levels)
+        return Filler(self.fill, self.levels)
 
-    def walk(self, chunk: Siblings, worker: FillWorker, flag: Signs) -> tuple[Filled, bool]:
+    def walk(self, chunk: Siblings, worker: Filler, flag: Signs) -> tuple[Filled, bool]:
         """Train on one chunk; also returns whether it was finished."""
         start, end, stops, _ = chunk
-        P, tau = np.empty((stops, worker.p.size), dtype=np.float32), np.empty(stops, dtype=np.float32)
+        P, tau = np.empty((stops, worker.own.p.size), dtype=np.float32), np.empty(stops, dtype=np.float32)
         parents = np.flatnonzero(self.tree.base[start:end] != LEAF)
         first = 0
         if parents.size:
             parent = start + parents[0]
             first = int(self.tree.base[parent] + self.tree.last[parent] + 1)
-        worker.counters[:] = 0
-        finished = fill_children(self.fill, self.rules, self.tree, worker, P, tau, first, start, end, flag)
+        worker.own.counters[:] = 0
+        known = self.fill, self.rules, self.tree, worker.own, P, tau, first
+        finished = True
+        try:
+            for begins, ends in self._parts(start, end):
+                with stopped_by(lambda: bool(flag[0])):
+                    worker.start(self.fill, int(self.tree.owner[begins]))
+                finished = finished and fill_children(*known, begins, ends, flag)
+        except Stopped:
+            finished = False
         if self.scores and finished:
             P, tau = with_scores(P, tau, self.fill.scores)
-        return Filled(worker.counters.copy(), first, P, tau), bool(finished)
+        return Filled(worker.own.counters.copy(), first, P, tau), finished
+
+    def _parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Sets that have children, of one class at a time where the start is not left to the walk."""
+        edges: list[int] = []
+        if self.fill.many:
+            edges = (start + 1 + np.flatnonzero(np.diff(self.tree.owner[start:end]))).tolist()
+        for part in itertools.pairwise([start, *edges, end]):
+            if (self.tree.base[slice(*part)] != LEAF).any():
+                yield part
 
 
 class Filled(NamedTuple):
@@ -196,6 +254,7 @@ class Forest:
             linear=predictor.linear,
             duals=duals or by_product,
             shared=not predictor.linear and codes.size > MANY_LABELS,
+            many=not predictor.linear and codes.size > LARGEST_COLD,
             slack=scorer.slack,
             ys=np.array([signs_of(codes, c) for c in range(K)]),
             rough=ROUGH if duals else FINE if by_product else 0.0,

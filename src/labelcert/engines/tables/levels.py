@@ -406,7 +406,13 @@ def _split(plan: Int, options: Options, visits: float, min_cost: int) -> Iterato
 
 
 def seconds_per_stop(forest: Forest) -> float:
-    """Time of one training and scoring, measured on as many single flips as a moment allows (compiled first)."""
+    """Time of one training and scoring, measured on as many single flips as a moment allows (compiled first).
+
+    Raises
+    ------
+    Stopped
+        The run is over.
+    """
     stops = forest.starts[2] - forest.starts[1] if forest.levels else 0
     if stops == 0:
         return 0.0
@@ -418,6 +424,7 @@ def seconds_per_stop(forest: Forest) -> float:
         if measured is not None:
             return measured
     worker = task.new_worker()
+    worker.start(task.fill, 0)  # which may take longer than the moment
     return seconds_per_step(
         lambda flag: int(task.walk(Siblings(0, forest.starts[1], stops), worker, flag)[0].counters[0])
     )

@@ -135,6 +135,7 @@ class Fill(NamedTuple):
     linear: bool
     duals: bool  # whether what multiplies the test rows is stored, and not their scores
     shared: bool  # whether a set is solved from its parent's tableau without copying it
+    many: bool  # whether walks find the clean solution of their class at hand, since training on it takes long
     slack: float  # error of ``scores`` times ``‖y‖₂``, where scores are linear
     ys: Float  # (K, m) clean labels of each class against the rest
     shrink: float  # power of two that brings scores to the range of float32: the largest clean one to about 1
@@ -293,9 +294,9 @@ def fill_children(  # noqa: C901
 ) -> bool:
     """Train on all children of sets ``start..end``; their rows are their slots minus ``offset``.
 
-    Returns whether it was finished; ``stop[0] != 0`` ends it early.
+    Returns whether it was finished; ``stop[0] != 0`` ends it early. The worker is at the clean labels of the first
+    set's class, or nowhere (-1).
     """
-    w.here[CLASS] = -1
     for s in range(start, end):
         if tree.base[s] == LEAF:
             continue
