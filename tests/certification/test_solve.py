@@ -76,7 +76,9 @@ def test_an_intercept_is_an_option(loss: str) -> None:
     arrays = blobs(8, 5)
     plain = certify(*arrays, 1.0, loss=f"{loss}_intercept", max_flips=1, workers=1)
     same(certify(*arrays, 1.0, loss=loss, intercept=True, max_flips=1, workers=1), plain)
-    with pytest.raises(InvalidInput, match=r"goes with loss='logistic' or 'cross_entropy', got loss='hinge'"):
+    with pytest.raises(
+        InvalidInput, match=r"goes with loss='logistic' or 'cross_entropy' or 'square', got loss='hinge'"
+    ):
         certify(*arrays, 1.0, intercept=True)
 
 

@@ -137,9 +137,9 @@ def linear_question(question: Question, maps: Float, budget: int) -> Question:
 
 
 def _ridge_maps(question: Question) -> Float:
-    """(n, m) what multiplies the labels in kernel ridge regression."""
+    """(n, m) what multiplies the labels in kernel ridge regression without an intercept."""
     rows, scale = unit_rows(question.problem.K_test[question.nodes])
-    return np.asarray(ridge_rows(question.problem, rows)[0] * scale[:, None])
+    return np.asarray(ridge_rows(replace(question.problem, loss="square"), rows)[0] * scale[:, None])
 
 
 def _by_gradient(model: LinearModel, a: Adversary, budget: int) -> Relabelling:
