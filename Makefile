@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Instead of news about mkdocs at every build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run test test-long test-torch test-browser test-gpu test-oldest fuzz check docs gallery notebooks bench selfcheck clean
+.PHONY: run test test-long test-torch test-trained test-browser test-gpu test-oldest fuzz check docs gallery notebooks bench selfcheck clean
 
 run: $(VENV)/.installed
 	$(BIN)/labelcert certify karate --model gcn --model sgc --report report.html
@@ -22,7 +22,11 @@ test-torch: $(VENV)/.tested
 	$(BIN)/python -m pytest tests/graphs/test_other_libraries.py tests/models/test_networks.py \
 		tests/models/test_finite_networks.py tests/finite \
 		"tests/test_notebooks.py::test_prints_what_is_stored[pytorch-geometric]"
-	$(BIN)/python -m pytest tests/test_docs.py -k "README or pyg or finite or models or trained"
+	$(BIN)/python -m pytest tests/test_docs.py -k "README or pyg or finite or models"
+
+# The page about a GCN of one's own trains 64 networks, after `make test-torch`.
+test-trained: $(VENV)/.tested
+	$(BIN)/python -m pytest tests/test_docs.py -k trained
 
 # Reports in a real browser, which the system's package manager installs.
 test-browser: $(VENV)/.tested
