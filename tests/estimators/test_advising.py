@@ -19,6 +19,9 @@ from labelcert.problem import Problem
 from labelcert.text import per_cent
 
 
+TOO_MANY = 120  # labels, for all of 30 flips to be decided in any time
+
+
 def clouds(m: int = 36) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(0)
     y = np.arange(m) % 2
@@ -31,7 +34,8 @@ def test_ridge_regression_beside_linear_models(weights: Any) -> None:
     estimator = LogisticRegression(class_weight=weights)
     model = from_sklearn(make_pipeline(StandardScaler(), estimator))
     assert model.certify(X, y, T, max_flips=1).run.advice == ()
-    [said] = model.certify(X, y, T, max_flips=9, time_limit=1.0).run.advice
+    X, y, T = clouds(TOO_MANY)
+    [said] = model.certify(X, y, T, max_flips=30, time_limit=4.0).run.advice
     found = re.fullmatch(
         r"RidgeClassifier\(alpha=(.*)\) has exact radii at every budget, without a search, and is (.*) % accurate by "
         r"cross-validation over the labels \(LogisticRegression: (.*) %\)",
@@ -58,8 +62,8 @@ def test_accuracies_only_where_there_is_time() -> None:
 
 
 def test_the_same_kernel_with_the_square_loss() -> None:
-    X, y, T = clouds()
-    [said] = from_sklearn(SVC()).certify(X, y, T, max_flips=9, time_limit=0.2).run.advice
+    X, y, T = clouds(TOO_MANY)
+    [said] = from_sklearn(SVC()).certify(X, y, T, max_flips=30, time_limit=2.0).run.advice
     start = "CertifiedClassifier('rbf', loss='square', bias=1000) with C="
     assert said.startswith(start)
     C = float(said.removeprefix(start).split()[0])
