@@ -69,7 +69,7 @@ def test_no_attack_swaps_earlier_or_changes_more() -> None:
     assert tight > 300
 
 
-@pytest.mark.parametrize("other", [-0.875, -0.5, 0.0, 0.25, 0.75])
+@pytest.mark.parametrize("other", [-0.75, -0.5, 0.0, 0.25, 0.75])
 def test_two_blocks_wait_from_a_quarter_of_one_minus_rho_to_one_half(other: float) -> None:
     m = 16
     y = np.repeat([1.0, -1.0], m // 2)
