@@ -25,12 +25,19 @@ from labelcert.cli.study_commands import (
     show_study,
 )
 from labelcert.files import write_text
+from labelcert.paper.claims import NEEDED, Found, claims_sheet
+from labelcert.paper.collapse_report import collapsed_curves
+from labelcert.paper.moving import moved_labels
 from labelcert.paper.paper_studies import BEYOND, ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
 from labelcert.report import tables
-from labelcert.studies import Graphs, Study
+from labelcert.studies import Graphs, Store, Study
 from labelcert.studies.report import Sheet
 from labelcert.studies.schema import Kind
+from labelcert.studies.tidy_tables import means, tidy
+
+CLAIMED = "claims"
+"""What stands for a verdict on each claim of the text."""
 
 EXAMPLES = """\b
 Examples:
@@ -39,12 +46,14 @@ Examples:
       The paper's Cora-MLb table, with our numbers beside the published ones.
   labelcert reproduce all --out results
       All studies. Results in the folder are reused.
+  labelcert reproduce claims --out results
+      Which claims of the text hold.
   labelcert reproduce csbm --variant published
       Use the kernels of the published code, for comparison."""
 
 
 @click.command("reproduce", epilog=EXAMPLES)
-@click.argument("name", required=False, metavar="[NAME or all]")
+@click.argument("name", required=False, metavar="[NAME, all or claims]")
 @click.option("--list", "listed", is_flag=True, help="List the studies of the paper.")
 @OUT_OPTION
 @STUDY_OPTIONS
@@ -55,15 +64,19 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
         print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
         return
-    names = [known for known in ORDER if known not in BEYOND] if name == "all" else [name]
+    several = {"all": [known for known in ORDER if known not in BEYOND], CLAIMED: NEEDED}
+    names = several.get(name, (name,))
     studies = [paper_study(known) for known in names]
     graphs, started, finished = Graphs(given["data_dir"]), time.perf_counter(), list[RanStudy]()
     for study in studies:
-        ran = run_study(plan_study(study, given, graphs), out, given)
+        own = {**given, "variant": None} if study.name in BEYOND else given
+        ran = run_study(plan_study(study, own, graphs), out, given)
         show_study(ran)
         finished.append(ran)
     if len(finished) > 1:
         _overview(finished, out, time.perf_counter() - started)
+    if name == CLAIMED:
+        _judge(finished, out, keep_old=given["keep_old"])
     if any(has_failed(ran) for ran in finished):
         sys.exit(EXIT_FAILED)
 
@@ -78,6 +91,17 @@ def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     write_text(out / "overview.md", sheet.markdown())
+
+
+def _judge(finished: Sequence[RanStudy], out: Path, *, keep_old: bool) -> None:
+    """Print and write the verdict on each claim of the text."""
+    plans = {ran.plan.study.name: ran.plan for ran in finished}
+    store = Store(out, keep_old=keep_old)
+    curves = collapsed_curves(plans["collapse"], store)
+    moved = moved_labels(plans["moves"], store)
+    sheet = claims_sheet(Found.of({name: means(tidy(plan, store)) for name, plan in plans.items()}, curves, moved))
+    print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
+    write_text(out / "claims.md", sheet.markdown())
 
 
 def _papers_time(study: Study) -> str:
