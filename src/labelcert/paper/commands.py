@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,20 @@ from labelcert.paper.moving import moved_labels
 from labelcert.paper.paper_studies import BEYOND, ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
 from labelcert.report import tables
+from labelcert.report.page import render
 from labelcert.studies import Graphs, Store, Study
-from labelcert.studies.report import Sheet
+from labelcert.studies.report import Sheet, StudyReport
 from labelcert.studies.schema import Kind
 from labelcert.studies.tidy_tables import means, tidy
 
 CLAIMED = "claims"
 """What stands for a verdict on each claim of the text."""
+
+WHY_THEY_DIFFER = (
+    "Each cell: our number with exact kernels, which follow the paper's formulas; in brackets, the same with the "
+    "kernels of the published code, and what the paper prints. '=' marks those that agree up to rounding. Exact "
+    "kernels differ where the published ones have errors: docs/differences.md."
+)
 
 EXAMPLES = """\b
 Examples:
@@ -70,7 +78,10 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
     graphs, started, finished = Graphs(given["data_dir"]), time.perf_counter(), list[RanStudy]()
     for study in studies:
         own = {**given, "variant": None} if study.name in BEYOND else given
-        ran = run_study(plan_study(study, own, graphs), out, given)
+        imitated = None
+        if study.compare and given["variant"] is None and name != CLAIMED:
+            imitated = _imitated(study, given, graphs, out)
+        ran = run_study(plan_study(study, own, graphs), out, given, imitated=imitated)
         show_study(ran)
         finished.append(ran)
     if len(finished) > 1:
@@ -79,6 +90,12 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         _judge(finished, out, keep_old=given["keep_old"])
     if any(has_failed(ran) for ran in finished):
         sys.exit(EXIT_FAILED)
+
+
+def _imitated(study: Study, given: dict[str, Any], graphs: Graphs, out: Path) -> StudyReport:
+    """The same study with the kernels of the published code, in a folder of its own."""
+    how = {**given, "variant": "published", "pictures": False, "page": False}
+    return run_study(plan_study(study.changed(name=f"{study.name}-published"), how, graphs), out, how).report
 
 
 def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
@@ -90,16 +107,21 @@ def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
         rows.append((ran.plan.study.name, *done, *took, ran.report.counts))
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
-    write_text(out / "overview.md", sheet.markdown())
+    sheets = [sheet, *(each for ran in finished for each in ran.report.sheets if "paper" in each.title)]
+    text = "\n".join(each.markdown() for each in sheets)
+    write_text(out / "overview.md", text)
+    about = {"title": "The paper, recomputed", "where": "", "xLabel": "", "panels": [], "notes": [WHY_THEY_DIFFER]}
+    data = {"models": [], "study": {**about, "sheets": [asdict(each) for each in sheets]}}
+    write_text(out / "overview.html", render(data, title=str(about["title"]), summary=text))
 
 
 def _judge(finished: Sequence[RanStudy], out: Path, *, keep_old: bool) -> None:
     """Print and write the verdict on each claim of the text."""
-    plans = {ran.plan.study.name: ran.plan for ran in finished}
-    store = Store(out, keep_old=keep_old)
-    curves = collapsed_curves(plans["collapse"], store)
-    moved = moved_labels(plans["moves"], store)
-    sheet = claims_sheet(Found.of({name: means(tidy(plan, store)) for name, plan in plans.items()}, curves, moved))
+    plans, store = [ran.plan for ran in finished], Store(out, keep_old=keep_old)
+    summaries = {plan.study.name: means(tidy(plan, store)) for plan in plans}
+    curves = [curve for plan in plans if plan.study.report == "collapse" for curve in collapsed_curves(plan, store)]
+    moved = [moved_labels(plan, store) for plan in plans if plan.study.report == "moves"]
+    sheet = claims_sheet(Found.of(summaries, curves, moved[0] if moved else {}))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
     write_text(out / "claims.md", sheet.markdown())
 
