@@ -33,7 +33,6 @@ from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.stopping import Stopped, stopped_by
 
-
 SHARE_FOR_UPPER_ENDS = 0.3
 """Part of the time for a first attack on every node, where not all can be proved in time."""
 

@@ -80,7 +80,11 @@ class OpenNodes(PlainEngine):
         """Attacks on open nodes that single moves foretell: what they change needs no proof."""
         open_ = np.flatnonzero(lower < attacks.radius)
         per_training, sets = seconds_per_training(question, duals=True), toggled_sets(question.problem)
-        if not open_.size or question.budget < 2 or sets[1] * per_training > SHARE_FOR_ATTACKS * _worker_seconds(control):
+        if (
+            not open_.size
+            or question.budget < 2
+            or sets[1] * per_training > SHARE_FOR_ATTACKS * _worker_seconds(control)
+        ):
             return
         if sets[1] * (4 * question.problem.m + SLOT_BYTES) > SHARE_FOR_DUALS * memory_for_tables():
             return
