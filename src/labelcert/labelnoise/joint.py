@@ -117,22 +117,22 @@ def _multiply_out(angles: Float, chances: Float, bases: Int, half: Any, own: Any
     """The product over all labels, for k ≥ 0: elsewhere it is conjugate. ``own`` (4, 2 BOX + 1) is scratch."""
     last, columns = half.shape[0] - 1, half.shape[1]
     for i in range(angles.shape[0]):
-        for l in range(columns):
-            angle = angles[i] * (l - last)
+        for j in range(columns):
+            angle = angles[i] * (j - last)
             y, shift = complex(math.cos(angle), math.sin(angle)), 1.0 + 0.0j
             if bases[1, i] != 0:
                 shift = y.conjugate() if bases[1, i] > 0 else y
-            own[0, l] = y
-            own[1, l] = chances[0, i] * y * shift
-            own[2, l] = chances[1, i] * shift
-            own[3, l] = (chances[2, i] * y.conjugate() + chances[3, i]) * shift
+            own[0, j] = y
+            own[1, j] = chances[0, i] * y * shift
+            own[2, j] = chances[1, i] * shift
+            own[3, j] = (chances[2, i] * y.conjugate() + chances[3, i]) * shift
         for k in range(last + 1):
             x, shift = own[0, last + k], 1.0 + 0.0j
             if bases[0, i] != 0:
                 shift = x.conjugate() if bases[0, i] > 0 else x
             forth, back = shift * x, shift * x.conjugate()
-            for l in range(columns):
-                half[k, l] *= forth * own[1, l] + back * own[2, l] + shift * own[3, l]
+            for j in range(columns):
+                half[k, j] *= forth * own[1, j] + back * own[2, j] + shift * own[3, j]
 
 
 def _beyond(h: Float, values: Int, odds: Float, L: float, last: int, s: float) -> float:

@@ -140,6 +140,7 @@ def test_time_that_is_over_proves_nothing_and_keeps_what_is_stored(
     assert verify(certify_votes(nearest, LABELS, **how)).accepted
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_interrupted_within_a_moment() -> None:
     answered = threading.Event()
 
