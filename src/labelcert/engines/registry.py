@@ -17,6 +17,7 @@ from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
 from labelcert.engines.tables.open_nodes import OpenNodes
+from labelcert.engines.uncertain import UNCERTAIN_ENGINES
 from labelcert.engines.voting.engine import OwnedVoteEngine, VoteEngine
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
@@ -57,6 +58,7 @@ for _engine in (
     Downdates(),
     VoteEngine(),
     OwnedVoteEngine(),
+    *UNCERTAIN_ENGINES,
 ):
     register(_engine)
 
