@@ -195,6 +195,13 @@ class RunRecord:
         return f"{self.margin:g}"
 
     @property
+    def error_text(self) -> str:
+        """The largest kernel errors; empty where the kernel is known exactly."""
+        if not self.kernel_error:
+            return ""
+        return "kernel errors up to " + " and ".join(f"{error:.3g}" for error in dict.fromkeys(self.kernel_error))
+
+    @property
     def compiling_text(self) -> str:
         """Behind the seconds, where compiling took many more."""
         return f" (and {self.compiling:.0f} s of compiling)" if self.compiling >= 1.0 else ""

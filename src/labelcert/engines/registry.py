@@ -58,9 +58,11 @@ for _engine in (
     Downdates(),
     VoteEngine(),
     OwnedVoteEngine(),
-    *UNCERTAIN_ENGINES,
 ):
     register(_engine)
+
+for _uncertain in UNCERTAIN_ENGINES:
+    register(_uncertain)
 
 
 def engine_names() -> list[str]:

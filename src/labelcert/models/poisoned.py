@@ -66,18 +66,16 @@ class FeatureBall:
 
     def dual(self, rows: Features) -> Float:
         """(r,) the largest inner product of each row with anything in the ball."""
-        r, absolute = self.radius, abs(rows)
+        r = self.radius
         if self.norm == "2":
             return np.asarray(r * np.sqrt(squared_norms(rows)))
+        absolute = np.abs(rows if isinstance(rows, np.ndarray) else rows.toarray())
         if self.norm == "inf":
-            return np.asarray(r * np.asarray(absolute.sum(axis=1), dtype=np.float64).ravel())
+            return np.asarray(r * absolute.sum(axis=1))
         if self.norm == "1":
-            largest = absolute.max(axis=1)
-            dense = largest if isinstance(largest, np.ndarray) else largest.toarray()
-            return np.asarray(r * dense.ravel())
-        dense = absolute if isinstance(absolute, np.ndarray) else absolute.toarray()
-        k = min(int(r), dense.shape[1])
-        return np.asarray(np.sort(dense, axis=1)[:, dense.shape[1] - k :].sum(axis=1))
+            return np.asarray(r * absolute.max(axis=1))
+        k = min(int(r), absolute.shape[1])
+        return np.asarray(np.sort(absolute, axis=1)[:, absolute.shape[1] - k :].sum(axis=1))
 
     def length(self, d: int) -> float:
         """The 2-norm of the longest vector in the ball, of d entries."""
@@ -205,10 +203,7 @@ def kernel_bounds(
         kept = np.setdiff1d(np.arange(n), after.nodes)
         first, second = model._architecture(before.adjacency), model._architecture(after.adjacency)
         nodes = np.concatenate([before.nodes, kept.size + after.nodes])
-        stack = sp.vstack if sp.issparse(after.features) else np.vstack
-        whole = _Poisoned(stack([before.features, after.features]), np.concatenate([given[kept], given]), ball)
-        if sp.issparse(whole.features):
-            whole = _Poisoned(sp.csr_array(whole.features), whole.poisoned, ball)
+        whole = _Poisoned(_stacked(before.features, after.features), np.concatenate([given[kept], given]), ball)
         architecture = _side_by_side(first, second)
         rows = None
         if first.propagate is not None:
@@ -225,6 +220,12 @@ def kernel_bounds(
         Interval(theta.low[:m, :m], theta.high[:m, :m]),
         Interval(np.ascontiguousarray(theta.low[m:, :m]), np.ascontiguousarray(theta.high[m:, :m])),
     )
+
+
+def _stacked(first: Features, second: Features) -> Features:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.vstack([first, second])
+    return sp.csr_array(sp.vstack([sp.csr_array(first), sp.csr_array(second)]))
 
 
 def _side_by_side(first: Architecture, second: Architecture) -> Architecture:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Bool, Float
+from labelcert.arrays import Bool, Float, Values
 from labelcert.certificate import Certificate
 from labelcert.certification import GraphCertifier
 from labelcert.certification.facades import certify
@@ -100,13 +100,14 @@ class FeaturePoison:
         self, model: Model, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False
     ) -> Callable[..., Certificate]:
         """`labelcert.certify` with what these features do to the kernel: for `GraphCertifier.certify`."""
-        errors = self.kernel_errors(model, graph, labeled, test, inductive=inductive)
+        errors: dict[str, Any] = self.kernel_errors(model, graph, labeled, test, inductive=inductive)
         count = int(self.mask(int(graph.adjacency.shape[0]), labeled, test).sum())
 
-        def certified(*arrays: Any, names: Names, **options: Any) -> Certificate:
-            return certify(
-                *arrays, names=replace(names, model=f"{names.model}; {self.described(count)}"), **errors, **options
-            )
+        def certified(
+            K_train: Float, labels: Values, K_test: Float, C: float | str, *, names: Names, **options: Any
+        ) -> Certificate:
+            named = replace(names, model=f"{names.model}; {self.described(count)}")
+            return certify(K_train, labels, K_test, C, names=named, **errors, **options)
 
         return certified
 
@@ -168,7 +169,7 @@ def certify_features(
     --------
     >>> import numpy as np
     >>> from labelcert import GCN, Graph
-    >>> from labelcert.poisoning import certify_features
+    >>> from labelcert import certify_features
     >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
     >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
     >>> for radius in (0.0, 0.2, 2.0):

@@ -47,7 +47,7 @@ class FeatureAttack:
     --------
     >>> import numpy as np
     >>> from labelcert import GCN, Graph
-    >>> from labelcert.poisoning import attack_features
+    >>> from labelcert import attack_features
     >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
     >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
     >>> attack_features(GCN(C=0.1), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=6.0)

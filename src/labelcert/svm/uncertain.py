@@ -31,6 +31,15 @@ from labelcert.svm.pivoting import UNIT_ROUNDOFF
 ROUNDS = 4
 """How often ranges are made sharper, at most."""
 
+RIDGES = (0.0, 1.0)
+"""What is added to the diagonal for multipliers, as a share of the mean sum of errors in a row."""
+
+STEPS = 3
+"""Of the iteration for multipliers."""
+
+LITTLE = 0.02
+"""Ranges that shrink by less than this share of C are sharp enough."""
+
 _TINY = 1e-290
 
 
@@ -101,9 +110,9 @@ class UncertainMachine:
         ranges = self._around(
             y, alpha, Ranges(np.zeros(m), np.full(m, self.C), np.full(m, -np.inf), np.full(m, np.inf))
         )
-        beta = self._multipliers(free)
+        support = free
         for _ in range(ROUNDS):
-            found_low, found_high = self._lagrangian(beta, y, ranges)
+            found_low, found_high = self._lagrangian(support, y, ranges)
             low, high = np.maximum(low, found_low[:n]), np.minimum(high, found_high[:n])
             if np.all((low > floor) | (high < ceiling)):
                 break
@@ -114,11 +123,9 @@ class UncertainMachine:
             ranges = self._around(y, alpha, ranges)
             gained = max(float(np.max(a - b)) for a, b in ((before.high, ranges.high), (ranges.low, before.low)))
             doubtful = np.flatnonzero((ranges.high > 0.0) & (ranges.low < self.C))
-            if gained <= 1e-3 * self.C and np.array_equal(doubtful, free):
+            if gained <= LITTLE * self.C and np.array_equal(doubtful, support):
                 break
-            if not np.array_equal(doubtful, free):
-                other = self._lagrangian(self._multipliers(doubtful), y, ranges)
-                low, high = np.maximum(low, other[0][:n]), np.minimum(high, other[1][:n])
+            support = free if np.array_equal(doubtful, support) else doubtful
         return low, high
 
     def _around(self, y: Float, alpha: Float, known: Ranges) -> Ranges:
@@ -150,41 +157,49 @@ class UncertainMachine:
             positive @ known.high + negative @ known.low + off,
         )
 
-    def _multipliers(self, support: Int) -> Float:
-        """(n + 2m, m) β for every row, zero outside of some labels: any numbers will do."""
-        beta = np.zeros_like(self.k)
-        if support.size:
-            block = self.Q[np.ix_(support, support)]
-            block = block + 1e-12 * max(float(np.trace(block)), _TINY) * np.eye(support.size)
-            try:
-                found = np.linalg.solve(block, self.k[:, support].T).T
-            except np.linalg.LinAlgError:
-                return beta
-            beta[:, support] = np.where(np.isfinite(found), found, 0.0)
-        return beta
+    def _lagrangian(self, support: Int, y: Float, ranges: Ranges) -> tuple[Float, Float]:
+        """(n + 2m,) lower and upper bounds on the scores of all rows, by the best of some multipliers.
 
-    def _lagrangian(self, beta: Float, y: Float, ranges: Ranges) -> tuple[Float, Float]:
-        """(n + 2m,) lower and upper bounds on the scores of all rows, from multipliers."""
+        They are zero outside of the support. On it, ``k − Qβ = ±yρ`` with the errors ``ρ = e + |β| E``: then no dual
+        variable there changes the bound. That is solved step by step; any numbers will do.
+        """
+        found = [self._evaluated(np.zeros_like(self.k), y, ranges, sign) for sign in (1.0, -1.0)]
+        if support.size:
+            block, E = self.Q[np.ix_(support, support)], self.E[np.ix_(support, support)]
+            k, e = self.k[:, support], self.e[:, support]
+            for share in RIDGES:
+                ridge = 1e-12 * float(np.trace(block)) + share * float(E.sum()) / support.size + _TINY
+                try:
+                    inverse = np.linalg.inv(block + ridge * np.eye(support.size))
+                except np.linalg.LinAlgError:
+                    continue
+                for side, sign in enumerate((1.0, -1.0)):
+                    beta = k @ inverse
+                    for _ in range(STEPS):
+                        full = np.zeros_like(self.k)
+                        full[:, support] = np.where(np.isfinite(beta), beta, 0.0)
+                        found[side] = np.maximum(found[side], self._evaluated(full, y, ranges, sign))
+                        beta = (k - sign * y[support] * (e + np.abs(full[:, support]) @ E)) @ inverse
+        return found[0], -found[1]
+
+    def _evaluated(self, beta: Float, y: Float, ranges: Ranges, sign: float) -> Float:
+        """(n + 2m,) lower bounds on the scores of all rows times a sign, from multipliers."""
         C, (al, au, gl, gu) = self.C, ranges
         spread = np.abs(beta)
         rho = self.e + spread @ self.E
-        a, b = (self.k - beta @ self.Q) * y, beta * y
+        p, q = sign * (self.k - beta @ self.Q) * y - rho, sign * beta * y
         size = np.abs(self.k) + spread @ self._absolute + rho
         largest = np.maximum(np.maximum(np.abs(gl), np.abs(gu)), 1.0)
         slack = self._unit * (C * size.sum(axis=1) + spread @ largest) + _TINY
         at_zero, at_cap = (al <= 0.0) & (gu >= 1.0), (au >= C) & (gl <= 1.0)
         between = (gl <= 1.0) & (gu >= 1.0)
         first, last = np.maximum(gl, 1.0), np.minimum(gu, 1.0)
-        ends = []
-        for sign in (1.0, -1.0):
-            p, q = sign * a - rho, sign * b
-            zero = np.where(at_zero, np.minimum(q * first, q * gu), np.inf)
-            free = np.where(between, q + np.minimum(p * al, p * au), np.inf)
-            cap = np.where(at_cap, p * C + np.minimum(q * gl, q * last), np.inf)
-            least = np.minimum(np.minimum(zero, free), cap)
-            # Where rounding leaves a label without any state, nothing is known.
-            ends.append(np.where(np.isfinite(least).all(axis=1), least.sum(axis=1), -np.inf) - slack)
-        return ends[0], -ends[1]
+        zero = np.where(at_zero, np.minimum(q * first, q * gu), np.inf)
+        free = np.where(between, q + np.minimum(p * al, p * au), np.inf)
+        cap = np.where(at_cap, p * C + np.minimum(q * gl, q * last), np.inf)
+        least = np.minimum(np.minimum(zero, free), cap)
+        # Where rounding leaves a label without any state, nothing is known.
+        return np.where(np.isfinite(least).all(axis=1), least.sum(axis=1), -np.inf) - slack
 
 
 def never_free(Q: Float, E: Float, C: float) -> bool:
