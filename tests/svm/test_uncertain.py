@@ -57,7 +57,11 @@ def check(rng: np.random.Generator) -> int:
     alpha = np.clip(y * z, 0.0, C)
     if rng.random() < 0.2:
         alpha = rng.uniform(0.0, C, y.size)  # nothing of a training has to be believed
-    low, high = UncertainMachine(Q, E, rows, e, C).scores(y, alpha, np.full(3, np.inf), np.full(3, -np.inf))
+    machine, never = UncertainMachine(Q, E, rows, e, C), np.full(3, np.inf)
+    low, high = machine.scores(y, alpha, never, -never)
+    if rng.random() < 0.2:
+        wider, low, high = (low, high), *machine.scores(y, alpha, never, -never, programs=True, tighten=True)
+        assert np.all((low >= wider[0]) & (high <= wider[1]))
     moves, draws = np.full(3, np.inf), 0
     least = float(np.linalg.eigvalsh(Q)[0])
     if least > 1e-9:

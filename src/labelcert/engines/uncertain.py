@@ -8,11 +8,11 @@ prediction whose lead exceeds it stays. That is a margin, so that every engine s
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from labelcert.arrays import Float
+from labelcert.arrays import Bool, Float
 from labelcert.engines.asking import AskedBlock, AskingMethod, asked, blocks_of
 from labelcert.engines.base import Attacks, Capabilities, Engine, Findings, PlainEngine, Question, Work, within_reach
 from labelcert.engines.closed_form import ClosedForm
@@ -26,6 +26,12 @@ from labelcert.prediction.uncertain import UNCERTAIN, UncertainKernel, Uncertain
 from labelcert.problem import Problem
 from labelcert.problem.lowering import lowered
 from labelcert.svm.uncertain import never_free
+
+MOST_PROGRAMS = 400
+"""Relabellings of one cost for which linear programs are solved, for one node; where there are more, it stays open."""
+
+FEW_TO_TIGHTEN = 30
+"""Up to so many of them, ranges are made sharper by linear programs, too."""
 
 SHARE_OF_LOWER = 0.6
 """Of the time that is left, what lower ends may take where upper ends take a search, too."""
@@ -47,7 +53,7 @@ class BoundEvery(PlainEngine):
         return self._method.reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
-        """One after the other, by size; what is open stays open, as nothing else would say more."""
+        """One after the other, by size; then linear programs for what is open."""
         moves = MoveNumbers(question.problem.adversary)
 
         def ask(block: AskedBlock) -> tuple[Seen, bool]:
@@ -58,21 +64,41 @@ class BoundEvery(PlainEngine):
 
 
 class OpenLedger(RelabellingLedger):
-    """The ledger of a walk whose doubts nobody can decide."""
+    """The ledger of a walk whose doubts only linear programs can decide, for radii alone."""
 
     def __init__(self, question: Question, moves: MoveNumbers) -> None:
         super().__init__(question, moves)
-        unsure = question.unsure & ~question.contrary
-        self.open_radius[unsure] = 0
+        self._open: list[tuple[int, Any, Bool]] = []
+        self.open_radius[question.unsure & ~question.contrary] = 0
         self.open_most[0] = int(question.unsure.sum())
 
     def doubt(self, seen: Seen) -> None:
-        """Leave it open."""
+        """Keep what is open, as long as that is not too much."""
         open_ = ~(seen.changed | seen.unchanged)
-        never = self.question.problem.adversary.never
-        self.open_radius = np.minimum(self.open_radius, np.where(open_, seen.cost[:, None], never).min(axis=0))
         np.maximum.at(self.open_most, seen.cost, (~seen.unchanged).sum(axis=1))
-        self.doubts += int(open_.any(axis=1).sum())
+        for s in np.flatnonzero(open_.any(axis=1)).tolist():
+            self.doubts += 1
+            self._open.append((int(seen.cost[s]), seen.code[s].copy(), open_[s]))
+
+    def settle(self, control: Control) -> None:
+        """Node by node, up to the cheapest relabelling that nothing proves to be harmless."""
+        predictor, nodes = cast(UncertainPredictor, self.question.predictor), self.question.nodes
+        self._open.sort(key=lambda doubt: doubt[0])
+        for cost in sorted({cost for cost, _, _ in self._open}):
+            level = [doubt for doubt in self._open if doubt[0] == cost]
+            left = np.minimum(self.radius, self.open_radius) > cost
+            count = np.sum([open_ for _, _, open_ in level], axis=0)
+            hopeless = left & (count > MOST_PROGRAMS)
+            self.open_radius[hopeless] = cost
+            for _, code, open_ in level:
+                asked = np.flatnonzero(open_ & (np.minimum(self.radius, self.open_radius) > cost))
+                if not asked.size:
+                    continue
+                proved = np.zeros(asked.size, dtype=bool)
+                if not control.over():
+                    codes = self.question.problem.relabelled(self.change(code))
+                    proved = predictor.surely(codes, nodes[asked], tighten=len(level) <= FEW_TO_TIGHTEN)
+                self.open_radius[asked[~proved]] = cost
 
 
 class Lowered(PlainEngine):

@@ -172,11 +172,11 @@ def certify_features(
     >>> from labelcert import certify_features
     >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
     >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
-    >>> for radius in (0.0, 0.2, 2.0):
-    ...     cert = certify_features(GCN(C=0.1), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=radius, flips=1)
+    >>> for radius in (0.0, 0.5, 2.0):
+    ...     cert = certify_features(GCN(C=0.02), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=radius, flips=1)
     ...     print(radius, cert.radius_lower.tolist())
-    0.0 [2, 2]
-    0.2 [2, 2]
+    0.0 [1, 1]
+    0.5 [0, 1]
     2.0 [0, 0]
     """
     poison = FeaturePoison(poisoned, FeatureBall(radius, norm), seed)

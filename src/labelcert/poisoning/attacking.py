@@ -46,12 +46,9 @@ class FeatureAttack:
     Examples
     --------
     >>> import numpy as np
-    >>> from labelcert import GCN, Graph
-    >>> from labelcert import attack_features
-    >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
-    >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
-    >>> attack_features(GCN(C=0.1), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=6.0)
-    FeatureAttack(1 of 2 predictions changed, 1 poisoned nodes, ... kernels tried)
+    >>> from labelcert import FeatureAttack
+    >>> FeatureAttack(np.array([True, False]), [np.ones((1, 3))], np.array([0, -1]), np.array([7]), tried=5)
+    FeatureAttack(1 of 2 predictions changed, 1 poisoned nodes, 5 kernels tried)
     """
 
     changed: Bool
@@ -193,6 +190,16 @@ def attack_features(
     Returns
     -------
     FeatureAttack
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert import GCN, Graph
+    >>> from labelcert import attack_features
+    >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
+    >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
+    >>> attack_features(GCN(C=0.02), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=6.0)
+    FeatureAttack(1 of 2 predictions changed, 1 poisoned nodes, 14 kernels tried)
     """
     whole_number("steps", steps, 1)
     ball, n = FeatureBall(radius, norm), int(graph.adjacency.shape[0])

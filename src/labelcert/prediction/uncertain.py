@@ -28,6 +28,9 @@ UNCERTAIN = "kernel machines with kernel errors"
 LOSSES_WITH_ERRORS = ("hinge", "square")
 """Losses whose scores are bounded for all admissible kernels."""
 
+MOST_FOR_PROGRAMS = 64
+"""With more labels, linear programs for multipliers take too long."""
+
 _UP = 1.0 + 1e-12
 """Covers the rounding of a few operations."""
 
@@ -113,6 +116,9 @@ class UncertainPredictor(Predictor):
         self.contrary = np.zeros(self.predicted.size, dtype=bool) if given is None else given.copy()
         self.unsure = np.zeros(self.predicted.size, dtype=bool)
         self.contrary[nodes[changed]] = True
+        doubt = np.flatnonzero(~(changed | unchanged))
+        if doubt.size:
+            unchanged[doubt] = self.surely(self.problem.codes, nodes[doubt], tighten=True)
         self.unsure[nodes[~unchanged]] = True
 
     def of(self, problem: Problem) -> Predictor:
@@ -149,31 +155,39 @@ class UncertainPredictor(Predictor):
             proved[open_] = self._surely(codes, nodes[open_])
         return changed, unchanged & proved & ~changed
 
-    def _surely(self, codes: Int, nodes: Index) -> Bool:
+    def surely(self, codes: Int, nodes: Index, *, tighten: bool) -> Bool:
+        """Which of some nodes are proved not to change, by linear programs: where they are not changed."""
+        if self._machine is None or self.problem.m > MOST_FOR_PROGRAMS:
+            return np.zeros(nodes.size, dtype=bool)
+        return self._surely(codes, nodes, programs=True, tighten=tighten)
+
+    def _surely(self, codes: Int, nodes: Index, **how: bool) -> Bool:
         """By bounds on the scores under these labels."""
         assert self._machine is not None
         Q, E, rows, off = self._machine
         machine = uncertain.UncertainMachine(Q, E, rows[nodes], off[nodes], self.problem.C)
         own, margin = self.predicted[nodes], self.errors.margin[nodes]
         if self.problem.n_classes == 2:
-            low, high = self._bounds(machine, signs_of(codes, 1), margin, -margin)
+            low, high = self._bounds(machine, signs_of(codes, 1), margin, -margin, **how)
             return np.asarray(np.where(own == 1, low, -high) > margin)
         nothing = np.full(nodes.size, np.inf)
-        found = [self._bounds(machine, signs_of(codes, c), nothing, -nothing) for c in range(self.problem.n_classes)]
+        found = [
+            self._bounds(machine, signs_of(codes, c), nothing, -nothing, **how) for c in range(self.problem.n_classes)
+        ]
         low, high = (np.array(ends) for ends in zip(*found, strict=True))
         least = low[own, np.arange(nodes.size)]
         high[own, np.arange(nodes.size)] = -np.inf
         return np.asarray(least - high.max(axis=0) > margin + 1e-15 * np.abs(least))
 
     def _bounds(
-        self, machine: uncertain.UncertainMachine, y: Float, floor: Float, ceiling: Float
+        self, machine: uncertain.UncertainMachine, y: Float, floor: Float, ceiling: Float, **how: bool
     ) -> tuple[Float, Float]:
         C = self.problem.C
         if self.nominal.linear:
             alpha = np.full(y.size, C)
         else:
             alpha = np.clip(y * self.nominal.scorer.train(y, sharp=False).z[: y.size], 0.0, C)
-        return machine.scores(y, alpha, floor, ceiling)
+        return machine.scores(y, alpha, floor, ceiling, **how)
 
     def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
         """Those of the given kernel."""

@@ -37,6 +37,9 @@ RIDGES = (0.0, 1.0)
 STEPS = 3
 """Of the iteration for multipliers."""
 
+TURNS = 4
+"""How often linear programs make ranges sharper."""
+
 LITTLE = 0.02
 """Ranges that shrink by less than this share of C are sharp enough."""
 
@@ -93,7 +96,9 @@ class UncertainMachine:
         self._lengths = np.sqrt(np.maximum(np.diag(Q) + np.diag(E), 0.0) * (1.0 + 1e-12))
         self._unit = 16.0 * UNIT_ROUNDOFF * (m + 8)
 
-    def scores(self, y: Float, alpha: Float, floor: Float, ceiling: Float) -> tuple[Float, Float]:
+    def scores(
+        self, y: Float, alpha: Float, floor: Float, ceiling: Float, *, programs: bool = False, tighten: bool = False
+    ) -> tuple[Float, Float]:
         """(n,) bounds on the scores of all rows under every admissible kernel, after training on labels y (±1).
 
         Parameters
@@ -103,6 +108,10 @@ class UncertainMachine:
             Dual variables between 0 and C that a training found; the better they are, the sharper the bounds.
         floor, ceiling : (n,) arrays
             Bounds are sharp enough once all scores are above the floor, or below the ceiling.
+        programs : bool
+            Whether linear programs look for the best multipliers where that does not come about.
+        tighten : bool
+            Whether they make ranges sharper, too.
         """
         m, n = y.size, self.n
         low, high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -126,7 +135,45 @@ class UncertainMachine:
             if gained <= LITTLE * self.C and np.array_equal(doubtful, support):
                 break
             support = free if np.array_equal(doubtful, support) else doubtful
+        if programs:
+            self._programs(y, alpha, ranges, (low, high), (floor, ceiling), tighten=tighten)
         return low, high
+
+    def _programs(
+        self,
+        y: Float,
+        alpha: Float,
+        ranges: Ranges,
+        found: tuple[Float, Float],
+        enough: tuple[Float, Float],
+        *,
+        tighten: bool,
+    ) -> None:
+        """Raise the lower ends and lower the upper ends that are not sharp enough, in place."""
+        (low, high), (floor, ceiling), m, n = found, enough, y.size, self.n
+        for turn in range(TURNS if tighten else 1):
+            if turn:
+                ends = np.empty((2, 2 * m))
+                for k in range(2 * m):
+                    both = [self._by_program(n + k, y, ranges, sign) for sign in (1.0, -1.0)]
+                    ends[:, k] = np.sort(y[k % m] * np.array([both[0], -both[1]]))
+                (margin_low, dual_low), (margin_high, dual_high) = ends.reshape(2, 2, m)
+                ranges = ranges.narrowed(Ranges(dual_low, dual_high, margin_low, margin_high)).settled(self.C)
+                ranges = self._around(y, alpha, ranges)
+            for t in np.flatnonzero(~((low > floor) | (high < ceiling))).tolist():
+                # The end that is nearer to what is asked for, or both.
+                both, upper = not floor[t] < np.inf, low[t] + high[t] < floor[t] + ceiling[t]
+                if both or not upper:
+                    low[t] = max(low[t], self._by_program(t, y, ranges, 1.0))
+                if both or upper:
+                    high[t] = min(high[t], -self._by_program(t, y, ranges, -1.0))
+            if np.all((low > floor) | (high < ceiling)):
+                return
+
+    def _by_program(self, row: int, y: Float, ranges: Ranges, sign: float) -> float:
+        """A lower bound on one score times a sign, from the best multipliers that a linear program suggests."""
+        beta = best_multipliers(self.Q, self.E, self.k[row], self.e[row], y, ranges, self.C, sign)
+        return float(self._evaluated(beta[None], y, ranges, sign, slice(row, row + 1))[0])
 
     def _around(self, y: Float, alpha: Float, known: Ranges) -> Ranges:
         """The ball around what a training found, and the box."""
@@ -182,13 +229,13 @@ class UncertainMachine:
                         beta = (k - sign * y[support] * (e + np.abs(full[:, support]) @ E)) @ inverse
         return found[0], -found[1]
 
-    def _evaluated(self, beta: Float, y: Float, ranges: Ranges, sign: float) -> Float:
-        """(n + 2m,) lower bounds on the scores of all rows times a sign, from multipliers."""
+    def _evaluated(self, beta: Float, y: Float, ranges: Ranges, sign: float, rows: slice = slice(None)) -> Float:
+        """(n + 2m,) lower bounds on the scores of all rows (or some) times a sign, from multipliers."""
         C, (al, au, gl, gu) = self.C, ranges
-        spread = np.abs(beta)
-        rho = self.e + spread @ self.E
-        p, q = sign * (self.k - beta @ self.Q) * y - rho, sign * beta * y
-        size = np.abs(self.k) + spread @ self._absolute + rho
+        k, spread = self.k[rows], np.abs(beta)
+        rho = self.e[rows] + spread @ self.E
+        p, q = sign * (k - beta @ self.Q) * y - rho, sign * beta * y
+        size = np.abs(k) + spread @ self._absolute + rho
         largest = np.maximum(np.maximum(np.abs(gl), np.abs(gu)), 1.0)
         slack = self._unit * (C * size.sum(axis=1) + spread @ largest) + _TINY
         at_zero, at_cap = (al <= 0.0) & (gu >= 1.0), (au >= C) & (gl <= 1.0)
@@ -200,6 +247,37 @@ class UncertainMachine:
         least = np.minimum(np.minimum(zero, free), cap)
         # Where rounding leaves a label without any state, nothing is known.
         return np.where(np.isfinite(least).all(axis=1), least.sum(axis=1), -np.inf) - slack
+
+
+def best_multipliers(Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: Ranges, C: float, sign: float) -> Float:
+    """(m,) the multipliers with the largest lower bound on a score times a sign; zeros where there is no solution.
+
+    The bound is a sum over labels of the least value at the corners of its pieces, each of which is linear in the
+    positive and negative parts of β: a linear program in these and one more variable for each label.
+    """
+    from scipy.optimize import linprog
+
+    m, corners = y.size, list[tuple[int, float, float]]()
+    for i, (al, au, gl, gu) in enumerate(zip(*(end.tolist() for end in ranges), strict=True)):
+        ends = []
+        if al <= 0.0 and gu >= 1.0:
+            ends += [(0.0, max(gl, 1.0)), (0.0, gu)]
+        if gl <= 1.0 <= gu:
+            ends += [(al, 1.0), (au, 1.0)]
+        if au >= C and gl <= 1.0:
+            ends += [(C, gl), (C, min(gu, 1.0))]
+        corners += [(i, a, g) for a, g in dict.fromkeys(ends)]
+    i, a, g = np.array([c[0] for c in corners]), *(np.array([c[j] for c in corners])[:, None] for j in (1, 2))
+    own, side = np.eye(m)[i], sign * y[i][:, None]
+    slope = -side * a * Q[i] + side * g * own
+    rows = np.hstack([own, a * E[i] - slope, a * E[i] + slope])
+    right = a[:, 0] * (side[:, 0] * k[i] - e[i])
+    cost = np.concatenate([-np.ones(m), np.zeros(2 * m)])
+    limits = [(None, None)] * m + [(0.0, None)] * (2 * m)
+    found = linprog(cost, A_ub=rows, b_ub=right, bounds=limits, method="highs")
+    if found.x is None or not np.isfinite(found.x).all():
+        return np.zeros(m)
+    return np.asarray(found.x[m : 2 * m] - found.x[2 * m :])
 
 
 def never_free(Q: Float, E: Float, C: float) -> bool:
