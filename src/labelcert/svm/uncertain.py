@@ -162,7 +162,8 @@ class UncertainMachine:
                 ranges = self._around(y, alpha, ranges)
             for t in np.flatnonzero(~((low > floor) | (high < ceiling))).tolist():
                 # The end that is nearer to what is asked for, or both.
-                both, upper = not floor[t] < np.inf, low[t] + high[t] < floor[t] + ceiling[t]
+                both = not floor[t] < np.inf
+                upper = not both and high[t] - ceiling[t] < floor[t] - low[t]
                 if both or not upper:
                     low[t] = max(low[t], self._by_program(t, y, ranges, 1.0))
                 if both or upper:
