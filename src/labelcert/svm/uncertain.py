@@ -162,11 +162,11 @@ class UncertainMachine:
                 ranges = self._around(y, alpha, ranges)
             for t in np.flatnonzero(~((low > floor) | (high < ceiling))).tolist():
                 # The end that is nearer to what is asked for, or both.
-                both = not floor[t] < np.inf
-                upper = not both and high[t] - ceiling[t] < floor[t] - low[t]
-                if both or not upper:
+                either = not floor[t] < np.inf
+                upper = not either and high[t] - ceiling[t] < floor[t] - low[t]
+                if either or not upper:
                     low[t] = max(low[t], self._by_program(t, y, ranges, 1.0))
-                if both or upper:
+                if either or upper:
                     high[t] = min(high[t], -self._by_program(t, y, ranges, -1.0))
             if np.all((low > floor) | (high < ceiling)):
                 return
@@ -268,11 +268,12 @@ def best_multipliers(Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: R
         if au >= C and gl <= 1.0:
             ends += [(C, gl), (C, min(gu, 1.0))]
         corners += [(i, a, g) for a, g in dict.fromkeys(ends)]
-    i, a, g = np.array([c[0] for c in corners]), *(np.array([c[j] for c in corners])[:, None] for j in (1, 2))
-    own, side = np.eye(m)[i], sign * y[i][:, None]
-    slope = -side * a * Q[i] + side * g * own
-    rows = np.hstack([own, a * E[i] - slope, a * E[i] + slope])
-    right = a[:, 0] * (side[:, 0] * k[i] - e[i])
+    table = np.array(corners).reshape(-1, 3)
+    label, a, g = table[:, 0].astype(np.int64), table[:, 1:2], table[:, 2:]
+    own, side = np.eye(m)[label], sign * y[label][:, None]
+    slope = -side * a * Q[label] + side * g * own
+    rows = np.hstack([own, a * E[label] - slope, a * E[label] + slope])
+    right = a[:, 0] * (side[:, 0] * k[label] - e[label])
     cost = np.concatenate([-np.ones(m), np.zeros(2 * m)])
     limits = [(None, None)] * m + [(0.0, None)] * (2 * m)
     found = linprog(cost, A_ub=rows, b_ub=right, bounds=limits, method="highs")
