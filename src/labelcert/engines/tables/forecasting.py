@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelcert.arrays import Float, Index, Int
+from labelcert.arrays import Float, Float32, Index, Int
 from labelcert.engines.base import Attacks, Question
 from labelcert.engines.control import Control
 from labelcert.engines.tables.forest import Forest
@@ -52,7 +52,7 @@ class Forecast:
     - ``z`` (S, m): what multiplies the test rows for the clean labels and for each toggled label, by slot.
     """
 
-    def __init__(self, question: Question, forest: Forest, z: Float) -> None:
+    def __init__(self, question: Question, forest: Forest, z: Float32) -> None:
         self._question, self._forest, self._z = question, forest, z
 
     def about(self, nodes: Int, budget: int) -> Iterator[Foretold]:
