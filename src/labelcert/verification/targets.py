@@ -224,7 +224,7 @@ class _Value:
 
     def is_close(self, shown: float) -> bool:
         """Whether a value that is shown is this one."""
-        return bool(np.isfinite(shown)) and abs(Fraction(shown) - self.value) <= Fraction(CLOSE) * self._size
+        return bool(np.isfinite(shown) and abs(Fraction(shown) - self.value) <= Fraction(CLOSE) * self._size)
 
     def bounded(self, side: int, claimed: npt.NDArray[np.float64], slack: float) -> bool:
         """Whether no move is larger than what is claimed, which is not much larger than the largest; infinite: open."""
@@ -258,4 +258,4 @@ class _Value:
                 return False
             there += by * self._row[i] / self._scale
         sign = 1 if Fraction(aim) > self.value else -1
-        return sign * (there - Fraction(aim)) >= -self._doubt
+        return bool(sign * (there - Fraction(aim)) >= -self._doubt)
