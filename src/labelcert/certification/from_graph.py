@@ -106,7 +106,8 @@ class GraphCertifier:
         return graph.named_labels(self.labeled) if isinstance(graph, Graph) else codes
 
     def _names(self, nodes: Int) -> Names:
-        graph, model, labeled = self._graph, repr(self._model), self.labeled
+        graph, labeled = self._graph, self.labeled
+        model = "; ".join([repr(self._model), *getattr(graph, "notes", ())])
         remark = LIMIT if getattr(self._model, "has_network", False) else ""
         if not isinstance(graph, Graph):
             return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)

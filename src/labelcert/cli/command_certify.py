@@ -64,7 +64,7 @@ def certify_command(**given: Any) -> None:
         raise InvalidInput("--nodes and --attack must not be negative")
     options = inputs.own_options(list(dict.fromkeys(map(str.lower, given["names"]))) or ["gcn"], given)
     asked = inputs.read_request(given)
-    asked = replace(asked, graph=inputs.with_true_labels(asked, given["true_labels"]))
+    asked = replace(asked, graph=inputs.with_true_labels(asked, given))
     metrics = inputs.read_metrics(given)
     _add_beside(options, given, asked.graph)
     if given["out"] is not None:

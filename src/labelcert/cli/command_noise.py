@@ -59,7 +59,7 @@ def noise_command(**given: Any) -> None:
         certifier,
         targets.nodes,
         using=noise,
-        wrong=inputs.wrong_rates(graph, labeled, given["wrong"]),
+        wrong=inputs.wrong_rates(graph, labeled, given["wrong"], node=given["node"]),
         width=given["interval"],
         confidence=given["confidence"],
         seed=given["seed"],

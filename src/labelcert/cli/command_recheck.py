@@ -80,7 +80,7 @@ def recheck_command(**given: Any) -> None:
         targets.nodes,
         using=recheck,
         **{word: given[word] for word in ("flips", "confirm", "audit", "until", "objective")},
-        confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"]),
+        confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"], node=given["node"]),
         progress=inputs.shows_progress(given),
         **how,
     )

@@ -30,9 +30,23 @@ GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
     click.argument("name", required=False, metavar="[NAME or FILE.npz]"),
     option("--edges", FILE, "Your edge list: CSV or Parquet with the columns source, target[, weight]."),
-    option("--features", FILE, "Your feature table: node, then numbers [and label]."),
+    option("--features", FILE, "Your feature table: node, then any columns [and label]."),
     option("--labels", FILE, "Your label table: node, label; empty or left out is unlabelled."),
-    *(option(f"--{column}-column {column}", str, f"Name of the column {column}.", column) for column in COLUMNS),
+    *(
+        option(f"--{column}-column {alias}{column}", str, f"Name of the column {column}.", column)
+        for column in COLUMNS
+        for alias in ["--label " if column == "label" else ""]
+    ),
+    option("--columns", "LIST", "Features are these columns alone, whatever they hold; with commas."),
+    option("--drop", "LIST", "Columns that are no features; with commas."),
+    click.option(
+        "--raw/--scaled",
+        default=None,
+        help="Take numbers as they are, and nothing else; or scale them in any case. [default: scaled where their "
+        "spreads differ]",
+    ),
+    option("--missing", "WORD", 'A word in the column label that stands for no label; "" for none.', multiple=True),
+    option("--edge-types", "LIST", "Only edges with one of these in the column type; with commas."),
     option("--directed", bool, "Edges of your tables have a direction."),
     option("--fix", bool, "Mend what is harmless in your tables: repeated edges, stray blanks."),
     option("--data-dir", FILE, "Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
