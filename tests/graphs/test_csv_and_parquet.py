@@ -321,7 +321,9 @@ def test_blank_ids_and_blanks_in_headers(write: Any) -> None:
 
 def test_small_files_with_many_mistakes_take_moments(tmp_path: Path) -> None:
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"source,target\n" + b"a,b\n" * 400_000))
-    with pytest.raises(InvalidInput, match=r"(?s)399999 problems:.*line 3 of d.csv.gz .*and 399996 more like that$") as refused:
+    with pytest.raises(
+        InvalidInput, match=r"(?s)399999 problems:.*line 3 of d.csv.gz .*and 399996 more like that$"
+    ) as refused:
         graph_from_files(tmp_path / "d.csv.gz")
     assert len(str(refused.value)) < 4000
     (tmp_path / "u.csv.gz").write_bytes(gzip.compress(b"source,target\n" + b"a\n" * 400_000))

@@ -20,13 +20,15 @@ from labelcert.certificate.run_record import command_line
 from labelcert.cli.options import in_options
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
+from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split
 from labelcert.graphs.checks import reason
 from labelcert.graphs.csv_and_parquet import NodeTable
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
+from labelcert.graphs.plain_tables import PlainTable
 from labelcert.graphs.problems import Problems
-from labelcert.models import Recipe, models
-from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.graphs.table_files import is_table
+from labelcert.models import Recipe
+from labelcert.pipeline import ROWS, Targets, choose_model, choose_split, choose_targets, known_options, model_options
 from labelcert.problem import Threat
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
@@ -47,17 +49,57 @@ class GraphRequest:
 
 def read_request(given: Mapping[str, Any]) -> GraphRequest:
     """From the options that all commands on graphs have."""
+    if is_plain(given):
+        return _read_plain(given)
     graph = read_graph(given)
     labeled_text, test_text, seed = given["labeled"], given["test"], given["seed"]
     labeled = None if labeled_text is None else parse_nodes(graph, labeled_text, "--labeled")
     split = choose_split(graph, seed=seed, per_class=given["per_class"], labeled=labeled)
     own = test_text not in (None, "all", "collective", "multi-class")
     test = _test_nodes(graph, split.labeled, test_text) if own else test_text
+    targets = choose_targets(graph, split, test=test, seed=seed)
+    return GraphRequest(graph, split, targets, _read_threat(graph, split.labeled, given))
+
+
+def _read_threat(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> Threat:
+    """The adversary; the seed is written down."""
     if command_line.get() and "--seed" not in command_line.get():
-        command_line.set(f"{command_line.get()} --seed {seed}")  # defaults may change
+        command_line.set(f"{command_line.get()} --seed {given['seed']}")  # defaults may change
     readers = _THREAT if "trusted" in given else {}  # a command without an adversary has none of its options
-    threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in readers.items()})
-    return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
+    return Threat(**{keyword: read(graph, labeled, given) for keyword, read in readers.items()})
+
+
+def is_plain(given: Mapping[str, Any]) -> bool:
+    """Whether the data are a table without a graph."""
+    return given["name"] is not None and is_table(Path(given["name"]))
+
+
+def default_model(given: Mapping[str, Any]) -> str:
+    """What is certified where nobody names a model."""
+    return "logistic" if is_plain(given) else "gcn"
+
+
+def _read_plain(given: Mapping[str, Any]) -> GraphRequest:
+    """A table whose rows are predicted, as a graph without edges."""
+    path, test = Path(given["name"]), given["test"]
+    if any(given[key] is not None for key in ("edges", "features", "labels", "per_class")):
+        raise InvalidInput(
+            f"{path.name} is a table of its own: leave out --edges, --features, --labels and --per-class, or give it "
+            "as one of them"
+        )
+    other = Path(test) if test is not None and is_table(Path(test)) else None
+    with noted(given):
+        how = {**about_tables(given), **{key: given[key] for key in ("label", "node", "seed")}}
+        table = PlainTable.read(path, other, **how)
+    graph, labeled, tested = table.graph, table.labeled, table.test
+    if given["labeled"] is not None:
+        labeled = parse_nodes(graph, given["labeled"], "--labeled")
+        tested = np.setdiff1d(tested, labeled)
+    if test not in (None, "all") and other is None:
+        tested = parse_nodes(graph, test, "--test")
+        labeled = np.setdiff1d(labeled, tested) if given["labeled"] is None else labeled
+    split = own_split(graph, train=labeled, test=tested)
+    return GraphRequest(graph, split, [Targets(ROWS, split.test)], _read_threat(graph, split.labeled, given))
 
 
 def read_metrics(given: Mapping[str, Any]) -> list[Metric]:
@@ -90,7 +132,7 @@ def shows_progress(given: Mapping[str, Any]) -> bool:
 
 def own_options(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """For each of several models by name, those given options that it takes."""
-    known = [option for info in models() for option in info.options if option != "C"]
+    known = [option for options in known_options().values() for option in options if option != "C"]
     fixed = {option: given[option] for option in known if given[option] is not None}
     return dict(zip(names, model_options(names, fixed), strict=True))
 
@@ -151,20 +193,21 @@ def read_graph(given: Mapping[str, Any]) -> Graph:
     if own:
         if given["edges"] is None and given["features"] is None:
             raise InvalidInput(
-                "expected an edge list or a feature table beside the labels; name one as --edges or --features"
+                "expected an edge list or a feature table beside the labels; name one as --edges or --features, or a "
+                "plain table with labels in it as `labelcert certify data.csv --label NAME`"
             )
         how = {key: given[key] for key in ("edges", "features", "labels", "directed", *COLUMNS)}
         with noted(given):
             return graph_from_files(**how, **about_tables(given), edge_types=_listed(given["edge_types"]))
     if name is None:
         raise InvalidInput(
-            "expected the name of a dataset (see `labelcert datasets`), an .npz file, or tables as --edges, "
-            "--features and --labels"
+            "expected the name of a dataset (see `labelcert datasets`), an .npz file, a table (`data.csv --label "
+            "NAME`), or the tables of a graph as --edges, --features and --labels"
         )
     if Path(name).is_file() and not name.endswith(OWN_FILE):
         raise InvalidInput(
-            f"expected the name of a dataset or an {OWN_FILE} file, got the file {name}; name tables of your own as "
-            "--edges, --features and --labels"
+            f"expected the name of a dataset, an {OWN_FILE} file or a table (.csv, .tsv, .txt, .parquet), got the file "
+            f"{name}; save it as CSV"
         )
     if data_dir is not None and dataset_info(name).source == "download" and not data_dir.is_dir():
         # Not created on the fly: a mistyped folder would start a download into it.
@@ -283,7 +326,14 @@ def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[i
 
 
 def _table(
-    graph: Graph, path: Path, column: str, *, option: str = "", node: str = "node", number: bool = False, once: bool = True
+    graph: Graph,
+    path: Path,
+    column: str,
+    *,
+    option: str = "",
+    node: str = "node",
+    number: bool = False,
+    once: bool = True,
 ) -> list[tuple[int, str]]:
     """Rows (node, value) of a table with the columns ``node`` and ``column``, ``once`` for each node.
 

@@ -28,7 +28,7 @@ FORMULAS = "; ".join(f"{name}: {LOSSES[name].formula}" for name in PLAIN_LOSSES)
 
 GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
-    click.argument("name", required=False, metavar="[NAME or FILE.npz]"),
+    click.argument("name", required=False, metavar="[NAME or FILE]"),
     option("--edges", FILE, "Your edge list: CSV or Parquet with the columns source, target[, weight]."),
     option("--features", FILE, "Your feature table: node, then any columns [and label]."),
     option("--labels", FILE, "Your label table: node, label; empty or left out is unlabelled."),
@@ -60,7 +60,12 @@ GRAPH_OPTIONS = OptionGroup(
 
 COMPARISON_OPTIONS = OptionGroup(
     "Models",
-    option("--model -m names", "MODEL", "See `labelcert models`; repeat to compare. [default: gcn]", multiple=True),
+    option(
+        "--model -m names",
+        "MODEL",
+        "See `labelcert models`; repeat to compare. [default: gcn; of a plain table: logistic]",
+        multiple=True,
+    ),
     option("--beside", "MODEL", "One more model to compare with, or none. [default: sgc beside gcn on karate]"),
 )
 
@@ -81,6 +86,7 @@ MODEL_OPTIONS = OptionGroup(
     option("--alpha", float, "Teleport probability of APPNP and PPNP."),
     option("--skip-alpha", float, "Share of the input in GCN Skip-alpha."),
     option("--iterations", int, "Propagation steps of APPNP."),
+    option("--neighbors", int, "Of knn. [default: 5]"),
     option("--gamma", float, "Inverse width of the Gaussian kernel."),
     click.option("--bias", is_flag=True, default=None, help="Add a constant to the linear kernel."),
     option("--edge-weight", float, "Weight of all edges before self-loops are added."),

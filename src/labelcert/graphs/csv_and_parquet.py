@@ -244,9 +244,7 @@ class NodeTable(TableFile):
 
         self.problems.add_each(
             np.flatnonzero(unknown & ~other),
-            lambda i: (
-                f"expected ids of known nodes (such as {next(iter(position))!r}), {told(i)}; {advice}"
-            ),
+            lambda i: f"expected ids of known nodes (such as {next(iter(position))!r}), {told(i)}; {advice}",
         )
         self.problems.harmless_each(
             np.flatnonzero(unknown & other),
@@ -342,6 +340,7 @@ class EdgeTable(NodeTable):
         directed: bool,
         only: Sequence[str] | None,
     ) -> SparseMatrix:
+        """Return the weights of all edges, or of those of some types ``only``."""
         rows, columns = self.positions(source, position), self.positions(target, position)
         weights = self._weights(weight)
         n = 1 + max(position.values())
@@ -358,7 +357,9 @@ class EdgeTable(NodeTable):
             return f"{self._edge(source, target, i)} again in {self.row(i)}"
 
         others = [name for name in self.frame.columns if name not in (source, target, weight)]
-        apart = {name: same & (codes[first] != codes) for name in others for codes in [_factorized(self.frame[name])[0]]}
+        apart = {
+            name: same & (codes[first] != codes) for name in others for codes in [_factorized(self.frame[name])[0]]
+        }
         parallel = np.logical_or.reduce([np.zeros_like(same), *apart.values()])
         if parallel.any():
             by = next(name for name, differs in apart.items() if differs.any())

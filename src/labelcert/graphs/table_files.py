@@ -71,6 +71,7 @@ class TableFile:
         self.decimal_comma = self.headless = False
         self._columns, self._codes, self._needed = columns, codes, what == "edges"
         self._any_name = any_name
+        self._first, self._other = 0, cast("TableFile | None", None)
         self._lines: Int = np.zeros(0, dtype=np.int64)
         if isinstance(source, str | os.PathLike):
             self.path: Path | None = Path(source)
@@ -223,8 +224,22 @@ class TableFile:
                 f"expected a Parquet file, but {path} cannot be read as one ({reason(error)}); write it again"
             ) from error
 
+    def extend(self, other: TableFile, optional: Sequence[str] = ()) -> None:
+        """Add the rows of another table with the same columns, of which some may be absent there."""
+        import pandas as pd
+
+        absent = [str(name) for name in self.frame.columns if name not in other.frame.columns and name not in optional]
+        if absent:
+            raise InvalidInput(f"{other.name} lacks columns of {self.name}: {', '.join(absent[:10])}; add them")
+        self._first, self._other = len(self.frame), other
+        kept = [name for name in self.frame.columns if name in other.frame.columns]
+        self.decimal_comma |= other.decimal_comma
+        self.frame = pd.concat([self.frame, other.frame[kept]], ignore_index=True)
+
     def row(self, index: int) -> str:
         """Describe where row `index` is in the file."""
+        if self._other is not None and index >= self._first:
+            return self._other.row(index - self._first)
         if self._lines.size == 0:
             return f"row {index} of {self.name}"
         return f"line {self._lines[index]} of {self.name}"
