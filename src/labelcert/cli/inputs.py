@@ -30,6 +30,7 @@ from labelcert.graphs.table_files import is_table
 from labelcert.models import Recipe
 from labelcert.pipeline import ROWS, Targets, choose_model, choose_split, choose_targets, known_options, model_options
 from labelcert.problem import Threat
+from labelcert.problem.ballots import Votes
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
 
@@ -88,17 +89,21 @@ def _read_plain(given: Mapping[str, Any]) -> GraphRequest:
             "as one of them"
         )
     other = Path(test) if test is not None and is_table(Path(test)) else None
+    column, equals, value = (part.strip() for part in (test or "").partition("="))
+    where = (column, value) if equals and other is None else None
     with noted(given):
         how = {**about_tables(given), **{key: given[key] for key in ("label", "node", "seed")}}
-        table = PlainTable.read(path, other, **how)
+        table = PlainTable.read(path, other, where=where, **how)
     graph, labeled, tested = table.graph, table.labeled, table.test
     if given["labeled"] is not None:
         labeled = parse_nodes(graph, given["labeled"], "--labeled")
         tested = np.setdiff1d(tested, labeled)
-    if test not in (None, "all") and other is None:
+    if test not in (None, "all") and other is None and where is None:
         tested = parse_nodes(graph, test, "--test")
         labeled = np.setdiff1d(labeled, tested) if given["labeled"] is None else labeled
     split = own_split(graph, train=labeled, test=tested)
+    if given.get("votes") is not None:
+        graph = _with_majorities(graph, split.labeled, given)
     return GraphRequest(graph, split, [Targets(ROWS, split.test)], _read_threat(graph, split.labeled, given))
 
 
@@ -325,6 +330,21 @@ def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[i
     return votes
 
 
+def _with_majorities(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> Graph:
+    """The graph whose labelled rows have the labels that most votes give them."""
+    majority = list(map(str, Votes(_votes(graph, labeled, given)).labels.tolist()))
+    differs = int(np.sum(graph.named_labels(labeled) != np.array(majority)))
+    if differs:
+        say(f"labelcert: {differs} labels of {graph.name} differ from the majority of votes, which counts", error=True)
+    classes = (
+        tuple(sorted({*graph.class_names, *majority})) if {*majority} - {*graph.class_names} else graph.class_names
+    )
+    code = {name: k for k, name in enumerate(classes)}
+    labels = np.array([code.get(name, -1) for name in graph.named_labels(np.arange(graph.n_nodes)).tolist()])
+    labels[labeled] = [code[name] for name in majority]
+    return replace(graph, labels=labels, class_names=classes)
+
+
 def _table(
     graph: Graph,
     path: Path,
@@ -337,13 +357,16 @@ def _table(
 ) -> list[tuple[int, str]]:
     """Rows (node, value) of a table with the columns ``node`` and ``column``, ``once`` for each node.
 
-    The column of nodes may have the name that it has in the graph's own tables, or simply ``node``.
+    The columns of nodes and labels may have the names that they have in the graph's own tables, or the usual ones.
     """
     problems = Problems(fix=False)
-    table = NodeTable(path, problems, columns={node: "node", "node": "node", column: option}, any_name=True)
-    if node not in table.frame.columns and "node" in table.frame.columns:
-        node = "node"
-    absent = [name for name in (node, column) if name not in table.frame.columns]
+    table = NodeTable(
+        path, problems, columns={node: "node", "node": "node", "label": "label", column: option}, any_name=True
+    )
+    names = [str(name) for name in table.frame.columns]
+    node = "node" if node not in names and "node" in names else node
+    column = "label" if option == "label" and column not in names and "label" in names else column
+    absent = [name for name in (node, column) if name not in names]
     if absent:
         raise InvalidInput(table.without(*absent))
     position = graph.positions()

@@ -120,8 +120,9 @@ NODE_OPTIONS = OptionGroup(
     option(
         "--test",
         "all|collective|multi-class|FILE|LIST",
-        "Test nodes; collective and multi-class are the paper's 50. [default: all unlabelled nodes; for "
-        "graphs of the paper also collective, or multi-class alone with more than two classes]",
+        "Test nodes; collective and multi-class are the paper's 50. For a plain table: another table, COLUMN=VALUE or "
+        "rows. [default: all unlabelled nodes; for graphs of the paper also collective, or multi-class alone "
+        "with more than two classes; a fifth of a plain table in which all rows have labels]",
     ),
     option("--inductive", bool, "Test nodes join the graph after training."),
 )

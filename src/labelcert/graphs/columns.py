@@ -94,7 +94,7 @@ class Preparation:
                 if name not in known:
                     found = ", ".join([*known][:20]) or "none"
                     raise InvalidInput(
-                        f"{option} names {name!r}, but the columns of features in {table.name} are {found}"
+                        f"{option}=[...] names {name!r}, but the columns of features in {table.name} are {found}"
                     )
         wanted = known if self.columns is None else dict.fromkeys(self.columns)
         return [known[name] for name in wanted if name not in self.drop]

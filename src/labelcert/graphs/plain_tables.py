@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from labelcert.arrays import Int
+from labelcert.arrays import Bool, Int
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import UNLABELED
 from labelcert.graphs.columns import Preparation
@@ -44,13 +44,15 @@ class PlainTable:
         seed: int = 0,
         missing: Sequence[str] | None = None,
         fix: bool = False,
+        where: tuple[str, str] | None = None,
         **columns: Any,
     ) -> PlainTable:
         """Read a table, and another one with rows to test.
 
         Rows are called by what is in the column ``node``, if there is one, else by their number (``test 1`` on for
-        those of the other table). Without another table, rows whose label is empty are tested, or a share of all rows
-        that ``seed`` draws. ``columns`` are those of `Preparation`, which is fitted on labelled rows alone.
+        those of the other table). Without another table, rows are tested ``where`` a column has a value, or whose label
+        is empty, or a share of all rows that ``seed`` draws. ``columns`` are those of `Preparation`, which is fitted on
+        labelled rows alone.
         """
         problems = Problems(fix=fix)
         how: dict[str, Any] = {"columns": {label: "label", node: "node"}, "codes": not columns.get("raw")}
@@ -65,9 +67,11 @@ class PlainTable:
         y = np.append(found, UNLABELED)[codes]
         known, rows = y != UNLABELED, np.arange(len(y))
         labeled, tested = rows[known & (rows < first)], rows[rows >= first]
-        if other is None:
+        if where is not None:
+            tested = rows[_where(table, *where)]
+        elif other is None:
             tested = rows[~known] if not known.all() else _held_out(len(y), seed, table, problems)
-            labeled = np.setdiff1d(labeled, tested)
+        labeled = np.setdiff1d(labeled, tested)
         if labeled.size == 0:
             problems.refuse()
             raise InvalidInput(f"no row of {table.name} has a label in the column {label!r} to learn from")
@@ -77,7 +81,7 @@ class PlainTable:
                 f"{labeled.size:,} rows (such as {classes[0]!r}); name the column with the classes as label=NAME "
                 "(numbers to predict are what certify_regression is for, in Python)"
             )
-        X = Preparation(**columns).features(table, ids, (label, node), labeled)
+        X = Preparation(**columns).features(table, ids, (label, node, *(where or ())[:1]), labeled)
         problems.refuse()
         if X.shape[1] == 0:
             raise InvalidInput(f"{table.name} has no column but {label!r}; add one to predict it from")
@@ -96,6 +100,17 @@ class PlainTable:
 def _numbered(first: int, count: int) -> tuple[str, ...]:
     """Names of rows without names."""
     return (*(str(i + 1) for i in range(first)), *(f"test {i + 1}" for i in range(count - first)))
+
+
+def _where(table: NodeTable, column: str, value: str) -> Bool:
+    """Rows where a column has a value."""
+    if column not in table.frame.columns:
+        raise InvalidInput(table.without(column))
+    own = table.frame[column].map(lambda field: str(field).strip())
+    if not (own == value).any():
+        found = ", ".join(sorted(set(own))[:10])
+        raise InvalidInput(f"no row of {table.name} has {value!r} in the column {column!r}, which holds {found}")
+    return np.asarray((own == value).to_numpy())
 
 
 def _held_out(count: int, seed: int, table: NodeTable, problems: Problems) -> Int:

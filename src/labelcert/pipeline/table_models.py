@@ -25,6 +25,7 @@ from labelcert.models import Recipe
 from labelcert.models.base import GraphLike
 from labelcert.models.features import Features, gram
 from labelcert.models.plain_kernels import PairwiseModel
+from labelcert.problem.validation import check_labels
 from labelcert.progress import Report
 from labelcert.rechecking import recheck
 
@@ -229,6 +230,7 @@ def choose_table_model(
     model = TableModel(kind=name, C=info.C if C is None or isinstance(C, str) else float(C), **options)
     recipe = TableRecipe(model, source=source, seed=seed)
     nodes = np.asarray(labeled)
+    check_labels(graph.named_labels(nodes))
     y, X = np.asarray(graph.labels)[nodes], graph.features
     if name == ENSEMBLE or not (validate or C == "cv") or np.unique(y, return_counts=True)[1].min() < 2:
         return recipe
