@@ -435,14 +435,14 @@ def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pyte
     for name, text in re.findall(r"`(\w+\.csv)`:\n\n```csv\n(.*?)```", page, flags=re.DOTALL):
         (tmp_path / name).write_text(text)
     commands = [block.strip().removeprefix("$ ") for block in page_blocks(page, "console")]
-    assert len(commands) == 2
+    assert len(commands) == 3
     printed = ""
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "labelcert"
         code, out, err = call(*arguments)
         assert code == 0, err
-        printed += out.replace("┃", "│")
+        printed += (out + err).replace("┃", "│")
     for row in "".join(page_blocks(page, "text")).splitlines():
         assert row in printed
     for name in ("gcn-all.cert", "gcn-all-nodes.csv", "gcn-all-budgets.csv", "graph-all.png", "graph-all.svg"):

@@ -17,6 +17,8 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.errors import InvalidInput
 from labelcert.graphs.class_coding import DOUBTFUL
 from labelcert.graphs.table_files import TableFile
+from labelcert.memory import require_memory
+from labelcert.reading import LARGER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +28,9 @@ FEW_CATEGORIES = 30
 
 MOST_CATEGORIES = 1000
 """Values of a column of text that somebody asks for."""
+
+MOST_TEXTS = 2000
+"""Columns of text: each is looked at in several ways, which takes milliseconds."""
 
 ALIKE = 10.0
 """Columns whose spreads differ by less than this factor need not be scaled."""
@@ -186,6 +191,12 @@ def _complain(table: TableFile, name: Any, ids: Sequence[str], bad: Bool) -> Non
 
 def _sorted(table: TableFile, names: Sequence[Any], ids: Sequence[str], *, asked: bool) -> _Sorted:
     sorted_ = _Sorted()
+    texts = sum(table.frame[name].dtype.kind not in "fiubmM" for name in names)
+    if texts > MOST_TEXTS:
+        raise InvalidInput(
+            f"{table.name} has {texts:,} columns of text among its features, more than the {MOST_TEXTS:,} that can be "
+            "looked at; name those that are to be features as columns=[...]"
+        )
     for name in names:
         values = table.frame[name]
         if values.dtype.kind in "fiub":
@@ -304,25 +315,25 @@ def _alike(sorted_: _Sorted, rows: slice | Int) -> bool:
 
 
 def _fitted(sorted_: _Sorted, rows: slice | Int) -> Float:
-    """What scikit-learn makes of the columns, in their order."""
+    """What scikit-learn makes of the columns: numbers first, then 0 and 1, then categories."""
     import pandas as pd
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    def step(name: Any) -> Any:
-        if name in sorted_.categories:
-            return OneHotEncoder(drop="if_binary", handle_unknown="ignore", sparse_output=False)
-        if name in sorted_.binary:
-            return "passthrough"
-        return make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
-
-    frame = pd.DataFrame({str(k): values for k, values in enumerate(sorted_.found.values())})
-    steps = ColumnTransformer([(str(k), step(name), [str(k)]) for k, name in enumerate(sorted_.found)])
+    place = {name: str(k) for k, name in enumerate(sorted_.found)}
+    frame = pd.DataFrame({place[name]: values for name, values in sorted_.found.items()})
+    width = len(place) + sum(sorted_.categories.values())
+    require_memory(3 * 8 * len(frame) * width, f"{width:,} features of {len(frame):,} rows", LARGER)
+    numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+    words = OneHotEncoder(drop="if_binary", handle_unknown="ignore", sparse_output=False)
+    steps = [("numbers", numbers, sorted_.numbers), ("kept", "passthrough", sorted_.binary)]
+    steps += [("words", words, [*sorted_.categories])]
+    transformer = ColumnTransformer([(kind, step, [place[name] for name in own]) for kind, step, own in steps if own])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of categories that no training row has
-        return np.asarray(steps.fit(frame.iloc[rows]).transform(frame), dtype=np.float64)
+        return np.asarray(transformer.fit(frame.iloc[rows]).transform(frame), dtype=np.float64)
 
 
 def _transformed(transform: Any, table: TableFile, names: Sequence[Any], rows: slice | Int) -> Any:
