@@ -131,9 +131,10 @@ TABLES: dict[str, tuple[Callable[[Path], tuple[str, ...]], str, int]] = {
     "digits": (_digits, "0 and 1 kept: pixel_0_0", 180),
     "Titanic": (
         _titanic,
-        "scaled to mean 0 and deviation 1: Pclass, Age, Fare; one-hot Sex (2 values), Embarked (4 values)"
-        "; blanks filled with the median, or a category of their own: Age (57), Embarked (5); left out PassengerId (one number for "
-        "each row, by its name an id), Name, Cabin (names or free text), Booked (dates)",
+        "scaled to mean 0 and deviation 1: Pclass, Age, Fare; one-hot Sex (2 values), Embarked (4 values); "
+        "blanks filled with the median, or a category of their own: Age (57), Embarked (5); "
+        "left out PassengerId (one number for each row, by its name an id), Name, Cabin (names or free text), Booked "
+        "(dates)",
         30,
     ),
     "Excel in German": (_excel, "export.csv is read as Windows-1252 (Latin-1), separated by semicolons", 10),
