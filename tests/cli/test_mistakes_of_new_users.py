@@ -80,6 +80,11 @@ MISTAKES: dict[str, tuple[dict[str, str | bytes], tuple[str, ...], str]] = {
     ),
     "C of neighbours": ({}, (*PLAIN, "--model", "knn", "--C", "1"), "knn has no C"),
     "neighbours of something else": ({}, (*PLAIN, "--neighbors", "3"), "'neighbors': logistic has C"),
+    "poisoned features of a classifier": (
+        {},
+        (*PLAIN, "--poison-features", "all", "--radius", "0.1"),
+        "poisoned features",
+    ),
     "a model that there is not": ({}, (*PLAIN, "--model", "xgboost"), "logistic"),
     "a table of a graph as a plain one": ({}, ("certify", "t.csv", "--edges", "edges.csv"), "leave out --edges"),
     "labels alone": ({}, ("certify", "--labels", "labels.csv"), "`labelcert certify data.csv --label NAME`"),

@@ -167,6 +167,10 @@ class _RowCertifier(GraphCertifier):
     def answer(self, estimator: Any, test: npt.ArrayLike, using: Callable[..., Any], options: dict[str, Any]) -> Any:
         """What ``using`` makes of the estimator's predictions for some rows."""
         nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
+        if using not in (certify, recheck, noise):
+            raise InvalidInput(
+                "classifiers of plain tables know no poisoned features; use a model with a kernel: linear"
+            )
         options = self._with_truth(nodes, options)
         rows, labels, tested = self._rows(self.labeled), self.labels, self._rows(nodes)
         if hasattr(estimator, "compare"):  # an ensemble
