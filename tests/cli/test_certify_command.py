@@ -606,7 +606,7 @@ def test_errors_speak_of_options(call: Call) -> None:
     code, _, said = call("certify", "--edges", "edges.csv", "--labels", "labels.csv")
     assert said.endswith("say which one it is as --label-column NAME\n")
     code, _, said = call("certify", "edges.csv")
-    assert "name tables of your own as --edges, --features and --labels" in said
+    assert "give the edges of a graph as --edges" in said
 
 
 def test_groups_from_the_label_table(call: Call) -> None:

@@ -58,7 +58,8 @@ class PlainTable:
         how: dict[str, Any] = {"columns": {label: "label", node: "node"}, "codes": not columns.get("raw")}
         table = NodeTable(source, problems, what="rows", **how)
         if label not in table.frame.columns:
-            raise InvalidInput(table.without(label))
+            edges = {"source", "target"} <= {*table.frame.columns}
+            raise InvalidInput(table.without(label) + ("; give the edges of a graph as edges=[...]" if edges else ""))
         first, other = len(table.frame), None if test is None else NodeTable(test, problems, what="test rows", **how)
         if other is not None:
             table.extend(other, optional=(label,))
