@@ -150,12 +150,12 @@ def _some(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names[:SHOWN])) + more
 
 
-def as_they_are(table: TableFile, names: Sequence[Any], ids: Sequence[str]) -> Float:
+def as_they_are(table: TableFile, names: Sequence[Any], ids: Sequence[str] | None, of: str = "node") -> Float:
     """Columns of finite numbers as a matrix of shape (n, d); one complaint about each other one."""
     X = np.empty((len(table.frame), len(names)))
     for j, name in enumerate(names):
         X[:, j] = numeric(table.frame[name])
-        _complain(table, name, ids, ~np.isfinite(X[:, j]))
+        _complain(table, name, ids, ~np.isfinite(X[:, j]), of)
     return X
 
 
@@ -173,18 +173,20 @@ def numeric(values: pd.Series[Any]) -> Float:
         return np.full(len(values), np.nan)
 
 
-def _complain(table: TableFile, name: Any, ids: Sequence[str], bad: Bool) -> None:
+def _complain(table: TableFile, name: Any, ids: Sequence[str] | None, bad: Bool, of: str = "node") -> None:
     """One problem for a column, with the number of fields that hold no numbers, and examples."""
     places = np.flatnonzero(bad)
     if places.size == 0:
         return
-    examples = ", ".join(f"{table.field(name, i)} for node {ids[i]!r} ({table.row(i)})" for i in places[:3].tolist())
+    whose = [f" for {of} {ids[i]!r}" if ids is not None else "" for i in places[:3].tolist()]
+    shown = zip(places[:3].tolist(), whose, strict=True)
+    examples = ", ".join(f"{table.field(name, i)}{owner} ({table.row(i)})" for i, owner in shown)
     count = f"{places.size:,} of {bad.size:,} rows hold something else, " if places.size > 1 else ""
     table.problems.add_each(
         places[:1],
         lambda _: (
             f"expected finite numbers as features in column {str(name)!r} of {table.name}: {count}such as {examples}; "
-            f"correct that, or leave the column out as drop=[...]"
+            "correct that, or leave the column out" + (" as drop=[...]" if of == "node" else "")
         ),
     )
 

@@ -16,7 +16,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import UNLABELED, SparseMatrix
 from labelcert.graphs.class_coding import encode_classes
-from labelcert.graphs.columns import Preparation, numeric
+from labelcert.graphs.columns import Preparation, as_they_are, numeric
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
 from labelcert.graphs.table_files import TableFile, TableSource
@@ -160,6 +160,21 @@ def graph_from_files(
         directed=directed,
         notes=tuple(problems.notes),
     )
+
+
+def numbers_from_file(path: str | os.PathLike[str], *, names: str | None = None) -> pd.DataFrame:
+    """A table of finite numbers in a CSV or Parquet file; the column ``names``, if there is one, names its rows."""
+    import pandas as pd
+
+    problems = Problems(fix=False)
+    table = NodeTable(path, problems, columns={} if names is None else {names: "names"})
+    rows = None if names is None else table.distinct_ids(names)
+    kept = [column for column in table.frame.columns if column != names]
+    X = as_they_are(table, kept, rows, of="row")
+    problems.refuse()
+    if X.size == 0:
+        raise InvalidInput(f"expected rows of numbers, got an empty table; check {table.name}")
+    return pd.DataFrame(X, columns=[str(column) for column in kept], index=None if rows is None else list(rows))
 
 
 def _label_table(
