@@ -250,7 +250,7 @@ def noted(given: Mapping[str, Any]) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for note in notes:
-        if not given["quiet"]:
+        if not given.get("quiet"):
             params = click.get_current_context().command.params
             say(f"labelcert: {in_options(str(note.message), params)}", error=True)
 

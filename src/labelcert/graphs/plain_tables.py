@@ -80,7 +80,7 @@ class PlainTable:
             raise InvalidInput(
                 f"expected classes in the column {label!r} of {table.name}, got {len(classes):,} different values for "
                 f"{labeled.size:,} rows (such as {classes[0]!r}); name the column with the classes as label=NAME "
-                "(numbers to predict are what certify_regression is for, in Python)"
+                "(numbers to predict are what certify_regression is for, and `labelcert regression`)"
             )
         X = Preparation(**columns).features(table, ids, (label, node, *(where or ())[:1]), labeled)
         problems.refuse()
