@@ -14,9 +14,10 @@ from labelcert.certification.advice import advise
 from labelcert.certification.asked_metrics import Walked, in_numbers, with_worst_values
 from labelcert.certification.places import CPU, gpu_remark, walked_by
 from labelcert.certification.reductions import margins_of, recorded, reduced, unfinished
-from labelcert.certification.task import Run, Task
+from labelcert.certification.task import GivenKernel, Run, Task
 from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
+from labelcert.engines.attacking import upper_ends
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.final_check import check
@@ -31,6 +32,9 @@ from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.stopping import Stopped, stopped_by
+
+SHARE_FOR_UPPER_ENDS = 0.3
+"""Part of the time for a first attack on every node, where not all can be proved in time."""
 
 
 def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
@@ -105,6 +109,7 @@ def _request(task: Task, run: Run) -> support.Request:
         labels=problem.m,
         threat=support.kinds_of(problem.threat),
         margin=bool(margins_of(task)[0].any()),
+        uncertain=isinstance(task.model, GivenKernel) and not task.model.exact,
         metrics=bool(task.metrics),
         asks=asks or (support.CURVE if task.collective else support.RADII),
         engine=run.engine if single and asks is None else AUTO,
@@ -184,6 +189,9 @@ def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[S
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
     trained = question.problem.kind == ONE_MODEL and not question.observers and planned.finds_attacks
+    if planned.attacks_first and not control.over():
+        found = upper_ends(question, control.part(SHARE_FOR_UPPER_ENDS))
+        findings = findings.refined(found, planned.stages[0].name(question.problem))
     for stage in planned.stages:
         if ran and (control.over() or not stage.needed(question, control, findings)):
             continue

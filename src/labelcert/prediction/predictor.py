@@ -50,6 +50,8 @@ class Predictor(ABC):
         Clean scores, for information.
     contrary : (n,) array or None
         Nodes whose prediction was given and is not the model's own: see :meth:`with_predictions`.
+    unsure : (n,) array or None
+        Nodes that are not proved to keep their prediction with the clean labels: the model is not quite known.
     """
 
     tie_note: ClassVar[str]
@@ -69,6 +71,7 @@ class Predictor(ABC):
     shown: Int
     decision: Float
     contrary: Bool | None = None
+    unsure: Bool | None = None
 
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         self.problem = problem
@@ -139,6 +142,10 @@ class Predictor(ABC):
     @abstractmethod
     def becomes(self, codes: Int, node: int) -> int:
         """The class other than the predicted one with the highest score under labels ``codes``."""
+
+    def become(self, codes: Int, nodes: Index) -> Int:
+        """(n,) the same for some nodes."""
+        return np.array([self.becomes(codes, t) for t in nodes.tolist()], dtype=np.int64)
 
     def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
         """(K, n) scores of some scaled rows under labels ``codes``, and bounds on their errors that fit the shape."""
