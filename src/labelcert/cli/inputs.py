@@ -108,6 +108,8 @@ def chosen_model(
 ) -> Recipe:
     """A model with its C, from the options that all commands on models have."""
     how = {"C": _regularization(given["C"]), **{word: given[word] for word in ("rule", "seed", "loss")}, **own}
+    if given.get("inductive"):
+        how["joining"] = np.unique(np.concatenate([targets.nodes for targets in request.targets]))
     with progress_report(f"{name}: choosing C", shows_progress(given)) as show:
         return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 
