@@ -79,8 +79,8 @@ class GraphCertifier:
         if both.size:
             name = self._graph.names(both[:1])[0] if isinstance(self._graph, Graph) else str(both[0])
             raise InvalidInput(
-                f"test nodes must not be labelled ones, but {both.size} of {nodes.size} are (such as {name}); leave them "
-                "out of `test`, or certify the arrays of model.kernel_blocks"
+                f"test nodes must not be labelled ones, but {both.size} of {nodes.size} are (such as {name}); leave "
+                "them out of `test`, or certify the arrays of model.kernel_blocks"
             )
         if self._inductive:
             K_train, K_test = self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)

@@ -29,6 +29,7 @@ from labelcert.problem.owners import OwnerAdversary, total_cost
 from labelcert.problem.rows import OffsetRows
 from labelcert.stopping import Stopped
 
+
 class Reduction(ABC):
     """One step from what the user asks towards what an engine answers."""
 

@@ -192,7 +192,11 @@ OUTPUT_OPTIONS = OptionGroup(
     option("--json as_json", bool, "Print one JSON object instead of tables."),
     option("--out", FILE, "Write certificates, tables and pictures into this folder.", metavar="FOLDER"),
     REPORT_OPTION,
-    option("--pictures/--no-pictures", bool, f"Draw pictures, into ./{DEFAULT_FOLDER} without --out.", True),
+    click.option(
+        "--pictures/--no-pictures",
+        default=None,
+        help=f"Draw pictures, into ./{DEFAULT_FOLDER} without --out. [default: with --out alone]",
+    ),
     option("--attack", int, "Budget of the attack in the picture of the graph.", 1, metavar="FLIPS"),
     option("--nodes limit", int, "Show at most this many nodes.", 20),
     option("--quiet -q", bool, "No progress and no notes, only results."),

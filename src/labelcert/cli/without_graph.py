@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,15 @@ from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import print_json, print_table, say, show
 from labelcert.errors import InvalidInput
-from labelcert.examples import two_clouds
+from labelcert.examples import several_clouds, two_clouds
 from labelcert.graphs.datasets import datasets
+from labelcert.losses import LOSSES, loss_names
 from labelcert.models import models
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
+from labelcert.rechecking import recheck
 from labelcert.report import tables
 from labelcert.signing import sign, signature_of, signed
-from labelcert.text import printable
 from labelcert.verification import verify
 from labelcert.verification.statement import LINEAR
 
@@ -74,7 +75,7 @@ def _size(count: int | None) -> str:
 def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
     """Certify a small built-in problem: points in the plane, labelled fraud or fine."""
     example = two_clouds(n_labels=n_labels, n_test=n_test, seed=seed)
-    cert = certify(example.K_train, example.labels, example.K_test, example.C, progress=sys.stderr.isatty())
+    cert = certify(example.K_train, example.labels, example.K_test, example.C, progress=True)
     show(cert)
     if out is not None:
         cert.save(out, problem=True)
@@ -113,29 +114,14 @@ def verify_file(
         sys.exit(EXIT_FAILED)
     cert = load(file)
     arrays = {} if problem is None else _arrays(problem, cert)
-    terminal = sys.stderr.isatty()
-    with progress_report("verifying", terminal) as show_progress:
-        told = show_progress.note if terminal else _less_and_less()
-        found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=told)
+    with progress_report("verifying", True) as show_progress:
+        how = {"share": share, "seed": seed, "time_limit": time_limit, "report": show_progress.note}
+        found = verify(cert, **arrays, **how)
     if key is not None:
         say(f"signed by the holder of {key}")
     say(str(found))
     if not found.accepted:
         sys.exit(EXIT_FAILED)
-
-
-def _less_and_less() -> Callable[[str], None]:
-    """Where no bar can be shown: a line on standard error, and the next one after twice the time, and so on."""
-    started, due = time.monotonic(), 0.3
-
-    def tell(text: str) -> None:
-        nonlocal due
-        passed = time.monotonic() - started
-        if passed >= due:
-            due = 2.0 * passed
-            click.echo(f"verifying: {printable(text)}", err=True)
-
-    return tell
 
 
 def _arrays(path: Path, cert: Certificate) -> dict[str, Any]:
@@ -191,7 +177,7 @@ def selfcheck(
     search have a time limit; what they leave open is no contradiction.
     """
     how: dict[str, Any] = {"first": first, "largest": largest, "seconds": seconds, "workers": workers}
-    with progress_report("checking", sys.stderr.isatty()) as show, walked_by(None, 1, device):
+    with progress_report("checking", True) as show, walked_by(None, 1, device):
         outcome = checks.run(problems, seed, **how, device=device, report=show.report)
     for line in outcome.wrong:
         say(line)
@@ -203,4 +189,29 @@ def selfcheck(
         sys.exit(EXIT_INTERRUPTED)
 
 
-WITHOUT_GRAPH = (datasets_command, models_command, demo, show_file, verify_file, sign_file, selfcheck)
+@click.command()
+@click.argument("losses", nargs=-1, type=click.Choice(loss_names()), metavar="[LOSS]...")
+def warm(losses: tuple[str, ...]) -> None:
+    """Compile ahead, so that no later command has to.
+
+    Compiled code is kept on this machine until labelcert is updated. Name losses to compile for these alone.
+    """
+    examples = {"two classes": two_clouds(), "three classes": several_clouds()}
+    jobs: list[tuple[str, Callable[[], Any]]] = []
+    for loss in losses or [name for name in loss_names() if not LOSSES[name].intercept]:
+        for classes, e in examples.items():
+            arrays = e.K_train, e.labels, e.K_test, e.C
+            jobs.append((f"{loss}, {classes}", partial(certify, *arrays, loss=loss, max_flips=2)))
+            jobs.append((f"{loss}, {classes}, advice", partial(recheck, *arrays, loss=loss, flips=1, confirm=1)))
+    e = two_clouds(n_labels=40)
+    searched = partial(certify, e.K_train, e.labels, e.K_test, e.C, engine="milp", max_flips=1, time_limit=5.0)
+    jobs.append(("searches", searched))
+    with progress_report("compiling", True) as show_progress:
+        for done, (what, job) in enumerate(jobs):
+            show_progress.note(what)
+            show_progress.report(done, len(jobs))
+            job()
+    say("compiled: no command has to wait for that until labelcert is updated")
+
+
+WITHOUT_GRAPH = (datasets_command, models_command, demo, show_file, verify_file, sign_file, selfcheck, warm)

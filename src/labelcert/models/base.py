@@ -69,7 +69,7 @@ class Model(ABC):
 
     Options mean the same in every model that has them:
 
-    - ``C``: regularisation of the SVM, the cap on its dual variables; ``"cv"``: cross-validation over the labels chooses;
+    - ``C``: regularisation of the SVM, the cap on its dual variables; ``"cv"``: chosen by cross-validation;
     - ``depth``: hidden layers L, at least 1;
     - ``normalization``: ``"row"``, ``"symmetric"`` or ``"none"``, how :math:`\beta A + I` is normalised to S;
     - ``edge_weight``: β, the weight of edges relative to self-loops;

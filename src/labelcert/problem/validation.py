@@ -176,7 +176,9 @@ def check_cap(C: object) -> float:
     """A positive regularisation constant."""
     value = real_number(C)
     if value is None or not value > 0:
-        raise InvalidInput(f"C must be a positive finite number, got {in_short(C)}; cross-validation chooses it with C='cv'")
+        raise InvalidInput(
+            f"C must be a positive finite number, got {in_short(C)}; cross-validation chooses it with C='cv'"
+        )
     if not SMALLEST_C <= value <= LARGEST_C:
         raise InvalidInput(
             f"C must be between {SMALLEST_C:g} and {LARGEST_C:g}, got {value:g}; "
