@@ -367,11 +367,12 @@ def test_listings(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("certify",), ("datasets",), ("models",), ("show",), ("demo",), ("selfcheck",)]
+    "command", [(), ("certify",), ("study",), ("datasets",), ("models",), ("show",), ("demo",), ("selfcheck",)]
 )
 def test_help(call: Call, command: tuple[str, ...]) -> None:
     code, out, _ = call(*command, "--help")
     assert code == 0
+    assert not re.search(r"[.]{3}$|…", out, re.MULTILINE)  # whole sentences
     assert "Usage: " in out
     if command == ("certify",):
         assert "labelcert certify karate --model gcn" in out
@@ -417,9 +418,12 @@ def test_files_are_complete_when_the_reader_goes_away(tmp_path: Path) -> None:
 
 
 def test_engines_are_those_that_there_are(call: Call) -> None:
-    code, out, _ = call("certify", "--help")
+    code, out, _ = call("engines")
     assert code == 0
-    assert f"[{'|'.join(engine_names())}]" in "".join(out.split())
+    assert all(f"│ {name} " in out for name in engine_names())
+    code, out, _ = call("losses")
+    assert code == 0
+    assert all(f"│ {name} " in out for name in ("hinge", "cross_entropy"))
     code, _, err = call("certify", "karate", "--engine", "magic")
     assert code == 2
     assert all(repr(name) in err for name in engine_names())
@@ -559,7 +563,7 @@ def test_parts(call: Call, tmp_path: Path) -> None:
 
 
 def test_help_shows_what_matters_first(call: Call) -> None:
-    code, shown, _ = call("certify", "--help")
+    code, shown, _ = call("certify", "--help-all")
     assert code == 0
     headings = re.findall(r"^([A-Z][\w ]+):$", shown, re.MULTILINE)
     assert headings[:8] == [
@@ -568,6 +572,11 @@ def test_help_shows_what_matters_first(call: Call) -> None:
     ]
     first = shown.split("Your tables and datasets")[0]
     assert first.count("\n  -") == 10
+    code, short, _ = call("certify", "--help")
+    assert code == 0
+    assert first in short
+    assert short.count("\n  -") == 10
+    assert "--help-all" in short
     assert max(map(len, shown.splitlines())) <= 110
 
 

@@ -16,15 +16,13 @@ from labelcert.cli.options import FILE, OptionGroup, option
 from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
-from labelcert.losses import LOSSES, loss_names
+from labelcert.losses import loss_names
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.recipe import COMBINATIONS
 from labelcert.models.selection import RULES
 
 DEFAULT_FOLDER = Path("labelcert-out")
-PLAIN_LOSSES = [name for name in loss_names() if not LOSSES[name].intercept]
-FORMULAS = "; ".join(f"{name}: {LOSSES[name].formula}" for name in PLAIN_LOSSES)
 
 GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
@@ -54,7 +52,7 @@ MODEL_OPTIONS = OptionGroup(
     "Models",
     option("--C C", "NUMBER|cv", "Regularisation, or cv: cross-validation. [default: the paper's value, else cv]"),
     option("--rule", RULES, "How cross-validation chooses among similar C. [default: the paper's]"),
-    option("--loss", tuple(loss_names()), f"{FORMULAS}.", "hinge", metavar=f"[{'|'.join(PLAIN_LOSSES)}]"),
+    option("--loss", tuple(loss_names()), "What models are trained with: see `labelcert losses`.", "hinge", metavar="LOSS"),
     option(
         "--intercept",
         bool,
@@ -147,7 +145,7 @@ THREAT_OPTIONS = OptionGroup(
 
 WORK_OPTIONS = OptionGroup(
     "How it is computed",
-    option("--engine", tuple(engine_names()), "How to compute certificates.", "auto"),
+    option("--engine", tuple(engine_names()), "Who computes: see `labelcert engines`.", "auto", metavar="ENGINE"),
     option("--solver", SOLVERS, "Who solves the paper's mixed-integer programs; SCIP and Gurobi are extras.", "highs"),
     option("--trust-solver", bool, "Count what a solver claims (milp-paper) as proved."),
     option(

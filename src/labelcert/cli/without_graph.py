@@ -18,6 +18,7 @@ from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import print_json, print_table, say, show
+from labelcert.engines.registry import ENGINES, engine_names
 from labelcert.errors import InvalidInput
 from labelcert.examples import several_clouds, two_clouds
 from labelcert.graphs.datasets import datasets
@@ -47,6 +48,11 @@ def datasets_command(as_json: bool) -> None:
     say("Downloads are kept in the folder given as --data-dir, or named by LABELCERT_DATA_DIR, or in the cache.")
 
 
+def plain_losses() -> list[str]:
+    """Losses by name; those with an intercept are options of these."""
+    return [name for name in loss_names() if not LOSSES[name].intercept]
+
+
 @click.command("models")
 @option("--json as_json", bool, "Print JSON.")
 def models_command(as_json: bool) -> None:
@@ -61,6 +67,32 @@ def models_command(as_json: bool) -> None:
         words = (f"{name.replace('_', '-')}={default}" for name, default in options.items() if name != "C")
         rows.append((info.name, info.description, ", ".join(words)))
     print_table(tables.listing("Models", ("name", "what it is", "options and defaults"), rows))
+
+
+@click.command("losses")
+def losses_command() -> None:
+    """List the losses that models can be trained with."""
+    rows = []
+    for name in plain_losses():
+        loss = LOSSES[name]
+        formula, _, model = loss.formula.partition(": ")
+        intercept = "with --intercept, too" if loss.may_have_intercept else "none"
+        rows.append((name, formula, model, intercept, "are decided" if loss.rational else "stay open"))
+    heading = "loss", "of a label y = ±1 with the score f", "the trained model", "intercept", "exact ties"
+    print_table(tables.listing("Losses", heading, rows))
+    say("`labelcert certify ... --loss square` takes one. The default is hinge, the paper's.")
+
+
+@click.command("engines")
+def engines_command() -> None:
+    """List the engines that compute certificates."""
+    rows = [("auto", "the closed form where it applies, else enumeration; in limited time, searches for what is open")]
+    for name in engine_names():
+        if name in ENGINES:
+            what = str(ENGINES[name].__doc__).splitlines()[0].rstrip(".")
+            rows.append((name, what[0].lower() + what[1:]))
+    print_table(tables.listing("Engines", ("engine", "what it does"), rows))
+    say("Leave --engine at auto unless you know better: it says in each certificate who proved what.")
 
 
 def _size(count: int | None) -> str:
@@ -115,7 +147,7 @@ def verify_file(
     cert = load(file)
     arrays = {} if problem is None else _arrays(problem, cert)
     with progress_report("verifying", True) as show_progress:
-        how = {"share": share, "seed": seed, "time_limit": time_limit, "report": show_progress.note}
+        how: dict[str, Any] = {"share": share, "seed": seed, "time_limit": time_limit, "report": show_progress.note}
         found = verify(cert, **arrays, **how)
     if key is not None:
         say(f"signed by the holder of {key}")
@@ -198,7 +230,7 @@ def warm(losses: tuple[str, ...]) -> None:
     """
     examples = {"two classes": two_clouds(), "three classes": several_clouds()}
     jobs: list[tuple[str, Callable[[], Any]]] = []
-    for loss in losses or [name for name in loss_names() if not LOSSES[name].intercept]:
+    for loss in losses or plain_losses():
         for classes, e in examples.items():
             arrays = e.K_train, e.labels, e.K_test, e.C
             jobs.append((f"{loss}, {classes}", partial(certify, *arrays, loss=loss, max_flips=2)))
@@ -214,4 +246,7 @@ def warm(losses: tuple[str, ...]) -> None:
     say("compiled: no command has to wait for that until labelcert is updated")
 
 
-WITHOUT_GRAPH = (datasets_command, models_command, demo, show_file, verify_file, sign_file, selfcheck, warm)
+WITHOUT_GRAPH = (
+    *(datasets_command, models_command, losses_command, engines_command),
+    *(demo, show_file, verify_file, sign_file, selfcheck, warm),
+)
