@@ -52,7 +52,9 @@ MODEL_OPTIONS = OptionGroup(
     "Models",
     option("--C C", "NUMBER|cv", "Regularisation, or cv: cross-validation. [default: the paper's value, else cv]"),
     option("--rule", RULES, "How cross-validation chooses among similar C. [default: the paper's]"),
-    option("--loss", tuple(loss_names()), "What models are trained with: see `labelcert losses`.", "hinge", metavar="LOSS"),
+    option(
+        "--loss", tuple(loss_names()), "What models are trained with: see `labelcert losses`.", "hinge", metavar="LOSS"
+    ),
     option(
         "--intercept",
         bool,

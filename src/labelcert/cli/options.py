@@ -100,6 +100,7 @@ HELP_ALL = click.option(
     "--help-all",
     is_flag=True,
     is_eager=True,
+    hidden=True,  # the help names it in a sentence
     expose_value=False,
     callback=_show_everything,
     help="Show all options and exit.",
