@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from labelcert.models import model_from_name as model_from_name
     from labelcert.models import select as select
     from labelcert.pages import write_report
+    from labelcert.poisoning import FeatureAttack as FeatureAttack
+    from labelcert.poisoning import attack_features as attack_features
+    from labelcert.poisoning import certify_features as certify_features
     from labelcert.problem import REMOVED as REMOVED
     from labelcert.problem import Threat
     from labelcert.problem import Votes as Votes
@@ -94,6 +97,7 @@ _HOMES = {
         *("Partition", "model_from_name", "select"),
     ),
     "pages": ("write_report",),
+    "poisoning": ("FeatureAttack", "attack_features", "certify_features"),
     "problem": ("REMOVED", "Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
     "regression": ("RegressionCertificate",),

@@ -225,6 +225,21 @@ def test_cross_validation(call: Call) -> None:
     assert json.loads(out)["results"][0]["C_from"] == "cross-validation"
 
 
+def test_poisoned_features(call: Call) -> None:
+    asked = ("certify", "karate", "--model", "gcn", "--max-flips", "1", "--beside", "none", "--json")
+    found = []
+    for more in ((), ("--radius", "0"), ("--radius", "0.002"), ("--radius", "1", "--norm", "0")):
+        code, printed, _ = call(*asked, *(("--poison-features", "labeled", *more) if more else ()))
+        assert code == 0
+        [result] = json.loads(printed)["results"]
+        found.append([row["radius_lower"] for row in result["certificates"][0]["nodes"]])
+    assert found[0] == found[1]
+    assert sum(found[1]) >= sum(found[2]) > sum(found[3])
+    code, printed, _ = call(*asked, "--poison-features", "10%", "--radius", "0.001")
+    assert code == 0
+    assert "features of 3 nodes may change by 0.001 in the inf-norm" in printed
+
+
 def test_groups_and_their_budgets(call: Call, tmp_path: Path) -> None:
     nodes = [row["node"] for row in json.loads(call("certify", "karate", "--json")[1])["labeled"]]
     (tmp_path / "groups.csv").write_text("node,group\n" + "".join(f"{node},alice\n" for node in nodes))
@@ -275,6 +290,11 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--beside", "gcnn"), 2, "did you mean 'gcn'"),
         (("karate", "--alpha", "0.1"), 2, "no model that was asked for has the option 'alpha'"),
         (("karate", "--depth", "0"), 2, "depth must be"),
+        (("karate", "--radius", "0.1"), 2, "--poison-features and --radius belong together"),
+        (("karate", "--poison-features", "x%", "--radius", "0.1"), 2, "a share between 0% and 100%"),
+        (("karate", "--poison-features", "nobody", "--radius", "0.1"), 2, "no such node"),
+        (("karate", "--poison-features", "all", "--radius", "-1"), 2, "radius must be"),
+        (("karate", "--poison-features", "all", "--radius", "1", "--width", "64"), 2, "leave out --poison-features"),
         (("karate", "--depth", "deep"), 2, "'deep' is not a valid integer"),
         (("karate", "--activation", "tanh"), 2, "tanh"),
         (("karate", "--C", "much"), 2, "--C must be a positive number or cv"),

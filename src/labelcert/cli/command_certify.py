@@ -38,6 +38,8 @@ Examples:
       An adversary that cannot touch two labels, and recruits for Mr. Hi only.
   labelcert certify --edges edges.csv --labels labels.csv --votes votes.csv --max-annotators 2
       Several votes for each label: predictions that two dishonest annotators change.
+  labelcert certify karate --poison-features labeled --radius 0.01 --max-flips 2
+      The features of labelled nodes may change a little, and two labels besides.
   labelcert certify cora-ml-b --per-class 150 --test collective --parts 30
       600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
@@ -46,7 +48,8 @@ Examples:
     "certify",
     EXAMPLES,
     *(groups.GRAPH_OPTIONS, groups.COMPARISON_OPTIONS, groups.MODEL_OPTIONS, groups.ENSEMBLE_OPTIONS),
-    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.METRIC_OPTIONS),
+    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.POISON_OPTIONS),
+    groups.METRIC_OPTIONS,
     *(groups.WORK_OPTIONS, groups.OUTPUT_OPTIONS),
 )
 def certify_command(**given: Any) -> None:
@@ -59,6 +62,7 @@ def certify_command(**given: Any) -> None:
         raise InvalidInput("give the largest budget as --max-flips or as --max-fraction, not both")
     _check_annotators(given)
     _check_parts(given)
+    _check_poison(given)
     check_report(given["report"])
     if given["limit"] < 0 or given["attack"] < 0:
         raise InvalidInput("--nodes and --attack must not be negative")
@@ -73,7 +77,7 @@ def certify_command(**given: Any) -> None:
     how = {**groups.BUDGET_OPTIONS.chosen(given), **groups.WORK_OPTIONS.chosen(given)}
     how |= {"max_flips": how.pop("max_annotators")} if "max_annotators" in how else {}
     how |= {"inductive": given["inductive"], "threat": asked.threat, "progress": inputs.shows_progress(given)}
-    how |= {"metrics": metrics}
+    how |= {"metrics": metrics, "poison": inputs.read_poison(given, asked.graph)}
     how |= {} if given["part_flips"] is None else {"part_flips": given["part_flips"]}
     results: list[CertifiedTargets] = []
     for name, own in options.items():
@@ -109,6 +113,19 @@ def _check_parts(given: dict[str, Any]) -> None:
         raise InvalidInput("--width measures the margin itself, for the hinge loss; leave out --margin and --loss")
     if given["parts"] is not None:
         support.require(support.Request(predictor=support.MEAN, engine=given["engine"]))
+
+
+def _check_poison(given: dict[str, Any]) -> None:
+    """Refuse what says nothing about poisoned features, or cannot be answered with them."""
+    if (given["poison_features"] is None) != (given["radius"] is None):
+        raise InvalidInput("--poison-features and --radius belong together: who may change features, and by how much")
+    if given["poison_features"] is not None:
+        if given["width"] is not None:
+            raise InvalidInput("--width measures networks on the given features; leave out --poison-features")
+        predictor = support.MACHINE if given["parts"] is None else support.MEAN
+        support.require(
+            support.Request(predictor=predictor, loss=given["loss"], engine=given["engine"], uncertain=True)
+        )
 
 
 def _add_beside(options: dict[str, dict[str, Any]], given: dict[str, Any], graph: Graph) -> None:

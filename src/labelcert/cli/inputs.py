@@ -23,7 +23,9 @@ from labelcert.graphs.checks import reason
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
 from labelcert.graphs.problems import Problems
 from labelcert.models import Recipe, models
+from labelcert.models.poisoned import FeatureBall
 from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.poisoning.asking import EVERYBODY, FeaturePoison
 from labelcert.problem import Threat
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
@@ -78,6 +80,25 @@ def with_true_labels(asked: GraphRequest, path: Path | None) -> Graph:
         if node in tested:
             labels[node] = code[name]
     return replace(graph, labels=labels)
+
+
+def read_poison(given: Mapping[str, Any], graph: Graph) -> FeaturePoison | None:
+    """Whose features may change, and by how much."""
+    text = given["poison_features"]
+    if text is None:
+        return None
+    ball = FeatureBall(given["radius"], given["norm"])
+    if text in EVERYBODY:
+        return FeaturePoison(text, ball)
+    if text.endswith("%"):
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            share = -1.0
+        if not 0.0 < share <= 1.0:
+            raise InvalidInput(f"--poison-features takes a share between 0% and 100%, got {text!r}")
+        return FeaturePoison("all" if share == 1.0 else share, ball, given["seed"])
+    return FeaturePoison(parse_nodes(graph, text, "--poison-features"), ball)
 
 
 def shows_progress(given: Mapping[str, Any]) -> bool:

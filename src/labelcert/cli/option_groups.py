@@ -18,6 +18,7 @@ from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
 from labelcert.losses import loss_names
 from labelcert.models.base import ACTIVATIONS, VARIANTS
+from labelcert.models.poisoned import NORMS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.recipe import COMBINATIONS
 from labelcert.models.selection import RULES
@@ -143,6 +144,17 @@ THREAT_OPTIONS = OptionGroup(
     ),
     option("--removable", "all|FILE|LIST", "Labelled nodes whose labels may be removed, besides being changed."),
     option("--removal-only", bool, "Labels may be removed (all, or those of --removable), and none is changed."),
+)
+
+POISON_OPTIONS = OptionGroup(
+    "The adversary",
+    option(
+        "--poison-features",
+        "FILE|LIST|all|labeled|test|N%",
+        "Nodes whose features may change, too, or which share of all, drawn at random.",
+    ),
+    option("--radius", float, "By how much the features of each may change; with --norm 0, how many entries."),
+    option("--norm", NORMS, "In which norm; 0 counts entries that change by at most 1, as binary ones do.", "inf"),
 )
 
 WORK_OPTIONS = OptionGroup(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from functools import partial
@@ -29,8 +30,12 @@ from labelcert.reading import UNREADABLE, Archive
 from labelcert.rechecking import recheck
 from labelcert.report import tables
 from labelcert.signing import sign, signature_of, signed
+from labelcert.text import printable
 from labelcert.verification import verify
 from labelcert.verification.statement import LINEAR
+
+LARGE = 1_000_000
+"""Bytes of a certificate whose check takes a while: something is said at once."""
 
 
 @click.command("datasets")
@@ -144,16 +149,31 @@ def verify_file(
     if key is not None and not signed(file, key):
         say(f"rejected: {signature_of(file)} is not the signature of this file by the holder of {key}")
         sys.exit(EXIT_FAILED)
-    cert = load(file)
-    arrays = {} if problem is None else _arrays(problem, cert)
-    with progress_report("verifying", True) as show_progress:
-        how: dict[str, Any] = {"share": share, "seed": seed, "time_limit": time_limit, "report": show_progress.note}
-        found = verify(cert, **arrays, **how)
+    terminal = sys.stderr.isatty()
+    with progress_report("verifying", terminal) as show_progress:
+        told = show_progress.note if terminal else _less_and_less(0.3 if file.stat().st_size < LARGE else 0.0)
+        cert = load(file)
+        arrays = {} if problem is None else _arrays(problem, cert)
+        found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=told)
     if key is not None:
         say(f"signed by the holder of {key}")
     say(str(found))
     if not found.accepted:
         sys.exit(EXIT_FAILED)
+
+
+def _less_and_less(due: float) -> Callable[[str], None]:
+    """Where no bar can be shown: a line on standard error, and the next one after twice the time, and so on."""
+    started = time.monotonic()
+
+    def tell(text: str) -> None:
+        nonlocal due
+        passed = time.monotonic() - started
+        if passed >= due:
+            due = 2.0 * passed
+            click.echo(f"verifying: {printable(text)}", err=True)
+
+    return tell
 
 
 def _arrays(path: Path, cert: Certificate) -> dict[str, Any]:
