@@ -184,7 +184,7 @@ def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
     classes = np.unique(labels)
     if classes.size == 1:
         raise InvalidInput(
-            f"labels must hold at least two classes, but all {labels.size} are {classes[0]!r}; "
+            f"labels must hold at least two classes, but all {labels.size} are {classes.tolist()[0]!r}; "
             "with one class there is nothing to flip between"
         )
     if np.issubdtype(labels.dtype, np.floating) and classes.size > LARGEST_FLOAT_CLASSES:
