@@ -134,6 +134,21 @@ def graph_from_files(
     )
 
 
+def numbers_from_file(path: PathOrStr, *, names: str | None = None) -> pd.DataFrame:
+    """A table of finite numbers in a CSV or Parquet file; the column ``names``, if there is one, names its rows."""
+    import pandas as pd
+
+    problems = Problems(fix=False)
+    table = _Table(path, problems, columns={} if names is None else {names: "names"})
+    rows = None if names is None else table.distinct_ids(names)
+    kept = [column for column in table.frame.columns if column != names]
+    X = table.numbers(leaving_out=() if names is None else (names,), ids=rows, of="row")
+    problems.refuse()
+    if X.size == 0:
+        raise InvalidInput(f"expected rows of numbers, got an empty table; check {table.path.name}")
+    return pd.DataFrame(X, columns=[str(column) for column in kept], index=None if rows is None else list(rows))
+
+
 def _label_table(
     labels: PathOrStr | None, node_table: _Table | None, problems: Problems, *, node: str, label: str
 ) -> _Table | None:
@@ -420,8 +435,12 @@ class _Table:
         except (TypeError, ValueError):
             return np.full(len(values), np.nan)
 
-    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> Float:
+    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...] | None, of: str = "node") -> Float:
         """Return all other columns as a matrix of shape (n, d)."""
+
+        def owner(i: int) -> str:
+            return "" if ids is None else f" for {of} {ids[i]!r}"
+
         columns = [c for c in self.frame.columns if c not in leaving_out]
         X = np.empty((len(self.frame), len(columns)))
         for j, column in enumerate(columns):
@@ -429,7 +448,7 @@ class _Table:
             self.problems.add_each(
                 np.flatnonzero(~np.isfinite(X[:, j])),
                 lambda i, column=column: (  # type: ignore[misc]
-                    f"expected finite numbers as features, got {self.field(column, i)} for node {ids[i]!r} in column "
+                    f"expected finite numbers as features, got {self.field(column, i)}{owner(i)} in column "
                     f"{str(column)!r}, {self.row(i)}; encode it, fill it in or drop the column"
                 ),
             )
