@@ -66,9 +66,13 @@ class GraphCertifier:
         self._model, self._graph, self._inductive = model, graph, inductive
         self.labeled: Int = self._indices(labeled, "labeled")
         self.labels = self._labels()
-        if not inductive:
+        self._prepare(tests)
+
+    def _prepare(self, tests: Sequence[npt.ArrayLike]) -> None:
+        """Compute what all sets of test nodes share."""
+        if not self._inductive:
             self._nodes = np.unique(np.concatenate([self._indices(test, "test") for test in tests]))
-            self._blocks = model.kernel_blocks(graph, self.labeled, self._nodes, inductive=False)
+            self._blocks = self._model.kernel_blocks(self._graph, self.labeled, self._nodes, inductive=False)
 
     def certify(
         self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
@@ -87,12 +91,7 @@ class GraphCertifier:
         else:
             K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
         C = self._model.C if C is None else C
-        if metrics := options.get("metrics"):
-            truth = self._truth(nodes)
-            known = [Metric.of(one) for one in metrics]
-            options["metrics"] = [
-                one if one.true_labels is not None else replace(one, true_labels=truth) for one in known
-            ]
+        options = self._with_truth(nodes, options)
         return using(K_train, self.labels, K_test, C, names=self._names(nodes, C), **options)
 
     def _indices(self, nodes: npt.ArrayLike, what: str) -> Int:
@@ -100,6 +99,14 @@ class GraphCertifier:
         if isinstance(graph, Graph):
             return graph.indices(nodes, what=what)
         return as_indices(nodes, n_nodes=int(graph.adjacency.shape[0]), what=what)
+
+    def _with_truth(self, nodes: Int, options: dict[str, Any]) -> dict[str, Any]:
+        """The options, with true classes for metrics that have none."""
+        if not options.get("metrics"):
+            return options
+        truth, known = self._truth(nodes), [Metric.of(one) for one in options["metrics"]]
+        filled = [one if one.true_labels is not None else replace(one, true_labels=truth) for one in known]
+        return {**options, "metrics": filled}
 
     def _truth(self, nodes: Int) -> Values:
         """True classes of test nodes, as far as the graph knows them."""
@@ -119,7 +126,8 @@ class GraphCertifier:
 
     def _names(self, nodes: Int, C: float | str) -> Names:
         graph, labeled = self._graph, self.labeled
-        model = repr(self._model).replace(f"C={self._model.C!r}", f"C={C!r}", 1)
+        named = repr(self._model).replace(f"C={self._model.C!r}", f"C={C!r}", 1)
+        model = "; ".join([named, *getattr(graph, "notes", ())])
         remark = LIMIT if getattr(self._model, "has_network", False) else ""
         if not isinstance(graph, Graph):
             return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)

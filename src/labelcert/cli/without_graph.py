@@ -26,6 +26,7 @@ from labelcert.examples import several_clouds, two_clouds
 from labelcert.graphs.datasets import datasets
 from labelcert.losses import LOSSES, loss_names
 from labelcert.models import models
+from labelcert.pipeline.table_models import TABLE_MODELS, TableModel
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
 from labelcert.rechecking import recheck
@@ -66,7 +67,8 @@ def plain_losses() -> list[str]:
 @option("--json as_json", bool, "Print JSON.")
 def models_command(as_json: bool) -> None:
     """List the models that there are by name, with their options and defaults."""
-    known = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    known: dict[Any, dict[str, Any]] = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    known |= {i: {name: getattr(TableModel(C=i.C), name) for name in i.options} for i in TABLE_MODELS.values()}
     if as_json:
         found = known.items()
         print_json([{"name": i.name, "description": i.description, "options": options} for i, options in found])
