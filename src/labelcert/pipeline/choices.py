@@ -142,7 +142,7 @@ def choose_model(
     if len(grid) == 1 and not (validate and np.unique(labels, return_counts=True)[1].min() > 1):
         return Recipe(replace(model, C=grid[0]), loss, source=source)
     chosen = known_rule(graph.name) if rule is None else cast(Rule, rule)
-    how: dict[str, Any] = {"C": grid, "rule": chosen, "loss": loss, "seed": seed, "joining": joining}
+    how = {"C": grid, "rule": chosen, "loss": loss, "seed": seed, "joining": joining}
     found = select(model, graph, labeled, progress=report, **how)
     return Recipe(found.model, loss, source=source, accuracy=found.accuracy)
 
