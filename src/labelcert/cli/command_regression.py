@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from labelcert.cli import inputs
 from labelcert.cli.options import FILE, OptionGroup, grouped, option
 from labelcert.cli.printing import print_json, print_table, say
 from labelcert.errors import InvalidInput
@@ -60,9 +61,10 @@ def regression_command(**given: Any) -> None:
 
     if given["target"] is None or given["change"] is None:
         raise InvalidInput("say which column is the target, and how far it may be off: --target price --change 50")
-    table = numbers_from_file(given["train"], names=given["row_column"])
+    with inputs.noted(given):
+        table = numbers_from_file(given["train"], names=given["row_column"])
+        tested = table if given["test"] is None else numbers_from_file(given["test"], names=given["row_column"])
     features = [name for name in table.columns if name != given["target"]]
-    tested = table if given["test"] is None else numbers_from_file(given["test"], names=given["row_column"])
     _require(table, [given["target"], *features[:1]] if features else [given["target"], "a feature"], given["train"])
     _require(tested, features, given["test"])
     X, y, T = table[features], table[given["target"]].to_numpy(), tested[features]

@@ -24,6 +24,7 @@ from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
 from labelcert.graphs.datasets import datasets
 from labelcert.models import models
+from labelcert.pipeline.table_models import TABLE_MODELS, TableModel
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
 from labelcert.regression import RegressionCertificate
@@ -58,7 +59,8 @@ def datasets_command(as_json: bool) -> None:
 @option("--json as_json", bool, "Print JSON.")
 def models_command(as_json: bool) -> None:
     """List the models that there are by name, with their options and defaults."""
-    known = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    known: dict[Any, dict[str, Any]] = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    known |= {i: {name: getattr(TableModel(C=i.C), name) for name in i.options} for i in TABLE_MODELS.values()}
     if as_json:
         found = known.items()
         print_json([{"name": i.name, "description": i.description, "options": options} for i, options in found])
