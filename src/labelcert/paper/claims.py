@@ -72,7 +72,9 @@ class Found:
         for study, summary in summaries.items():
             for row in each_row(summary):
                 at = row.flips if np.isnan(row.epsilon) else round(row.epsilon, 6)
-                means[study, row.dataset, row.model, str(row.certificate), at] = row.mean_lower
+                means[study, row.dataset, row.model, str(row.certificate), at] = (
+                    row.mean_lower if row.seeds_missing == 0 else np.nan
+                )
         return cls(means, curves, moved or {})
 
     def at(self, study: str, dataset: str, model: str, at: float, certificate: str = "collective") -> float:
@@ -115,7 +117,7 @@ class Claim:
         if len(met) < len(checks):
             worst = min(checks, key=lambda check: check.by)
             words += f"; furthest off: {worst.what} ({worst.by:+.1f})"
-        elif len(checks) <= 3:
+        elif len(checks) <= 4:
             words = "; ".join(f"{check.what} ({check.by:+.1f})" for check in checks)
         left = len(everything) - len(checks)
         return verdict, f"{words}; {left} not computed" if left else words
@@ -152,7 +154,7 @@ def _hierarchy(found: Found) -> Iterator[Check]:
                 found.at(study, dataset, one, b, "accuracy") - found.at(study, dataset, other, b, "accuracy")
                 for b in (*WEAK, 0.15)
             ]
-            if abs(gaps[0]) > SLACK:
+            if not abs(gaps[0]) <= SLACK:
                 yield Check(f"{one} and {other} on {dataset}", min(np.sign(gaps[0]) * gap for gap in gaps))
 
 
@@ -340,7 +342,7 @@ def _same_order(study: str, dataset: str, other: tuple[str, str]) -> Callable[[F
                 found.at(s, d, one, 0.05, "accuracy") - found.at(s, d, two, 0.05, "accuracy")
                 for s, d in ((study, dataset), other)
             ]
-            if abs(gaps[0]) >= 1.0:
+            if not abs(gaps[0]) < 1.0:
                 yield Check(f"{one} and {two}", float(np.sign(gaps[0]) * gaps[1]))
 
     return checks
