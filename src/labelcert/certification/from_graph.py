@@ -76,10 +76,7 @@ class GraphCertifier:
     ) -> Any:
         """The certificate of one set of test nodes, or whatever ``using`` makes of the arrays, C and options."""
         nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
-        if self._inductive:
-            K_train, K_test = self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)
-        else:
-            K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
+        K_train, K_test = self.blocks(nodes)
         C = self._model.C if C is None else C
         if metrics := options.get("metrics"):
             truth = self._truth(nodes)
@@ -88,6 +85,12 @@ class GraphCertifier:
                 one if one.true_labels is not None else replace(one, true_labels=truth) for one in known
             ]
         return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
+
+    def blocks(self, nodes: Int) -> tuple[Float, Float]:
+        """The kernel among the labelled nodes, and between one set of test nodes and them."""
+        if self._inductive:
+            return self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)
+        return self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
 
     def _truth(self, nodes: Int) -> Values:
         """True classes of test nodes, as far as the graph knows them."""

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 from tests.engines.voting.test_counting import elected
 
-from labelcert import Certificate, InvalidInput, Threat, certify_votes
+from labelcert import Certificate, InvalidInput, Threat, Votes, certify_votes, verify
 from labelcert.engines.voting.dealing import by_hash, row_keys
 from labelcert.engines.voting.rules import RUN_OFF, VOTES
 
@@ -190,6 +190,32 @@ def test_dishonest_annotators_take_all_models_that_they_reach() -> None:
                 changed = labels.copy()
                 changed[own[:5]] = new
                 assert np.all(cert.radius_lower[np.array(predicted(train, members, changed, VOTES)) != clean] <= 1)
+
+
+def test_attacks_of_dishonest_annotators_work() -> None:
+    found = 0
+    for X, labels, T, K, rng in problems(5, 12):
+        table = [(i, int(rng.integers(4)), c) for i, c in enumerate(labels.tolist()) for _ in range(3)]
+        table = list({(i, who): (i, who, c) for i, who, c in table}.values())
+        train = Learner("tree", X, T, K)
+        for threat in (Threat(annotators=rng.integers(0, 4, labels.size).tolist()), Threat(votes=Votes(table))):
+            cert = certify_votes(train, labels, n_test=4, parts=4, threat=threat, max_flips=2, attempts=12)
+            members = members_of(cert)
+            clean = np.array(predicted(train, members, labels, VOTES))
+            for t in np.flatnonzero(cert.radius_upper <= 2).tolist():
+                changed, found = labels.copy(), found + 1
+                for i, c in cert.witness(t).items():
+                    changed[i] = c
+                assert predicted(train, members, changed, VOTES)[t] != clean[t]
+                assert len(cert.witness_votes(t)) == cert.radius_upper[t]
+            for b in range(3):
+                changed = labels.copy()
+                for i, c in cert.collective_witness(b).items():
+                    changed[i] = c
+                now = np.array(predicted(train, members, changed, VOTES))
+                assert np.sum(now != clean) == cert.collective_lower[b]
+            assert verify(cert).accepted
+    assert found > 5
 
 
 def test_nobody_asks_a_black_box_about_single_annotators() -> None:

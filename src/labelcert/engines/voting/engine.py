@@ -201,12 +201,7 @@ class _Count:
         """Trainings on changed labels, as many as were asked for and as time allows."""
         box, problem = self._box, self._problem
         attempts = box.dealt.models if box.attempts is None else box.attempts
-        if (
-            isinstance(problem.adversary, OwnerAdversary)
-            or question.budget == 0
-            or not len(weak)
-            or self._control.over()
-        ):
+        if question.budget == 0 or attempts == 0 or not len(weak) or self._control.over():
             return []
         found: list[Trial] = []
         for trial in trials(problem, weak, box.dealt, self._trainer, attempts, box.seed, self._control):
