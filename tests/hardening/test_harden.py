@@ -237,6 +237,7 @@ def test_time_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_shown_meanwhile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labelcert.hardening.showing.SELDOM", 0.0)
+    monkeypatch.setattr("labelcert.hardening.contest.FIRST", 1)
     graph, labeled, test = asked()
     found = harden(graph, labeled, test, flips=1, progress=True, **SMALL)
     shown = capsys.readouterr().err

@@ -99,6 +99,7 @@ class _Statistics(msgspec.Struct):
     proved_by_relaxation: Count = 0
     black_box_radius: list[Count] = []
     part_of: list[Count] = []
+    part_radii: list[list[Count]] = []
     alone: list[list[Count]] = []
     perhaps_alone: list[list[Count]] = []
     combine: str = ""

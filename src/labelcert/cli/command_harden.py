@@ -34,7 +34,9 @@ Examples:
 _OPTIONS = OptionGroup(
     "What to search",
     option("--flips --max-annotators flips", int, "How many wrong labels, or annotators, to survive.", required=True),
-    option("--model -m names", str, "Architectures to try; repeatable. [default: seven, in 19 settings]", multiple=True),
+    option(
+        "--model -m names", str, "Architectures to try; repeatable. [default: seven, in 19 settings]", multiple=True
+    ),
     option("--loss losses", tuple(loss_names()), f"[default: {', '.join(LOSSES)}]", multiple=True),
     option("--parts", int, "Ensembles on this many parts of the labels; repeatable.", multiple=True),
     option(
@@ -44,7 +46,11 @@ _OPTIONS = OptionGroup(
         metavar="ACCURACY",
     ),
     option(
-        "--model-time-limit", float, "For each certificate; what it leaves open counts as lost.", 20.0, metavar="SECONDS"
+        "--model-time-limit",
+        float,
+        "For each certificate; what it leaves open counts as lost.",
+        20.0,
+        metavar="SECONDS",
     ),
     option("--out", FILE, "Keep results as they come, to resume; and files.", metavar="FOLDER"),
     option("--rows", int, "Show at most this many models.", 12),

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, Stop
-from labelcert.certificate.run_record import amount, unit_of
+from labelcert.certificate.run_record import unit_of
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
 from labelcert.hardening.candidates import ModelSearch, effort, settings
@@ -123,19 +124,23 @@ class Contest:
     def described(self) -> str:
         """What is searched, in numbers."""
         models = {plan.model for plan in self.plans}
-        counts = [
-            (len(models), "setting"),
-            (len({name_of(model) for model in models}), "architecture"),
-            (len({plan.loss for plan in self.plans}), "loss"),
-            (len(self.search.C), "value"),
-        ]
-        settings_, architectures, losses, values = (amount(k, f"{word}{'es' if word == 'loss' else 's'}") for k, word in counts)
+        settings_, architectures, losses, values = (
+            f"{count} {word if count == 1 else words}"
+            for count, word, words in (
+                (len(models), "setting", "settings"),
+                (len({name_of(model) for model in models}), "architecture", "architectures"),
+                (len({plan.loss for plan in self.plans}), "loss", "losses"),
+                (len(self.search.C), "value", "values"),
+            )
+        )
         parts = "".join(f", in {count} parts" for count in self.search.parts or ())
-        limit = self.search.model_time_limit
+        one, all_ = (
+            "as long as it takes" if limit is None else f"{limit:g} s"
+            for limit in (self.search.model_time_limit, self.search.time_limit)
+        )
         return (
-            f"{self.total} models: {settings_} of {architectures}, {losses}, {values} of C{parts}; cheap ones come first. "
-            + (f"Each certificate may take {limit:g} s" if limit is not None else "Certificates have no time limit")
-            + ("" if self.search.time_limit is None else f", everything together {self.search.time_limit:g} s")
+            f"{self.total} models: {settings_} of {architectures}, {losses}, {values} of C{parts}; cheap ones come "
+            f"first. A certificate may take {one}, the search {all_}"
         )
 
     def progress(self, workers: int) -> str:
@@ -296,7 +301,7 @@ class Contest:
         for plan in plans:
             values = (plan.C,) if plan is self.usual else tuple(map(float, self.search.C))
             cell = ValidatedCell(recipe=plan, test=self.test, max_flips=0, values=values)
-            asked.append((self._job(plan), cell, lambda record, plan=plan, cell=cell: take(plan, cell, record)))
+            asked.append((self._job(plan), cell, partial(take, plan, cell)))
         self._run("cross-validating", run, asked)
 
     def _certify(self, run: Runner, recipes: Sequence[Recipe], budget: int) -> None:
@@ -316,16 +321,19 @@ class Contest:
         device = "gpu" if self.search.device == "gpu" else "cpu"
         for recipe in recipes:
             how = {"test": self.test, "max_flips": budget, "device": device, **self.search.limits}
-            asked.append((self._job(recipe), Cell(recipe=recipe, **how), lambda record, own=recipe: take(own, record)))
+            asked.append((self._job(recipe), Cell(recipe=recipe, **how), partial(take, recipe)))
         self._run("certifying", run, asked)
 
     def _run(self, name: str, run: Runner, asked: Sequence[tuple[Job, Cell, Callable[[Record], None]]]) -> None:
         """Have cells computed, and take each record when it arrives."""
         fingerprint, jobs = self.graph.fingerprint(), JobList()
-        takers = {jobs.add(job, cell, fingerprint).key: take for job, cell, take in asked}
+        takers: dict[str, list[Callable[[Record], None]]] = {}
+        for job, cell, own in asked:
+            takers.setdefault(jobs.add(job, cell, fingerprint).key, []).append(own)
 
         def take(record: Record) -> None:
-            takers[record["cell"]](record)
+            for own in takers[record["cell"]]:
+                own(record)
             self.watch(self)
 
         if takers:

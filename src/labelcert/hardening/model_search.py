@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.certification import GraphCertifier
 from labelcert.certificate import Stop
+from labelcert.certification import GraphCertifier
 from labelcert.checking import in_short
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph

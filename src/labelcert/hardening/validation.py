@@ -1,4 +1,4 @@
-"""How accurate candidates are by cross-validation over the labelled nodes: work that is run and kept as certificates are."""
+"""How accurate candidates are by cross-validation: work that is run and kept as certificates are."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def run_plan(
     """Compute the cells that are missing in a store that is open for writing.
 
     Jobs run in `workers` local processes, by default one per core (with 1, in this process), on the cluster of a Dask
-    scheduler, or wherever `backend` runs them. Failed cells are tried again if that is asked for. Who wants to ``watch``
-    is given each new record.
+    scheduler, or wherever `backend` runs them. Failed cells are tried again if that is asked for. ``watch`` is given
+    each new record.
     """
     started = time.perf_counter()
     reused = sum(store.done(key) for key in plan.keys)

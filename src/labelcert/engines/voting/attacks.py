@@ -47,15 +47,24 @@ class Combined:
 def trials(
     problem: Problem, weak: Int, dealt: Dealt, trainer: Trainer, attempts: int, seed: int, control: Control
 ) -> Iterator[Trial]:
-    """As many trainings on changed labels as are allowed: of one label of each bucket, then two, and so on; or those
-    of one annotator after the other.
+    """As many trainings on changed labels as are allowed: of single buckets, or of single annotators.
+
+    A bucket has one changed label, then two, and so on.
 
     ``weak`` (w, 2): predictions that may be within reach, each with its closest rival. Labels of the one become the
     other, where a bucket has such labels.
     """
-    planned = (_owned if isinstance(problem.adversary, OwnerAdversary) else _dealt)(problem, weak, dealt, attempts, seed)
+    planned = (_owned if isinstance(problem.adversary, OwnerAdversary) else _dealt)(
+        problem, weak, dealt, attempts, seed
+    )
     asked = [
-        (change, [chunk_of(dealt, problem.relabelled(change), k) for k in dealt.models_of(problem.adversary.labels[change.positions]).tolist()])
+        (
+            change,
+            [
+                chunk_of(dealt, problem.relabelled(change), k)
+                for k in dealt.models_of(problem.adversary.labels[change.positions]).tolist()
+            ],
+        )
         for change in planned
     ]
     trained = trainer.trained([chunk for _, chunks in asked for chunk in chunks], control)
