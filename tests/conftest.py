@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -48,6 +49,14 @@ def _registries_as_before() -> Iterator[None]:
     for registry, entries in zip(REGISTRIES, before, strict=True):
         registry.clear()
         registry.update(entries)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT interrupts, as in a terminal; processes in the background are started without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
