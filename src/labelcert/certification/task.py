@@ -171,13 +171,8 @@ class GivenVotes:
     C: float = 1.0  # of no meaning
 
     def __post_init__(self) -> None:
-        if self.certify_part is not None:
-            if not callable(self.certify_part):
-                raise InvalidInput(f"certify_part must be a function of indices and labels, got {self.certify_part!r}")
-            if self.combine != VOTES or self.spread != 1:
-                raise InvalidInput(
-                    "certificates of parts count where each label is in one part, and with combine='votes'"
-                )
+        if not (self.certify_part is None or callable(self.certify_part)):
+            raise InvalidInput(f"certify_part must be a function of indices and labels, got {self.certify_part!r}")
         if not callable(self.train):
             raise InvalidInput(f"train must be a function train(indices, labels), got {in_short(self.train)}")
         one_of("combine", self.combine, RULES)
@@ -189,10 +184,13 @@ class GivenVotes:
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The labels and the threat, and who is trained on which of them."""
         problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=1, loss=UNKNOWN)
-        threat = problem.threat
-        if self.certify_part is not None and (threat.samples or threat.owns_annotators or threat.removes):
-            raise InvalidInput("certificates of parts are about changed labels; leave out certify_part for this threat")
         dealt = self.parts if isinstance(self.parts, Dealt) else self._dealt(task, problem)
+        threat, alone = problem.threat, self.combine == VOTES and bool(np.all(dealt.members.sum(axis=1) == 1))
+        if self.certify_part is not None and (not alone or threat.samples or threat.owns_annotators or threat.removes):
+            raise InvalidInput(
+                "certificates of parts are about changed labels, each in one part, and count with combine='votes'; "
+                "leave out certify_part (part_flips)"
+            )
         if task.max_flips is None:
             problem = replace(problem, max_flips=min(problem.adversary.full_budget, dealt.models))
         folder = None if self.folder is None else Path(self.folder)

@@ -295,7 +295,8 @@ class _Refit:
         known = from_sklearn(self.estimator)
 
         def certified(indices: Int, labels: Values) -> Certificate | None:
-            budget = min(flips, int(np.unique(labels, return_counts=True)[1].min()) - 1)  # no class loses all its labels
+            rarest = int(np.unique(labels, return_counts=True)[1].min())
+            budget = min(flips, rarest - 1)  # no class loses all of its labels
             own = _safe_indexing(self.X, indices)
             return known.certify(own, labels, X_test, max_flips=budget, collective=False) if budget else None
 

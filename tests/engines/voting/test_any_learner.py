@@ -190,12 +190,15 @@ def test_parts_that_an_engine_knows_take_their_exact_radii(m: int) -> None:
         def train(indices: Any, given: Any, learners: Any = learners, kinds: Any = kinds) -> Any:
             return learners[kinds[indices[0]]](indices, given)
 
+        train.K = 2  # type: ignore[attr-defined]
+
         def certify_part(indices: Any, given: Any, X: Any = X, T: Any = T, kinds: Any = kinds) -> Certificate | None:
             kind = kinds[indices[0]]
             if kind == "tree":
                 return None
             budget = min(2, int(np.bincount(given, minlength=2).min()) - 1)
-            return from_sklearn(LEARNERS[kind]()).certify(X[indices], given, T, max_flips=budget) if budget > 0 else None
+            known = from_sklearn(LEARNERS[kind]())
+            return known.certify(X[indices], given, T, max_flips=budget) if budget > 0 else None
 
         for threat in threats(rng, m, 2):
             asked: dict[str, Any] = {"n_test": 4, "parts": 3 if m == 9 else 2, "threat": threat, "max_flips": 3}
