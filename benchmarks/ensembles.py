@@ -26,7 +26,8 @@ import labelcert
 from benchmarks.child import Row
 from benchmarks.linear import blobs
 from labelcert.cli.printing import print_table
-from labelcert.files import replacing
+from labelcert.files import write_archive
+from labelcert.reading import Archive
 from labelcert.report.tables import listing
 
 DATA: dict[str, tuple[Any, int, tuple[int, ...]]] = {
@@ -185,17 +186,18 @@ def _kept(train: Any, folder: Path | None) -> Any:
 
     def trained(indices: Any, labels: Any) -> Any:
         name = hashlib.sha256(indices.tobytes()).hexdigest()[:32]
-        path = None if folder is None else folder / f"{name}.npy"
+        path = None if folder is None else folder / f"{name}.npz"
         if name not in said and path is not None and path.exists():
-            said[name] = np.load(path, allow_pickle=False)
+            with Archive(path) as archive:
+                said[name] = archive.array("scores")
         if name not in said:
             found = train(indices, labels)
             if not said and not np.array_equal(found, train(indices, labels)):
                 raise SystemExit("training is not deterministic")
             said[name] = found
             if path is not None:
-                with replacing(path) as partial:
-                    np.save(partial, found)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_archive(path, {"scores": found})
         return said[name]
 
     return trained

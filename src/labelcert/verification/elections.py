@@ -159,7 +159,7 @@ class Election:
             for count, gain in enumerate(sorted(adds, reverse=True), 1):
                 total += gain
                 if total >= need:
-                    return min(count * prices[0], NOBODY)
+                    return int(min(count * prices[0], NOBODY))
         # table[w]: the least price of gains of w or more
         table = np.full(need + 1, FAR)
         table[0] = 0

@@ -177,15 +177,15 @@ def edits(X: Any, labels: Any, T: Any, K: int) -> Iterator[tuple[Any, Any]]:
         yield np.vstack([X, x]), np.append(labels, c)
 
 
-@pytest.mark.parametrize("m", [8, pytest.param(9, marks=pytest.mark.long)])
-def test_parts_that_an_engine_knows_take_their_exact_radii(m: int) -> None:
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_parts_that_an_engine_knows_take_their_exact_radii(seed: int) -> None:
     """Mixed ensembles: some parts are logistic regressions or nearest neighbours, some are trees."""
-    better, rng = 0, np.random.default_rng(m)
-    for _ in range(6 if m == 8 else 40):
-        X, T = rng.integers(0, 4, (m, 2)).astype(float), rng.integers(0, 4, (4, 2)).astype(float)
+    better, rng, m = 0, np.random.default_rng(seed), 10
+    for _ in range(40 if seed else 5):
         labels = rng.permutation(np.arange(m) % 2)
+        X, T = rng.integers(0, 3, (m, 2)) + 2.0 * labels[:, None], rng.integers(0, 5, (4, 2)).astype(float)
         learners = {kind: Learner(kind, X, T, 2) for kind in ("logistic", "neighbours", "tree")}
-        kinds = rng.choice(list(learners), m)
+        kinds = rng.choice(["logistic", "logistic", "neighbours", "tree"], m)
 
         def train(indices: Any, given: Any, learners: Any = learners, kinds: Any = kinds) -> Any:
             return learners[kinds[indices[0]]](indices, given)
@@ -201,7 +201,7 @@ def test_parts_that_an_engine_knows_take_their_exact_radii(m: int) -> None:
             return known.certify(X[indices], given, T, max_flips=budget) if budget > 0 else None
 
         for threat in threats(rng, m, 2):
-            asked: dict[str, Any] = {"n_test": 4, "parts": 3 if m == 9 else 2, "threat": threat, "max_flips": 3}
+            asked: dict[str, Any] = {"n_test": 4, "parts": 2, "threat": threat, "max_flips": 3}
             plain = certify_votes(train, labels, attempts=0, **asked)
             cert = certify_votes(train, labels, certify_part=certify_part, **asked)
             assert np.all(cert.radius_lower >= plain.radius_lower)
@@ -213,7 +213,7 @@ def test_parts_that_an_engine_knows_take_their_exact_radii(m: int) -> None:
                 hit = np.array(predicted(train, members_of(cert), changed, VOTES)) != clean  # type: ignore[arg-type]
                 assert np.all(cert.radius_lower[hit] <= cost), (kinds, threat)
                 assert hit.sum() <= cert.collective_upper[cost]
-    assert better > 10
+    assert better > 5
 
 
 def test_an_ensemble_certifies_its_members_on_request() -> None:
