@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -62,6 +63,18 @@ def ctrl_c() -> Iterator[None]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def end_of_time(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Once it is called, every time limit is over: what is done by then depends on no machine."""
+    usual, ahead = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: usual() + ahead[0])
+
+    def end(*_: object) -> None:
+        ahead[0] = 1e6
+
+    return end
 
 
 @pytest.fixture(params=SOLVERS)

@@ -136,7 +136,7 @@ def test_time_limit_with_more_classes(seconds: float, engine: str) -> None:
 
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(
-    ("make", "m", "C", "max_flips"), [(gaussian, 24, 2.0, None), (blobs, 28, 5.0, 6)], ids=["two classes", "more"]
+    ("make", "m", "C", "max_flips"), [(gaussian, 40, 2.0, None), (blobs, 40, 5.0, 9)], ids=["two classes", "more"]
 )
 def test_interrupt_gives_intervals(make: Any, m: int, C: float, max_flips: int | None) -> None:
     K, y, rows = make(m, 50)

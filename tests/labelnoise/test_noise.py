@@ -405,6 +405,6 @@ def test_time_limit_leaves_intervals() -> None:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 5))
     K = X @ X.T
-    found = noise(K, X[:, 0] > 0, K[:10], 1.0, wrong=0.2, width=0.01, time_limit=0.5, workers=1)
+    found = noise(K, X[:, 0] > 0, K[:10], 1.0, wrong=0.2, width=0.003, time_limit=0.5, workers=1)
     assert found.stopped
     assert np.all((found.lower <= found.probability) & (found.probability <= found.upper))

@@ -30,6 +30,9 @@ from labelcert.text import printable
 from labelcert.verification import verify
 from labelcert.verification.statement import LINEAR
 
+LARGE = 1_000_000
+"""Bytes of a certificate whose check takes a while: something is said at once."""
+
 
 @click.command("datasets")
 @option("--json as_json", bool, "Print JSON.")
@@ -111,11 +114,11 @@ def verify_file(
     if key is not None and not signed(file, key):
         say(f"rejected: {signature_of(file)} is not the signature of this file by the holder of {key}")
         sys.exit(EXIT_FAILED)
-    cert = load(file)
-    arrays = {} if problem is None else _arrays(problem, cert)
     terminal = sys.stderr.isatty()
     with progress_report("verifying", terminal) as show_progress:
-        told = show_progress.note if terminal else _less_and_less()
+        told = show_progress.note if terminal else _less_and_less(0.3 if file.stat().st_size < LARGE else 0.0)
+        cert = load(file)
+        arrays = {} if problem is None else _arrays(problem, cert)
         found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=told)
     if key is not None:
         say(f"signed by the holder of {key}")
@@ -124,9 +127,9 @@ def verify_file(
         sys.exit(EXIT_FAILED)
 
 
-def _less_and_less() -> Callable[[str], None]:
+def _less_and_less(due: float) -> Callable[[str], None]:
     """Where no bar can be shown: a line on standard error, and the next one after twice the time, and so on."""
-    started, due = time.monotonic(), 0.3
+    started = time.monotonic()
 
     def tell(text: str) -> None:
         nonlocal due

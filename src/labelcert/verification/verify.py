@@ -88,6 +88,7 @@ def verify(
     if cert.run.weights:
         raise InvalidInput("verify does not train models whose labels have weights")
     pace = Pace(report, time_limit)
+    pace.tell("reading the problem")
     if (X_train is None) != (X_test is None):
         raise InvalidInput("pass both of X_train and X_test, or none of them")
     features = None if X_train is None or X_test is None else (X_train, X_test)
