@@ -11,7 +11,9 @@ import numpy as np
 from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
-from labelcert.verification.elections import NOBODY
+
+NOBODY = 1 << 40
+"""The price of what cannot be bought."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from labelcert.arrays import Bool, Int
-
-NOBODY = 1 << 40
-"""The price of what cannot be bought."""
+from labelcert.verification.ballots import NOBODY
 
 FAR = 1 << 41
 
