@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from sklearn.linear_model import LogisticRegression
 
 import labelcert
 from labelcert import Graph, InvalidInput, harden
@@ -233,6 +235,33 @@ def test_time_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.summary().endswith("time was over before the search was: other models may certify more")
         assert {"gcn C=0.01", found.default.full_label} >= {c.full_label for c in found.certified if c.loss == "hinge"}
         assert found.certificate.certified_ratio(flips=2) == found.certified[found.chosen][0]
+
+
+def test_ensembles_of_a_learner_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labeled, test = asked()
+    asking = {**SMALL, "models": {"mlp": {}}, "losses": ["square"], "C": [0.1], "parts": [3, 6], "floor": 0.0}
+    asking |= {"learner": LogisticRegression(C=0.5), "out": tmp_path, "flips": 1}
+    found = harden(graph, labeled, test, **asking)
+    own = [c for c in found.candidates if c.name == "LogisticRegression"]
+    assert [(c.parts, c.options["combine"]) for c in own] == [
+        (k, rule) for k in (3, 6) for rule in ("votes", "run-off")
+    ]
+    for recipe in own:
+        model = recipe.trained.fit(graph.features[labeled], graph.named_labels(labeled))
+        cert = model.certify(graph.features[test], max_flips=1, attempts=0)
+        assert found.certified[recipe][0] == cert.certified_ratio(flips=1)
+        assert cert.correct(graph.named_labels(test)).sum() > 0
+    assert len(found.plot_parts(Figure().subplots()).lines) == 6
+    assert found.total == len(found.candidates) == 3 + 4 + 1
+    monkeypatch.setattr("labelcert.hardening.learners.LearnerRecipe.accuracies", None)
+    assert harden(graph, labeled, test, **asking).table.to_csv() == found.table.to_csv()
+    monkeypatch.undo()
+    other = replace(found, chosen=max(own, key=lambda c: found.certified[c][0]))
+    assert other.command == ""
+    assert other.certificate.part_votes is not None
+    assert other.certificate.certified_ratio(flips=1) == found.certified[other.chosen][0]
+    with pytest.raises(InvalidInput, match=r"learner must be a classifier of scikit-learn, got str"):
+        harden(graph, labeled, test, **{**asking, "learner": "forest"})
 
 
 def test_what_is_shown_meanwhile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,11 @@ class GraphCertifier:
             ]
         return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
 
+    @property
+    def graph(self) -> Any:
+        """The graph, as it was given."""
+        return self._graph
+
     def blocks(self, nodes: Int) -> tuple[Float, Float]:
         """The kernel among the labelled nodes, and between one set of test nodes and them."""
         if self._inductive:

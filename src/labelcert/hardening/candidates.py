@@ -10,6 +10,7 @@ from typing import Any
 
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
+from labelcert.hardening.learners import learner_recipes
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import C_GRID
 from labelcert.models import Model, Recipe, model_from_name, name_of
@@ -89,6 +90,7 @@ class ModelSearch:
     collective: bool = True
     time_limit: float | None = None
     model_time_limit: float | None = None
+    learner: Any = None
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -121,7 +123,8 @@ class ModelSearch:
                     found.append(Recipe(model, loss))
                 elif count is not None and not no_parts(loss, n_classes):
                     found.append(Recipe(model, loss, parts=count, seed=self.seed))
-        return list(dict.fromkeys(found))
+        own = [] if self.learner is None else learner_recipes(self.learner, self.parts, m, self.seed)
+        return list(dict.fromkeys([*found, *own]))
 
     def left_out(self, m: int, n_classes: int) -> Iterator[str]:
         """What is not searched, and why."""

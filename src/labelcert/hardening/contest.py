@@ -21,6 +21,7 @@ from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph, own_split
 from labelcert.hardening.candidates import ModelSearch, effort, settings
 from labelcert.hardening.hardened import Hardened, accuracy
+from labelcert.hardening.learners import LearnerRecipe
 from labelcert.hardening.validation import ValidatedCell
 from labelcert.jobs.cells import Cell, Job, JobBatch, JobList
 from labelcert.jobs.records import Record, RecordStatus
@@ -115,7 +116,8 @@ class Contest:
     def total(self) -> int:
         """How many models are in the search."""
         known = any(_alike(plan, self.usual) and self.usual.C in self.search.C for plan in self.plans)
-        return len(self.plans) * len(self.search.C) + (not known)
+        learned = sum(isinstance(plan, LearnerRecipe) for plan in self.plans)
+        return (len(self.plans) - learned) * len(self.search.C) + learned + (not known)
 
     def left(self) -> float:
         """Seconds that the search may still take: the certificate of the best model so far comes after it."""
@@ -123,17 +125,19 @@ class Contest:
 
     def described(self) -> str:
         """What is searched, in numbers."""
-        models = {plan.model for plan in self.plans}
+        plans = [plan for plan in self.plans if not isinstance(plan, LearnerRecipe)]
+        models, learned = {plan.model for plan in plans}, len(self.plans) - len(plans)
         settings_, architectures, losses, values = (
             f"{count} {word if count == 1 else words}"
             for count, word, words in (
                 (len(models), "setting", "settings"),
                 (len({name_of(model) for model in models}), "architecture", "architectures"),
-                (len({plan.loss for plan in self.plans}), "loss", "losses"),
+                (len({plan.loss for plan in plans}), "loss", "losses"),
                 (len(self.search.C), "value", "values"),
             )
         )
         parts = "".join(f", in {count} parts" for count in self.search.parts or ())
+        parts += f", and {learned} ensembles of {type(self.search.learner).__name__}" if learned else ""
         one, all_ = (
             "as long as it takes" if limit is None else f"{limit:g} s"
             for limit in (self.search.model_time_limit, self.search.time_limit)
@@ -299,7 +303,8 @@ class Contest:
 
         asked: list[tuple[Job, Cell, Callable[[Record], None]]] = []
         for plan in plans:
-            values = (plan.C,) if plan is self.usual else tuple(map(float, self.search.C))
+            alone = plan is self.usual or isinstance(plan, LearnerRecipe)
+            values = (plan.C,) if alone else tuple(map(float, self.search.C))
             cell = ValidatedCell(recipe=plan, test=self.test, max_flips=0, values=values)
             asked.append((self._job(plan), cell, partial(take, plan, cell)))
         self._run("cross-validating", run, asked)
@@ -350,8 +355,8 @@ def _setting(recipe: Recipe) -> Model:
 
 
 def _cheap(recipe: Recipe) -> bool:
-    """Whether a sort certifies it."""
-    return recipe.parts is None and get_loss(recipe.loss).always_linear
+    """Whether a sort certifies it, or counting votes."""
+    return isinstance(recipe, LearnerRecipe) or (recipe.parts is None and get_loss(recipe.loss).always_linear)
 
 
 def _alike(plan: Recipe, other: Recipe) -> bool:

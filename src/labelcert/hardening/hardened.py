@@ -98,7 +98,10 @@ class Hardened:
 
     @property
     def best(self) -> Model | Partition:
-        """The chosen model, ready to certify or to be looked at; train it with ``best_loss``."""
+        """The chosen model, ready to certify or to be looked at; train it with ``best_loss``.
+
+        Of a learner of the user's own, the :class:`labelcert.CertifiedEnsemble`, to be fitted.
+        """
         return self.chosen.trained
 
     @property
@@ -108,7 +111,9 @@ class Hardened:
 
     @property
     def command(self) -> str:
-        """The options of ``labelcert certify`` that certify the chosen model."""
+        """The options of ``labelcert certify`` that certify the chosen model; empty for a learner of the user's own."""
+        if not self.chosen.command:
+            return ""
         seed = f" --seed {self.seed}" if self.chosen.parts is not None and self.seed else ""
         return f"{self.chosen.command} --max-flips {self.flips}{seed}"
 
@@ -165,6 +170,33 @@ class Hardened:
         ax.set_ylabel(f"predictions that survive {amount(self.flips, self.unit)} (%)")
         ax.legend(frameon=False, fontsize="small")
         return ax
+
+    def plot_parts(self, ax: Axes | None = None) -> Axes:
+        """Draw accuracy and what is certified over the number of parts of ensembles; returns the axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.gca()
+        kinds = dict.fromkeys((c.name, c.C, c.loss, c.options.get("combine", c.combine)) for c in self._ensembles)
+        for kind in kinds:
+            own = [c for c in self._ensembles if (c.name, c.C, c.loss, c.options.get("combine", c.combine)) == kind]
+            own.sort(key=lambda c: c.parts or 1)
+            parts = [c.parts for c in own]
+            [line] = ax.plot(
+                parts, [100 * accuracy(c) for c in own], linestyle="--", label=f"{kind[0]}, {kind[3]}: right"
+            )
+            survive = [100 * self.certified[c][0] if c in self.certified else float("nan") for c in own]
+            words = f"{kind[0]}, {kind[3]}: survive {amount(self.flips, self.unit)}"
+            ax.plot(parts, survive, marker="o", color=line.get_color(), label=words)
+        ax.set_xlabel("parts")
+        ax.set_ylabel("cross-validated, and predictions that survive (%)")
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+
+    @property
+    def _ensembles(self) -> list[Recipe]:
+        """Candidates that are trained on parts of the labels."""
+        return [c for c in self.candidates if c.parts is not None]
 
     def summary(self) -> str:
         """What to train instead, and what that changes."""

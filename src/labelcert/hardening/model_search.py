@@ -47,6 +47,7 @@ def harden(
     inductive: bool = False,
     threat: Threat | None = None,
     votes: Mapping[str, Votes] | None = None,
+    learner: Any = None,
     device: str = "auto",
     collective: bool = True,
     time_limit: float | None = 180.0,
@@ -85,6 +86,9 @@ def harden(
         Ways to make the labels of the labelled nodes from votes on them, in their order (a weight for each annotator,
         say): one of them is chosen together with the model. Budgets then count annotators. Accuracy is measured against
         the labels that each way makes.
+    learner : classifier, optional
+        Of scikit-learn: also ensembles of copies of it (:class:`labelcert.CertifiedEnsemble`) on ``parts`` of the
+        labels, 10, 30 and 100 by default, by votes and by run-off. They see the features of nodes, and no edges.
     threat, collective
         As in :func:`labelcert.certify`, for each certificate.
     time_limit : float, optional
@@ -135,6 +139,7 @@ def harden(
         collective=collective,
         time_limit=time_limit,
         model_time_limit=model_time_limit,
+        learner=learner,
     )
     started = time.monotonic()
     contest = Contest.prepare(graph, labeled, test, search, progress=progress)

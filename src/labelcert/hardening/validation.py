@@ -10,6 +10,7 @@ import numpy as np
 
 from labelcert.arrays import Float, Int
 from labelcert.certification import GraphCertifier, assign
+from labelcert.hardening.learners import LearnerRecipe
 from labelcert.jobs.cells import Answer, Cell, Job, digest
 from labelcert.losses import Loss, get_loss
 from labelcert.losses.cross_validation import FOLDS, Folds, accuracies, stratified_folds
@@ -36,7 +37,7 @@ class ValidatedCell(Cell):
         parts = None if recipe.parts is None else {"parts": recipe.parts, "seed": recipe.seed}
         joining = digest(self.test) if job.inductive else None
         how = {"C": list(map(float, self.values)), "loss": recipe.loss, "parts": parts, "joining": joining}
-        return {"validate": {**how, **folds}}
+        return {"validate": {**how, **folds, **({} if recipe.extra is None else {"learner": recipe.extra})}}
 
     def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
         """Train on all folds."""
@@ -44,7 +45,9 @@ class ValidatedCell(Cell):
         labels, recipe = np.asarray(job.graph.labels)[job.labeled], self.recipe
         often, loss = repeats(labels.size), get_loss(recipe.loss)
         folds = [fold for repeat in range(often) for fold in stratified_folds(labels, seed=job.seed + repeat)]
-        if recipe.parts is None:
+        if isinstance(recipe, LearnerRecipe):
+            found = recipe.accuracies(job.graph, job.labeled, folds)
+        elif recipe.parts is None:
             found = accuracies(K, labels, self.values, folds, loss, go_on)
         else:
             part_of = assign(job.graph.names(job.labeled), recipe.parts, recipe.seed)

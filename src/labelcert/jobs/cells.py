@@ -144,6 +144,7 @@ class Cell:
             "collective": None if self.collective else False,
             "parts": recipe.parts and {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed},
             "loss": None if recipe.loss == "hinge" else recipe.loss,
+            "learner": recipe.extra,
             "metrics": [list(metric) for metric in self.metrics] or None,
             "threat": {key: value for key, value in threat.items() if value is not None} or None,
         }
