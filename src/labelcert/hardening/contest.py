@@ -24,7 +24,7 @@ from labelcert.hardening.hardened import Hardened, accuracy
 from labelcert.hardening.learners import LearnerRecipe
 from labelcert.hardening.validation import ValidatedCell
 from labelcert.jobs.cells import Cell, Job, JobBatch, JobList
-from labelcert.jobs.records import Record, RecordStatus
+from labelcert.jobs.records import Record
 from labelcert.losses import get_loss
 from labelcert.losses.cross_validation import stratified_folds
 from labelcert.models import Model, Recipe, name_of
@@ -235,7 +235,7 @@ class Contest:
             unit=unit_of((search.threat or Threat()).describe()),
             notes=(
                 *search.left_out(self.labeled.size, np.unique(self.graph.labels[self.labeled]).size),
-                *(f"{plan.label} with the loss {plan.loss} was left out: {why}" for plan, why in self._failed.items()),
+                *(f"{plan.label} ({plan.loss}) was left out: {why}" for plan, why in self._failed.items()),
                 *(f"{count} certificates were not finished: {why}" for why, count in self._refused.items()),
             ),
         )
@@ -295,8 +295,9 @@ class Contest:
         """Cross-validate plans, each with every C; the usual model has its own."""
 
         def take(plan: Recipe, cell: ValidatedCell, record: Record) -> None:
-            if record["status"] == RecordStatus.DONE:
-                self._validated[plan] = cell.recipes(record["validated"])
+            found = record.get("validated")
+            if found and len(found["accuracy"]) == len(cell.values):
+                self._validated[plan] = cell.recipes(found)
                 self._seconds[plan] = record["run"]["seconds"]
             else:
                 self._failed[plan] = str(record.get("reason", ""))
@@ -314,7 +315,7 @@ class Contest:
         into = self.certified if budget == self.search.flips else self._first
 
         def take(recipe: Recipe, record: Record) -> None:
-            if record["status"] == RecordStatus.DONE:
+            if record.get("result"):
                 into[recipe] = _share(record["result"], budget)
                 self._seconds[recipe] = record["run"]["seconds"]
                 best = max((self._seconds[c] for c in self.ranked[:1]), default=0.0)

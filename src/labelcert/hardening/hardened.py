@@ -181,7 +181,7 @@ class Hardened:
         for kind in kinds:
             own = [c for c in self._ensembles if (c.name, c.C, c.loss, c.options.get("combine", c.combine)) == kind]
             own.sort(key=lambda c: c.parts or 1)
-            parts = [c.parts for c in own]
+            parts = [c.parts or 1 for c in own]
             [line] = ax.plot(
                 parts, [100 * accuracy(c) for c in own], linestyle="--", label=f"{kind[0]}, {kind[3]}: right"
             )

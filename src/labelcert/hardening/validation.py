@@ -43,15 +43,15 @@ class ValidatedCell(Cell):
         """Train on all folds."""
         K, _ = certifier.blocks(self.test)
         labels, recipe = np.asarray(job.graph.labels)[job.labeled], self.recipe
-        often, loss = repeats(labels.size), get_loss(recipe.loss)
+        often = repeats(labels.size)
         folds = [fold for repeat in range(often) for fold in stratified_folds(labels, seed=job.seed + repeat)]
         if isinstance(recipe, LearnerRecipe):
             found = recipe.accuracies(job.graph, job.labeled, folds)
         elif recipe.parts is None:
-            found = accuracies(K, labels, self.values, folds, loss, go_on)
+            found = accuracies(K, labels, self.values, folds, get_loss(recipe.loss), go_on)
         else:
             part_of = assign(job.graph.names(job.labeled), recipe.parts, recipe.seed)
-            found = _ensemble_accuracies(K, labels, self.values, folds, loss, part_of)
+            found = _ensemble_accuracies(K, labels, self.values, folds, get_loss(recipe.loss), part_of)
         mean = found.mean(axis=1)
         error = found.std(axis=1) / np.sqrt(len(folds) / often)  # repeats are not independent
         error = np.maximum(error, _binomial_error(mean, labels.size))
