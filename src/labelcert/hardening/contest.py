@@ -109,7 +109,8 @@ class Contest:
         names = [name_of(model) for model in settings(search.models)]
         with progress_report("choosing C of the default model", progress) as show:
             usual = "gcn" if "gcn" in names else names[0]
-            model = choose_model(usual, graph, nodes, seed=search.seed, report=show.report).model
+            how: dict[str, Any] = {"seed": search.seed, "joining": split.test if search.inductive else None}
+            model = choose_model(usual, graph, nodes, report=show.report, **how).model
         return cls(search, graph, nodes, split.test, plans, Recipe(model))
 
     @property
