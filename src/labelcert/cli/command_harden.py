@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+
 from labelcert.certificate import Stop
 from labelcert.certificate.run_record import command_line
 from labelcert.cli import inputs
@@ -56,7 +58,11 @@ _OPTIONS = OptionGroup(
     option("--rows", int, "Show at most this many models.", 12),
     option("--json as_json", bool, "Print one JSON object instead of a table."),
     REPORT_OPTION,
-    option("--pictures/--no-pictures", bool, default=True),
+    click.option(
+        "--pictures/--no-pictures",
+        default=None,
+        help=f"Draw pictures, into ./{DEFAULT_FOLDER} without --out. [default: with --out alone]",
+    ),
     option("--quiet -q", bool, "No progress, only results."),
 )
 
@@ -100,7 +106,8 @@ def harden_command(**given: Any) -> None:
         say(_going_on(out), error=True)
     if found.stopped is Stop.INTERRUPTED:
         sys.exit(EXIT_INTERRUPTED)
-    written = _write(found, out, pictures=given["pictures"] and not (given["as_json"] and out is None))
+    drawn = out is not None if given["pictures"] is None else given["pictures"]
+    written = _write(found, out, pictures=drawn)
     if given["report"] is not None:
         recipe = found.default
         certifier = recipe.certifier(asked.graph, labeled, [tested], inductive=given["inductive"])

@@ -19,6 +19,9 @@ from labelcert.jobs.cells import Cell, Job
 from labelcert.jobs.records import Record, RecordStatus
 from labelcert.stopping import Stopped
 
+COMPILING = 0.1
+"""Share of a time limit: if compiling took more, and the limit was reached, a certificate is computed once more."""
+
 Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
 
@@ -44,6 +47,8 @@ def run_job(job: Job, *, workers: int | None = None, left: Callable[[], float] =
         cut = most < (math.inf if cell.time_limit is None else cell.time_limit)
         try:
             certificate, more = (replace(cell, time_limit=most) if cut else cell).answer(job, certifier, workers)
+            if certificate is not None and not cut and _lost_to_compiling(certificate):
+                certificate, more = cell.answer(job, certifier, workers)  # which is compiled now
             found = more if certificate is None else {"result": {**summary(certificate, job, cell), **more}}
         except (ClusterLost, Stopped):
             raise
@@ -56,6 +61,12 @@ def run_job(job: Job, *, workers: int | None = None, left: Callable[[], float] =
             raise Stopped
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
         yield _record(cell, RecordStatus.DONE, seconds, **found)
+
+
+def _lost_to_compiling(certificate: Certificate) -> bool:
+    """Whether time was over since much of it went into compiling."""
+    run = certificate.run
+    return run.stopped is Stop.TIME_LIMIT and run.compiling > COMPILING * (run.time_limit or math.inf)
 
 
 def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:
