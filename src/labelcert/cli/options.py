@@ -153,10 +153,11 @@ class OptionGroup:
     def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values that differ from their defaults, as keyword arguments."""
         values = {param.name: (given[param.name], param.default) for param in self.params}
+        switches = {param.name for param in self.params if param.secondary_opts}
         return {
             name: value
             for name, (value, default) in values.items()
-            if value not in (None, (), default) and (value is not False or default is True)
+            if value not in (None, (), default) and (value is not False or default is True or name in switches)
         }
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
@@ -167,6 +168,9 @@ class OptionGroup:
             if param.name in chosen:
                 flag, value = "" if param.param_type_name == "argument" else param.opts[0], chosen[param.name]
                 values = value if param.multiple else [value]
+                if value is False:
+                    words.append(param.secondary_opts[0])
+                    continue
                 words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}".strip() for each in values]
         return words
 

@@ -125,6 +125,10 @@ class Recipe:
                 using = partial(certify_partition, parts=self.parts, seed=self.seed, combine=self.combine)
         return certifier.certify(test, C=self.model.C, using=using, loss=self.loss, **options)
 
+    def beside(self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike) -> dict[str, Any]:
+        """The arrays that `labelcert verify` asks for where a certificate does not hold its kernels."""
+        return {}
+
     def _words(self) -> list[str]:
         return [self.name, *(f"{key}={value}" for key, value in self.changed.items())]
 
