@@ -112,7 +112,8 @@ def in_options(message: str, params: Sequence[click.Parameter]) -> str:
     for param in params:
         if not isinstance(param, click.Option) or param.name is None:
             continue
-        flag = max(param.opts, key=len)
+        named = (word for word in param.opts if word.lstrip("-").replace("-", "_") == param.name)
+        flag = next(named, max(param.opts, key=len))
         names = {param.name, flag.lstrip("-").removesuffix("-column")} if flag.endswith("-column") else {param.name}
         for name in names:
             message = re.sub(rf"(?<![\w-]){name}=(True\b|\[\.\.\.\])", flag, message)

@@ -97,6 +97,11 @@ class Recipe:
         return " ".join(words)
 
     @property
+    def extra(self) -> dict[str, Any] | None:
+        """What else decides what is trained, in plain values."""
+        return None
+
+    @property
     def trained(self) -> Model | Partition:
         """What is certified: the model itself, or an ensemble of it."""
         return self.model if self.parts is None else Partition(self.model, self.parts, self.seed, self.combine)
