@@ -106,7 +106,8 @@ def test_out_writes_certificates_tables_and_pictures(call: Call, tmp_path: Path)
     assert cert.test_names is not None
     heading, *rows = (folder / "gcn-all-nodes.csv").read_text().splitlines()
     assert len(rows) == 26
-    assert {"runner_up", "becomes"} <= set(heading.split(","))
+    assert {"runner_up", "becomes", "radius_upper"} <= set(heading.split(","))
+    assert "radius_claimed" not in heading  # nothing is claimed
     assert len((folder / "gcn-all-budgets.csv").read_text().splitlines()) == 10
     assert (folder / "graph-all.png").stat().st_size > 10_000
 
