@@ -17,6 +17,7 @@ from labelcert.certificate import Certificate, load
 from labelcert.certificate.plain_archives import schema_of
 from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
+from labelcert.cli.command_regression import show_moves
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import print_json, print_table, say, show
@@ -129,7 +130,10 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 @option("--nodes limit", int, "Show at most this many nodes.", 20)
 def show_file(file: Path, limit: int) -> None:
     """Print a saved certificate."""
-    show(load(file), limit=limit)
+    if schema_of(file) == REGRESSION:
+        show_moves(RegressionCertificate.load(file), limit)
+    else:
+        show(load(file), limit=limit)
 
 
 @click.command("verify")
