@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
     from labelcert.regression import RegressionCertificate as RegressionCertificate
+    from labelcert.verification.targets import verify_regression as verify_regression
     from labelcert.verification.verdict import Verification as Verification
     from labelcert.verification.verify import verify
 
@@ -102,6 +103,7 @@ _HOMES = {
     "rechecking": ("Recheck", "recheck"),
     "regression": ("RegressionCertificate",),
     "verification": ("Verification", "verify"),
+    "verification.targets": ("verify_regression",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

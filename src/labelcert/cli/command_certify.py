@@ -18,8 +18,7 @@ from labelcert.cli.printing import say
 from labelcert.cli.reporting import check_report
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import models
-from labelcert.pipeline import CertifiedTargets, certify_targets, model_options
+from labelcert.pipeline import CertifiedTargets, certify_targets, known_options, model_options
 
 BESIDE = {"karate": {"gcn": "sgc"}}
 """Models that stand beside the one asked for, as in the paper's Figure 1."""
@@ -34,6 +33,8 @@ Examples:
       Six classes: which labels would have to become which others.
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
       Your own graph: nodes without a label are tested.
+  labelcert certify customers.csv --label fraud
+      A plain table without a graph: rows without a label are predicted.
   labelcert certify karate --trusted 2,15 --allow "Officer->Mr. Hi" --json
       An adversary that cannot touch two labels, and recruits for Mr. Hi only.
   labelcert certify --edges edges.csv --labels labels.csv --votes votes.csv --max-annotators 2
@@ -66,9 +67,11 @@ def certify_command(**given: Any) -> None:
     check_report(given["report"])
     if given["limit"] < 0 or given["attack"] < 0:
         raise InvalidInput("--nodes and --attack must not be negative")
-    options = inputs.own_options(list(dict.fromkeys(map(str.lower, given["names"]))) or ["gcn"], given)
+    options = inputs.own_options(
+        list(dict.fromkeys(map(str.lower, given["names"]))) or [inputs.default_model(given)], given
+    )
     asked = inputs.read_request(given)
-    asked = replace(asked, graph=inputs.with_true_labels(asked, given["true_labels"]))
+    asked = replace(asked, graph=inputs.with_true_labels(asked, given))
     metrics = inputs.read_metrics(given)
     _add_beside(options, given, asked.graph)
     if given["out"] is not None:
@@ -136,7 +139,7 @@ def _add_beside(options: dict[str, dict[str, Any]], given: dict[str, Any], graph
     if beside is None or beside == "none" or beside in options:
         return
     model_options([beside], {})
-    takes = next(info.options for info in models() if info.name == beside)
+    takes = known_options()[beside]
     options[beside] = {name: value for name, value in options[first].items() if name in takes}
 
 
