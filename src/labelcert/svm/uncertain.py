@@ -44,7 +44,7 @@ STEPS = 3
 TURNS = 6
 """How often linear programs make ranges sharper."""
 
-MOST_BRANCHES = 1000
+MOST_BRANCHES = 200
 """States of labels that are branched on, for one score."""
 
 LITTLE = 0.02
@@ -339,7 +339,7 @@ def best_multipliers(
     if found.x is None or not np.isfinite(found.x).all():
         return np.zeros(m), (np.zeros(m), np.ones(m))
     weights = -found.ineqlin.marginals
-    mean = [np.bincount(label, weights * end[:, 0], minlength=m) for end in (a, g)]
+    mean = [np.bincount(label, weights * end[:, 0], minlength=m).astype(np.float64) for end in (a, g)]
     return np.asarray(found.x[m : 2 * m] - found.x[2 * m :]), (mean[0], mean[1])
 
 

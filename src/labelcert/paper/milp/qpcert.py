@@ -6,6 +6,8 @@ optimality are linear with big-M constants. HiGHS solves it by SciPy; its answer
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
@@ -58,7 +60,7 @@ def least_score(
     def scaled(ends: Float) -> sp.csr_array:
         return sp.csr_array(sp.diags_array(ends.ravel()) @ of_column)
 
-    rows = [
+    rows: list[list[Any]] = [
         [-scaled(low), entries, none, none, none, none, none],
         [scaled(high), -entries, none, none, none, none, none],
         [-sp.diags_array(first), none, eye, none, none, none, none],
