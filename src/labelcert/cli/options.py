@@ -17,9 +17,12 @@ FILE = click.Path(path_type=Path)
 
 FIRST = (
     *("edges", "features", "labels", "names", "name_of_model", "C", "max_flips", "flips", "confirm", "until"),
-    *("trusted", "time_limit", "out", "as_json"),
+    *("wrong", "trusted", "time_limit", "out", "report"),
 )
-"""The options that matter most, which the help shows before all others."""
+"""The options that matter most, which are all that ``--help`` shows."""
+
+EVERYTHING = "labelcert.help-all"
+"""Whether the help shows all options."""
 
 Decorator = Callable[[Any], Any]
 
@@ -57,17 +60,51 @@ class GroupedCommand(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options into the help."""
+        """Write the options into the help: those that matter most or, for ``--help-all``, every one of them."""
         sections: dict[str, list[tuple[str, str]]] = {"The options that matter most": []}
+        everything = ctx.meta.get(EVERYTHING, False)
         for param in self.get_params(ctx):
             line = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if line is not None:
                 first = param.name in FIRST
+                if not (first or everything):
+                    continue
                 group = next(iter(sections)) if first else getattr(param, "group", "Other options")
                 sections.setdefault(group, []).append(line)
         for heading, lines in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)
+        if not everything:
+            formatter.write_paragraph()
+            formatter.write_text(f"`{ctx.command_path} --help-all` shows all options.")
+
+
+class GroupOfCommands(click.Group):
+    """A group whose help shows the first sentence of each command, and all of that."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help."""
+        known = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(limit=1000)) for name, one in known if one is not None])
+
+
+def _show_everything(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[EVERYTHING] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+HELP_ALL = click.option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    hidden=True,  # the help names it in a sentence
+    expose_value=False,
+    callback=_show_everything,
+    help="Show all options and exit.",
+)
 
 
 def in_options(message: str, params: Sequence[click.Parameter]) -> str:
@@ -75,7 +112,8 @@ def in_options(message: str, params: Sequence[click.Parameter]) -> str:
     for param in params:
         if not isinstance(param, click.Option) or param.name is None:
             continue
-        flag = max(param.opts, key=len)
+        named = (word for word in param.opts if word.lstrip("-").replace("-", "_") == param.name)
+        flag = next(named, max(param.opts, key=len))
         names = {param.name, flag.lstrip("-").removesuffix("-column")} if flag.endswith("-column") else {param.name}
         for name in names:
             message = re.sub(rf"(?<![\w-]){name}=(True\b|\[\.\.\.\])", flag, message)
@@ -116,10 +154,11 @@ class OptionGroup:
     def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values that differ from their defaults, as keyword arguments."""
         values = {param.name: (given[param.name], param.default) for param in self.params}
+        switches = {param.name for param in self.params if param.secondary_opts}
         return {
             name: value
             for name, (value, default) in values.items()
-            if value not in (None, (), default) and (value is not False or default is True)
+            if value not in (None, (), default) and (value is not False or default is True or name in switches)
         }
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
@@ -130,6 +169,9 @@ class OptionGroup:
             if param.name in chosen:
                 flag, value = "" if param.param_type_name == "argument" else param.opts[0], chosen[param.name]
                 values = value if param.multiple else [value]
+                if value is False:
+                    words.append(param.secondary_opts[0])
+                    continue
                 words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}".strip() for each in values]
         return words
 
@@ -141,6 +183,6 @@ def grouped(name: str, examples: str, *groups: OptionGroup) -> Callable[[Callabl
         for group in reversed(groups):
             function = group(function)
         how = click.command(name, cls=GroupedCommand, epilog=examples, context_settings={"max_content_width": 110})
-        return how(function)
+        return how(HELP_ALL(function))
 
     return made

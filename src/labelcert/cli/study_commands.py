@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.inputs import shows_progress
-from labelcert.cli.options import OptionGroup, option
+from labelcert.cli.inputs import noted, shows_progress
+from labelcert.cli.options import GroupOfCommands, OptionGroup, option
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
@@ -54,7 +54,7 @@ TIME_REMARKS: list[Callable[[Study], str]] = []
 """What is said behind the time that a study took; extensions add to it."""
 
 
-@click.group("study")
+@click.group("study", cls=GroupOfCommands)
 def study_group() -> None:
     """Check, run and export studies: datasets x models x seeds x certificates from one TOML file.
 
@@ -158,7 +158,8 @@ class RanStudy:
 def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None) -> StudyPlan:
     """The study with what the command line overrides, and all its cells."""
     own = {word: given[word] for word in ("variant", "hyperparameters")}
-    return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
+    with noted(given):
+        return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
 
 
 def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:

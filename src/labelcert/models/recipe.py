@@ -50,8 +50,8 @@ class Recipe:
 
     @property
     def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
-        """Regularisation of the model's SVM."""
-        return self.model.C
+        """Regularisation of the model's SVM, once it is chosen."""
+        return float(self.model.C)
 
     @property
     def has_C(self) -> bool:  # noqa: N802
@@ -97,6 +97,11 @@ class Recipe:
         return " ".join(words)
 
     @property
+    def extra(self) -> dict[str, Any] | None:
+        """What else decides what is trained, in plain values."""
+        return None
+
+    @property
     def trained(self) -> Model | Partition:
         """What is certified: the model itself, or an ensemble of it."""
         return self.model if self.parts is None else Partition(self.model, self.parts, self.seed, self.combine)
@@ -123,7 +128,11 @@ class Recipe:
                 if unknown:
                     raise InvalidInput(f"ensembles on parts of the labels have no option {unknown[0]}; leave one out")
                 using = partial(certify_partition, parts=self.parts, seed=self.seed, combine=self.combine)
-        return certifier.certify(test, C=self.C, using=using, loss=self.loss, **options)
+        return certifier.certify(test, C=self.model.C, using=using, loss=self.loss, **options)
+
+    def beside(self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike) -> dict[str, Any]:
+        """The arrays that `labelcert verify` asks for where a certificate does not hold its kernels."""
+        return {}
 
     def _words(self) -> list[str]:
         return [self.name, *(f"{key}={value}" for key, value in self.changed.items())]

@@ -12,7 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
-from labelcert.files import write_csv
+from labelcert.files import write_archive, write_csv
 from labelcert.finite import finite_margin
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.models import Recipe
@@ -156,16 +156,27 @@ def certificate_file(result: CertifiedTargets, folder: Path) -> Path:
 
 
 def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path]:
-    """Write certificates, which can be verified alone, and tables: ``*.cert``, ``*-nodes.csv``, ``*-budgets.csv``."""
+    """Write certificates, with an ``*.npz`` where verification asks for one, ``*-nodes.csv`` and ``*-budgets.csv``."""
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for result in results:
         written.append(path := certificate_file(result, folder))
-        result.certificate.save(path, problem=True)
+        held = result.certificate.K_train is not None
+        result.certificate.save(path, problem=held)
+        arrays = {} if held else result.recipe.beside(result.graph, result.labeled, result.targets.nodes)
+        if arrays:
+            written.append(beside := path.with_suffix(".npz"))
+            write_archive(beside, arrays)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)
+            if kind == "nodes":  # where no attack is known, there is no upper end
+                upper = frame["radius_upper"].astype("Int64")
+                frame["radius_upper"] = upper.where(upper < result.certificate.never)
+            for claim, proof in (("radius_claimed", "radius_lower"), ("changed_claimed", "changed_upper")):
+                if claim in frame and np.array_equal(frame[claim], frame[proof]):
+                    frame = frame.drop(columns=claim)
             witnesses = (row[column] or {} for row in rows)
             frame[column] = ["; ".join(f"{node} -> {label}" for node, label in each.items()) for each in witnesses]
             written.append(table := folder / f"{path.stem}-{kind}.csv")

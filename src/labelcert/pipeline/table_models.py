@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import GraphCertifier, certify, support
+from labelcert.certification import GivenFeatures, GivenRows, GraphCertifier, certify, support
 from labelcert.checking import known_name, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.estimators import from_sklearn
 from labelcert.estimators.base import agreement, remarked
 from labelcert.graphs import Graph
-from labelcert.graphs.checks import as_indices
 from labelcert.labelnoise import noise
 from labelcert.losses.cross_validation import C_GRID, stratified_folds
 from labelcert.memory import require_memory
@@ -46,19 +45,19 @@ class TableModelInfo:
 def _logistic(model: TableModel, _: int) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=model.C, max_iter=10_000)
+    return LogisticRegression(C=float(model.C), max_iter=10_000)
 
 
 def _ridge(model: TableModel, _: int) -> Any:
     from sklearn.linear_model import RidgeClassifier
 
-    return RidgeClassifier(alpha=0.5 / model.C)
+    return RidgeClassifier(alpha=0.5 / float(model.C))
 
 
 def _svm(model: TableModel, seed: int) -> Any:
     from sklearn.svm import LinearSVC
 
-    return LinearSVC(C=model.C, max_iter=100_000, random_state=seed)
+    return LinearSVC(C=float(model.C), max_iter=100_000, random_state=seed)
 
 
 def _knn(model: TableModel, _: int) -> Any:
@@ -157,16 +156,21 @@ class TableRecipe(Recipe):
         assert isinstance(certifier, _RowCertifier)
         return certifier.answer(self.estimator, test, using or certify, options)
 
+    def beside(self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike) -> dict[str, Any]:
+        """The rows of a linear map, or features, with the labels; nothing for votes, which certificates hold."""
+        certifier = _RowCertifier(self.model, graph, labeled, [test])
+        return certifier.arrays(self.estimator, test)
+
 
 class _RowCertifier(GraphCertifier):
     """Certificates for several sets of rows, from the estimator itself."""
 
-    def _prepare(self, tests: Sequence[npt.ArrayLike], n: int) -> None:
+    def _prepare(self, tests: Sequence[npt.ArrayLike]) -> None:
         """Nothing is shared: estimators take features."""
 
     def answer(self, estimator: Any, test: npt.ArrayLike, using: Callable[..., Any], options: dict[str, Any]) -> Any:
         """What ``using`` makes of the estimator's predictions for some rows."""
-        nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
+        nodes: Int = self._indices(test, "test")
         if using not in (certify, recheck, noise):
             raise InvalidInput(
                 "classifiers of plain tables know no poisoned features; use a model with a kernel: linear"
@@ -181,6 +185,23 @@ class _RowCertifier(GraphCertifier):
         if using is noise:
             return door.noise(rows, labels, tested, **options)
         return self._named(door.certify(rows, labels, tested, **options), nodes)
+
+    def arrays(self, estimator: Any, test: npt.ArrayLike) -> dict[str, Any]:
+        """What the estimator is certified by, but for kernels."""
+        if hasattr(estimator, "compare"):
+            return {}
+        nodes: Int = self._indices(test, "test")
+        posed: Any = from_sklearn(estimator)._certified(
+            self._rows(self.labeled), self.labels, self._rows(nodes), None, {"using": lambda task: task}
+        )
+        model = posed.model
+        if isinstance(model, GivenRows) and posed.offsets is not None:
+            return {}  # the verifier knows no scores that labels do not add up to
+        if isinstance(model, GivenRows):
+            H: Any = model.H
+            return {"H": H.toarray() if hasattr(H, "toarray") else H, "labels": posed.labels}
+        features = isinstance(model, GivenFeatures)
+        return {"X_train": model.X_train, "labels": posed.labels, "X_test": model.X_test} if features else {}
 
     def _elected(self, fitted: Any, rows: Any, nodes: Int, using: Callable[..., Any], options: dict[str, Any]) -> Any:
         for asked, question in ((recheck, support.RECHECK), (noise, support.NOISE)):
@@ -204,7 +225,7 @@ class _RowCertifier(GraphCertifier):
 
     def _named(self, cert: Certificate, nodes: Int) -> Certificate:
         """The certificate with what is known about the table."""
-        names = self._names(nodes)
+        names = self._names(nodes, self._model.C)
         model = "; ".join([cert.run.model, *getattr(self._graph, "notes", ())])
         known = replace(cert, class_list=names.class_list, around=names.around, run=replace(cert.run, model=model))
         return replace(known, checksum=known.computed_checksum())

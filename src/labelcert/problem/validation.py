@@ -187,7 +187,7 @@ def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
     classes = np.unique(labels)
     if classes.size == 1:
         raise InvalidInput(
-            f"labels must hold at least two classes, but all {labels.size} are {classes[0]!r}; "
+            f"labels must hold at least two classes, but all {labels.size} are {classes.tolist()[0]!r}; "
             "with one class there is nothing to flip between"
         )
     if np.issubdtype(labels.dtype, np.floating) and classes.size > LARGEST_FLOAT_CLASSES:
@@ -202,7 +202,9 @@ def check_cap(C: object) -> float:
     """A positive regularisation constant."""
     value = real_number(C)
     if value is None or not value > 0:
-        raise InvalidInput(f"C must be a positive finite number, got {in_short(C)}; larger C means less regularisation")
+        raise InvalidInput(
+            f"C must be a positive finite number, got {in_short(C)}; cross-validation chooses it with C='cv'"
+        )
     if not SMALLEST_C <= value <= LARGEST_C:
         raise InvalidInput(
             f"C must be between {SMALLEST_C:g} and {LARGEST_C:g}, got {value:g}; "
