@@ -24,8 +24,8 @@ TABLE_CELLS = 6e7
 PAIRS = 2e5
 """Most pairs of a label and a node."""
 
-EFFORT = 1e10
-"""Score updates for the whole curve where no time limit is given: some seconds."""
+EFFORT = 2e9
+"""Score updates for the whole curve where no time limit is given: some two seconds."""
 
 SWAPS = 40
 """Steps of the local search that gives each budget a good attack to start from."""
