@@ -78,7 +78,7 @@ def citation_like(n: int, edges: int, *, seed: int = 0) -> Graph:
     A = sp.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n, n))
     words = np.sort(rng.integers(0, 1500, size=(n, 45), dtype=np.int32), axis=1)
     new = np.diff(words, axis=1, prepend=-1) > 0
-    starts = np.concatenate([[0], np.cumsum(new.sum(axis=1))])
+    starts = np.concatenate([[0], np.cumsum(new.sum(axis=1))]).astype(np.int32)
     X = sp.csr_array((np.ones(starts[-1]), words[new], starts), shape=(n, 1500))
     return Graph(sp.csr_array(((A + A.T) > 0).astype(np.float64)), X, rng.integers(0, 2, n))
 

@@ -240,9 +240,7 @@ class _Fit:
         c -= self._adam["c"].step(slope_c, PACE["c"] * fade)
 
 
-def _slopes(
-    M: Single, offset: Single, k: int, softness: float, levels: Single, G: Single
-) -> tuple[float, Single, Int]:
+def _slopes(M: Single, offset: Single, k: int, softness: float, levels: Single, G: Single) -> tuple[float, Single, Int]:
     """What k labels make of M and its offset, and how much each label and each pair counts in that.
 
     Fills the (ν, ν) ``G`` with how much pairs count.

@@ -76,7 +76,7 @@ class Swapping:
 
 
 @compiled(fastmath=True)
-def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, reached, state, best, steps, heat, width):  # type: ignore[no-untyped-def]  # noqa: C901, E501
+def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, reached, state, best, steps, heat, width):  # type: ignore[no-untyped-def]  # noqa: C901
     """Some steps at one temperature; the number of moves held at the end.
 
     A step adds a move, or puts it in the place of a random one: of the move of its label, where it has one.
