@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -51,8 +53,28 @@ def _registries_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT interrupts, as in a terminal; processes in the background are started without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def end_of_time(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Once it is called, every time limit is over: what is done by then depends on no machine."""
+    usual, ahead = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: usual() + ahead[0])
+
+    def end(*_: object) -> None:
+        ahead[0] = 1e6
+
+    return end
 
 
 @pytest.fixture(params=SOLVERS)

@@ -62,12 +62,16 @@ if TYPE_CHECKING:
     from labelcert.models import model_from_name as model_from_name
     from labelcert.models import select as select
     from labelcert.pages import write_report
+    from labelcert.poisoning import FeatureAttack as FeatureAttack
+    from labelcert.poisoning import attack_features as attack_features
+    from labelcert.poisoning import certify_features as certify_features
     from labelcert.problem import REMOVED as REMOVED
     from labelcert.problem import Threat
     from labelcert.problem import Votes as Votes
     from labelcert.rechecking import Recheck as Recheck
     from labelcert.rechecking import recheck
     from labelcert.regression import RegressionCertificate as RegressionCertificate
+    from labelcert.verification.targets import verify_regression as verify_regression
     from labelcert.verification.verdict import Verification as Verification
     from labelcert.verification.verify import verify
 
@@ -94,10 +98,12 @@ _HOMES = {
         *("Partition", "model_from_name", "select"),
     ),
     "pages": ("write_report",),
+    "poisoning": ("FeatureAttack", "attack_features", "certify_features"),
     "problem": ("REMOVED", "Threat", "Votes"),
     "rechecking": ("Recheck", "recheck"),
     "regression": ("RegressionCertificate",),
     "verification": ("Verification", "verify"),
+    "verification.targets": ("verify_regression",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -58,6 +59,9 @@ _PACKED: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
 PACKED = (*_PACKED, ".zip")
 """Endings of packed files."""
 
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""How workbooks of Excel begin, whatever they are called."""
+
 
 def require_file(path: str | os.PathLike[str]) -> None:
     """Refuse what is neither a file nor a pipe, such as a folder or a device, which may never end.
@@ -96,28 +100,57 @@ def _limited(stream: IO[bytes], most: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file, unpacked if its name says that it is packed; in UTF-8, without NUL characters.
+    """The text of a file, unpacked if its name says that it is packed; without NUL characters.
 
     Raises
     ------
     OSError, EOFError, ValueError, zipfile.BadZipFile, lzma.LZMAError, zlib.error
         The file cannot be read, or is no text.
     """
+    return read_decoded(path)[0]
+
+
+def read_decoded(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The same, and the name of its encoding where that is not UTF-8."""
+    content = _unpacked(path)
+    if any(content.startswith(start) for start in _WORKBOOKS):
+        raise ValueError("it is a workbook or an archive, not text; save it as CSV")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text, encoding = content.decode("utf-16"), "UTF-16"
+    else:
+        try:
+            text, encoding = content.decode("utf-8-sig"), ""
+        except UnicodeDecodeError:
+            text, encoding = _windows(content), "Windows-1252 (Latin-1)"
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise ValueError(f"line {line} holds a NUL character, so it is not text in UTF-8; save it as UTF-8")
+    return text, encoding
+
+
+def _windows(content: bytes) -> str:
+    """Text as Excel saves it where nobody asks for UTF-8."""
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(f"line {line} is neither UTF-8 nor Windows-1252; save it as UTF-8") from None
+
+
+def _unpacked(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file, unpacked if its name says that it is packed."""
     content = read_bytes(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".zip":
         archive = Archive(io.BytesIO(content), TEXT_ANYWAY)
         if len(archive.names) != 1:
             raise ValueError(f"one file was expected in the archive, not {len(archive.names)}")
-        content = archive.read(archive.names[0])
-    elif suffix in _PACKED:
+        return archive.read(archive.names[0])
+    if suffix in _PACKED:
         with _PACKED[suffix](io.BytesIO(content)) as stream:
             content = _limited(stream, most_unpacked(len(content)))
         require_memory(READING * len(content), f"reading {Path(path).name}", LARGER)
-    if b"\0" in content:
-        line = content[: content.index(b"\0")].count(b"\n") + 1
-        raise ValueError(f"line {line} holds a NUL character, so it is not text")
-    return content.decode("utf-8-sig")
+    return content
 
 
 class Archive:

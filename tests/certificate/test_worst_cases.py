@@ -93,7 +93,7 @@ def test_more_than_two_classes() -> None:
 
 
 def test_a_run_that_is_stopped_has_intervals() -> None:
-    data = two_clouds(n_labels=22, n_test=300)
+    data = two_clouds(n_labels=40, n_test=300)
     options: dict[str, Any] = {"metrics": [Metric("accuracy", data.truth)], "time_limit": 0.05}
     cert = certify(data.K_train, data.labels, data.K_test, 1.0, engine="enumerate", **options)
     worst = cert.worst_case("accuracy")

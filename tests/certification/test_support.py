@@ -54,6 +54,11 @@ TRIPLES = [
     Request(predictor=FEATURES, loss="logistic", weights=True, asks="verify"),
     Request(predictor=FEATURES, loss="logistic", asks="recheck"),
     Request(predictor=VOTES, threat=("annotators",), asks="recheck"),
+    Request(predictor=FEATURES, loss="logistic", uncertain=True),
+    Request(uncertain=True, classes=3, engine="milp"),
+    Request(uncertain=True, classes=3, engine="closed-form", margin=True),
+    Request(uncertain=True, engine="relaxed", margin=True),
+    Request(uncertain=True, threat=("costs", "groups"), engine="enumerate", margin=True),
 ]
 VISITED = [*support.cells(), *(("three", str(k), request) for k, request in enumerate(TRIPLES))]
 LARGE = Request(labels=301, engine="milp", limited=True)

@@ -226,6 +226,21 @@ def test_cross_validation(call: Call) -> None:
     assert json.loads(out)["results"][0]["C_from"] == "cross-validation"
 
 
+def test_poisoned_features(call: Call) -> None:
+    asked = ("certify", "karate", "--model", "gcn", "--max-flips", "1", "--beside", "none", "--json")
+    found = []
+    for more in ((), ("--radius", "0"), ("--radius", "0.002"), ("--radius", "1", "--norm", "0")):
+        code, printed, _ = call(*asked, *(("--poison-features", "labeled", *more) if more else ()))
+        assert code == 0
+        [result] = json.loads(printed)["results"]
+        found.append([row["radius_lower"] for row in result["certificates"][0]["nodes"]])
+    assert found[0] == found[1]
+    assert sum(found[1]) >= sum(found[2]) > sum(found[3])
+    code, printed, _ = call(*asked, "--poison-features", "10%", "--radius", "0.001")
+    assert code == 0
+    assert "features of 3 nodes may change by 0.001 in the inf-norm" in printed
+
+
 def test_groups_and_their_budgets(call: Call, tmp_path: Path) -> None:
     nodes = [row["node"] for row in json.loads(call("certify", "karate", "--json")[1])["labeled"]]
     (tmp_path / "groups.csv").write_text("node,group\n" + "".join(f"{node},alice\n" for node in nodes))
@@ -276,6 +291,11 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--beside", "gcnn"), 2, "did you mean 'gcn'"),
         (("karate", "--alpha", "0.1"), 2, "no model that was asked for has the option 'alpha'"),
         (("karate", "--depth", "0"), 2, "depth must be"),
+        (("karate", "--radius", "0.1"), 2, "--poison-features and --radius belong together"),
+        (("karate", "--poison-features", "x%", "--radius", "0.1"), 2, "a share between 0% and 100%"),
+        (("karate", "--poison-features", "nobody", "--radius", "0.1"), 2, "no such node"),
+        (("karate", "--poison-features", "all", "--radius", "-1"), 2, "radius must be"),
+        (("karate", "--poison-features", "all", "--radius", "1", "--width", "64"), 2, "leave out --poison-features"),
         (("karate", "--depth", "deep"), 2, "'deep' is not a valid integer"),
         (("karate", "--activation", "tanh"), 2, "tanh"),
         (("karate", "--C", "much"), 2, "--C must be a positive number or cv"),
@@ -299,7 +319,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         (("karate", "--allow", "Officer"), 2, "--allow must be written"),
         (("karate", "--allow", "Officer->Boss"), 2, "'Boss'"),
         (("karate", "--costs", "absent.csv"), 2, "no file absent.csv"),
-        (("karate", "--costs", "columns.csv"), 2, "expected the columns node and cost"),
+        (("karate", "--costs", "columns.csv"), 2, "expected the columns 'node' and 'cost'"),
         (("karate", "--costs", "empty.csv"), 2, "an empty file"),
         (("karate", "--costs", "binary.csv"), 2, "cannot be read"),
         (("karate", "--group-budget", "1"), 2, "--group-budget needs groups"),
@@ -307,7 +327,7 @@ OWN = ("--edges", "edges.csv", "--labels", "labels.csv", "--C", "1")
         ((*OWN, "--groups", "groups.csv", "--group-budget", "bob=1"), 2, "'bob'"),
         ((*OWN, "--costs", "costs.csv"), 2, "positive number"),
         ((*OWN, "--costs", "stranger.csv"), 2, "'zoe'"),
-        ((*OWN, "--costs", "twice.csv"), 2, "a second time"),
+        ((*OWN, "--costs", "twice.csv"), 2, "one row per node"),
         (("karate", "--engine", "magic"), 2, "magic"),
         (("karate", "--loss", "log"), 2, "log"),
         (("karate", "--time-limit", "-1"), 2, "--time-limit"),
@@ -435,14 +455,14 @@ def test_bring_your_own_graph_page(call: Call, tmp_path: Path, monkeypatch: pyte
     for name, text in re.findall(r"`(\w+\.csv)`:\n\n```csv\n(.*?)```", page, flags=re.DOTALL):
         (tmp_path / name).write_text(text)
     commands = [block.strip().removeprefix("$ ") for block in page_blocks(page, "console")]
-    assert len(commands) == 2
+    assert len(commands) == 3
     printed = ""
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "labelcert"
         code, out, err = call(*arguments)
         assert code == 0, err
-        printed += out.replace("┃", "│")
+        printed += (out + err).replace("┃", "│")
     for row in "".join(page_blocks(page, "text")).splitlines():
         assert row in printed
     for name in ("gcn-all.cert", "gcn-all-nodes.csv", "gcn-all-budgets.csv", "graph-all.png", "graph-all.svg"):
@@ -586,7 +606,7 @@ def test_errors_speak_of_options(call: Call) -> None:
     code, _, said = call("certify", "--edges", "edges.csv", "--labels", "labels.csv")
     assert said.endswith("say which one it is as --label-column NAME\n")
     code, _, said = call("certify", "edges.csv")
-    assert "name tables of your own as --edges, --features and --labels" in said
+    assert "give the edges of a graph as --edges" in said
 
 
 def test_groups_from_the_label_table(call: Call) -> None:
@@ -610,7 +630,8 @@ def test_all_problems_of_a_table_one_line_each(call: Call) -> None:
     code, _, said = call("certify", "karate", "--costs", "costs.csv")
     assert code == 2
     assert said.splitlines()[0] == "labelcert: 3 problems:"
-    assert [line.split(" of ")[0].strip() for line in said.splitlines()[1:]] == ["line 3", "line 4", "line 5"]
+    for line, number in zip(said.splitlines()[1:], (5, 3, 4), strict=True):
+        assert f"line {number} of costs.csv" in line
 
 
 def test_both_accuracies_are_printed(call: Call) -> None:

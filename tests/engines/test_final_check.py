@@ -328,6 +328,34 @@ def test_the_registry_is_as_before() -> None:
     assert "mutant" not in ENGINES
 
 
+@dataclass(frozen=True, eq=False)
+class Blurred(Question):
+    """Trained from another start, the scores of its first nodes are too close to tell."""
+
+    def changed(self, change: Relabelling, nodes: Any = None) -> Any:
+        clear = (np.arange(self.nodes.size) if nodes is None else nodes) >= N // 2
+        return tuple(known & clear for known in super().changed(change, nodes))
+
+
+@BOTH
+def test_what_is_too_close_to_tell_is_dropped_without_a_word(classes: str) -> None:
+    question = Blurred.ask(Enumerate().predictor(Problem.build(*PROBLEMS[classes], max_flips=FLIPS)))
+    found = Enumerate().run(
+        Question(question.problem, question.predictor, question.nodes), Control(workers=1), Findings.nothing(question)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = check(question, found).findings
+    first, rest = slice(None, N // 2), slice(N // 2, None)
+    assert np.any(found.radius_upper[first] <= FLIPS)
+    assert np.all(kept.radius_upper[first] == question.problem.adversary.never)
+    assert np.array_equal(kept.radius_upper[rest], found.radius_upper[rest])
+    assert np.array_equal(kept.radius_lower, found.radius_lower)
+    assert np.array_equal(kept.curve_upper, found.curve_upper)
+    assert np.all(kept.curve_lower <= found.curve_lower)
+    assert kept.curve_lower[-1] < found.curve_lower[-1]
+
+
 # After the attack, the two best classes of the node have exactly the same score.
 TIES = [
     (hand_made(np.eye(3), [0, 1, 1], [[0.0, 1.0, 1.0]], C=1.0), Relabelling.of({1: 0})),

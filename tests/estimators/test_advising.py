@@ -18,7 +18,6 @@ from labelcert.estimators.advising import Ridge
 from labelcert.problem import Problem
 from labelcert.text import per_cent
 
-
 TOO_MANY = 120  # labels, for all of 30 flips to be decided in any time
 
 

@@ -37,6 +37,7 @@ from labelcert.cli.inputs import _table
 from labelcert.errors import LabelcertError
 from labelcert.examples import two_clouds
 from labelcert.graphs import Graph, graph_from_files, karate
+from labelcert.graphs.plain_tables import PlainTable
 from labelcert.graphs.safe_pickle import read_pickled_data
 from labelcert.jobs.store import JOURNAL, _line
 from labelcert.report import tables
@@ -304,6 +305,18 @@ def table(choices: Choices, folder: Path) -> None:
             given[kind].write_bytes(choices.mutated(text) if choices.number(3) else text)
     graph = graph_from_files(given.pop("edges"), directed=bool(choices.number(2)), **given)  # type: ignore[arg-type]
     graph.fingerprint()
+
+
+@reader
+def plain_table(choices: Choices, folder: Path) -> None:
+    """A table without a graph: any columns, encodings and separators."""
+    rows = [f"{i % 7},{'ab?'[i % 3]},{i}.5,2024-0{1 + i % 9}-11,{'yn'[i % 2]}" for i in range(12)]
+    text = "\n".join(["x,kind,size,day,label", *rows]).replace(",", choices.pick([",", ";", "\t"]))
+    path = folder / "t.csv"
+    path.write_bytes(choices.mutated(text.encode(choices.pick(["utf-8", "utf-16", "cp1252"]))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        PlainTable.read(path, raw=choices.pick([None, True, False]), missing=choices.pick([None, ["?"]]))
 
 
 @reader

@@ -86,6 +86,7 @@ def test_random_changes_keep_to_the_threat() -> None:
     assert any(one.size == 1 for one in seen)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_chance_is_noticed_and_work_can_end() -> None:
     draws = itertools.count()
 

@@ -21,6 +21,9 @@ from labelcert.losses.weighted import Weights
 
 MARGIN = 0.0625
 
+KERNEL_ERROR = 1e-9
+"""So small that it changes no radius."""
+
 WRONG = 0.1
 """Rate of wrong labels."""
 
@@ -72,6 +75,8 @@ def options(request: Any) -> dict[str, Any]:
         "threat": threat(request) if request.threat else None,
         "loss": request.loss,
         "margin": MARGIN if request.margin else None,
+        "kernel_error": KERNEL_ERROR if request.uncertain else None,
+        "test_kernel_error": KERNEL_ERROR if request.uncertain else None,
         "metrics": [Metric("accuracy", arrays(request)[1][:3])] if request.metrics else None,
         "engine": None if request.engine == "auto" else request.engine,
         "time_limit": 0.5 if request.limited else None,
@@ -86,8 +91,13 @@ def ask(request: Any, folder: Path, confirm: str = "confirm") -> Any:
     kernel, how = (K, labels, rows, cap(request)), options(request)
     parts = {"parts": 2, "combine": "votes" if request.predictor.startswith("votes") else "mean"}
     ensemble = parts if request.predictor.endswith("parts") else {}
-    if request.predictor == UNKNOWN and request.asks in ("noise", "attack", "baseline", "recheck"):
-        raise TypeError("these train models of their own")
+    if (request.predictor == UNKNOWN or request.uncertain) and request.asks in (
+        "noise",
+        "attack",
+        "baseline",
+        "recheck",
+    ):
+        raise TypeError("these train models of their own, and know no kernel errors")
     if request.asks == "noise":
         where = (rows, labels) if request.predictor == "linear map" else kernel
         using = labelcert.noise_linear if request.predictor == "linear map" else labelcert.noise

@@ -175,6 +175,12 @@ def test_bounds_of_the_characteristic_function_hold() -> None:
             factor = np.abs(np.prod((odds * np.exp(1j * h[:, None] * u[None])).sum(axis=1)))
             forms = np.abs(joint.FORMS @ np.array([k, j]))
             assert factor <= np.prod(bounds[np.arange(6), forms]) * (1 + 1e-9)
+        bases = [own[odds.argmax(axis=1)].astype(float) for own in values]
+        box = joint._box(h, values, odds, bases, 0.1)
+        for k, j in rng.integers(-joint.BOX, joint.BOX + 1, (50, 2)).tolist():
+            phases = k * (values[0] - bases[0][:, None]) + j * (values[1] - bases[1][:, None])
+            product = np.prod((odds * np.exp(0.1j * h[:, None] * phases)).sum(axis=1))
+            assert abs(box[joint.BOX + k, joint.BOX + j] - product) < 1e-12
 
 
 def test_unions_of_rivals_are_narrow() -> None:
@@ -405,6 +411,6 @@ def test_time_limit_leaves_intervals() -> None:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 5))
     K = X @ X.T
-    found = noise(K, X[:, 0] > 0, K[:10], 1.0, wrong=0.2, width=0.01, time_limit=0.5, workers=1)
+    found = noise(K, X[:, 0] > 0, K[:10], 1.0, wrong=0.2, width=0.003, time_limit=0.5, workers=1)
     assert found.stopped
     assert np.all((found.lower <= found.probability) & (found.probability <= found.upper))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import labelcert
 from labelcert import certify, certify_partition
+from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Question
 from labelcert.engines.coupled.coupled_method import _chunks, extend_for
 from labelcert.errors import InvalidInput
@@ -91,17 +93,23 @@ def test_answers_do_not_depend_on_where_trainings_run(loss: str) -> None:
         same(here, certify(*arrays, 1.0, loss=loss, max_flips=flips, scheduler="processes", workers=2))
 
 
+@pytest.mark.parametrize("arrays", [gaussian(40, 6), blobs(24, 6, classes=3)], ids=["two", "three"])
 @pytest.mark.parametrize("loss", TRAINED)
-def test_a_time_limit_leaves_sound_intervals(loss: str) -> None:
-    for arrays in (gaussian(40, 6), blobs(24, 6, classes=3)):
-        exact = certify(*arrays, 1.0, loss=loss, max_flips=2)
-        limited = certify(*arrays, 1.0, loss=loss, time_limit=1.5)
-        known = exact.radius_lower <= 2
+def test_a_time_limit_leaves_sound_intervals(
+    loss: str, arrays: Any, end_of_time: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = certify(*arrays, 1.0, loss=loss, max_flips=2)
+    stopped = [certify(*arrays, 1.0, loss=loss, time_limit=0.5)]
+    if not (loss == "cross_entropy" and exact.classes.size > 2):
+        monkeypatch.setattr(Attacker, "improve", end_of_time)  # when attacks have been looked for
+        stopped.append(certify(*arrays, 1.0, loss=loss, engine="milp", time_limit=300.0))
+        assert stopped[1].run.stopped == "time limit"
+        assert np.all(stopped[1].radius_upper < exact.never)  # an upper end for every node
+    known = exact.radius_lower <= 2
+    for limited in stopped:
         assert np.all(limited.radius_lower[known] <= exact.radius_lower[known])
         assert np.all(limited.radius_upper[known] >= exact.radius_lower[known])
         assert np.all(limited.radius_upper[~known] > 2)
-        if not (loss == "cross_entropy" and limited.classes.size > 2):
-            assert np.all(limited.radius_upper < limited.never)  # attacks found an upper end for every node
 
 
 @pytest.mark.parametrize("loss", TRAINED)

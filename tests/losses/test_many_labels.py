@@ -113,6 +113,27 @@ def test_stops_when_the_run_is_over(loss: str, intercept: bool) -> None:
         train_many(made, s, y)
 
 
+@ALL
+def test_compiled_training_gives_up_and_its_error_bound_says_so(loss: str, intercept: bool) -> None:
+    """From nothing, and from the solution for other labels; afterwards it trains as ever."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(40, 20)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    K = X @ X.T + np.eye(40)
+    made = retraining(get_loss(loss, intercept=intercept).machine(K, 3.0, 0.9, None))
+    stop = np.ones(1, dtype=np.int8)
+    s = new_scratch(made.machine.values.Q.shape[0])._replace(stop=stop)
+    for labels in (y, rng.permutation(y)):
+        assert settle(made, s, labels) < 0
+        poor, z = bound(made, s, labels, False)[0], s.z.copy()
+        stop[0] = 0
+        assert settle(made, s, labels) > 0
+        tau, _ = bound(made, s, labels, False)
+        moved = K / np.linalg.norm(K, axis=1).max() @ (z - s.z)[:40]
+        assert np.abs(moved).max() <= 1.01 * (poor + tau) or intercept
+        assert not poor < 1e3 * tau
+        stop[0] = 1
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "cross_entropy", "square"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_no_time_at_all_gives_open_intervals(loss: str, classes: int) -> None:

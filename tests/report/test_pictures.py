@@ -29,7 +29,7 @@ def pair() -> list[CertifiedTargets]:
 
 
 def open_certificate() -> labelcert.Certificate:
-    example = two_clouds(n_labels=18, n_test=30)
+    example = two_clouds(n_labels=40, n_test=30)
     return labelcert.certify(example.K_train, example.labels, example.K_test, 1.0, engine="enumerate", time_limit=1e-4)
 
 

@@ -69,15 +69,17 @@ def confused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("confused")
-def test_a_contradiction_can_be_run_again_alone() -> None:
-    found = selfcheck.run(30, seed=2, largest=4, workers=1)
+def test_a_contradiction_can_be_run_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "_searched", lambda *_: [])  # what searches leave open depends on the machine
+    how: dict[str, Any] = {"seed": 2, "largest": 4, "workers": 1}
+    found = selfcheck.run(30, **how)
     assert found.problems == 30
     assert found.wrong
     assert [line for line in found.wrong if ", identity: node" not in line] == []
     name = found.wrong[0].split(":")[0]
     assert name.startswith("seed 2, problem ")
     k = int(name.removeprefix("seed 2, problem "))
-    again = selfcheck.run(1, seed=2, first=k, largest=4, workers=1)
+    again = selfcheck.run(1, first=k, **how)
     assert again.wrong == [line for line in found.wrong if line.startswith(f"{name}:")]
 
 

@@ -61,6 +61,7 @@ _POINTS = np.random.default_rng(2).normal(size=(13, 3))
 GIVEN: dict[str, dict[str, Any]] = {
     "features": {"X_train": _POINTS[:8], "X_test": _POINTS[8:13]},
     "linear map": {"H": _POINTS[8:13] @ _POINTS[:8].T},
+    "kernel errors": {"kernel_error": 1e-3, "test_kernel_error": np.full((5, 8), 2e-3)},
 }
 """What files do not hold, and verify is given."""
 
@@ -85,6 +86,7 @@ KINDS: dict[str, Callable[[], Certificate]] = {
         ),
     ),
     "margin": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, margin=0.05),
+    "kernel errors": lambda: certify(*_with(list("aabbabab")), C=1.0, max_flips=2, **GIVEN["kernel errors"]),
     "removals": lambda: certify(
         *_with(list("aabbabab")), C=1.0, max_flips=2, threat=Threat(removable=np.arange(8) < 6, changes=False)
     ),
@@ -317,7 +319,7 @@ def outcome(lie: Callable[[], Certificate], path: str, kind: str) -> tuple[str, 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "lie.cert"
         try:
-            lie().save(file, problem=kind not in GIVEN)
+            lie().save(file, problem=kind not in ("features", "linear map"))
             found = verify(labelcert.load(file), **GIVEN.get(kind, {}))
         except (InvalidInput, CertificateFileError, ValueError) as refusal:
             # What cannot be written as JSON at all is no lie in a file.

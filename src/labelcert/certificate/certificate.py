@@ -818,7 +818,8 @@ class Certificate:
         return (
             f"Certificate({self.n_test} test nodes, {self.labels.size} labels of {self.n_classes} classes, "
             f"budgets 0..{self.max_flips}, {self.state}, engine={self.engine!r}"
-            + (f", margin={self.run.margin_text})" if self.run.margin else ")")
+            + (f", margin={self.run.margin_text}" if self.run.margin else "")
+            + (f", {self.run.error_text})" if self.run.error_text else ")")
         )
 
     def in_labels(self, attacks: RelabellingList, k: int, names: bool) -> dict[Any, Any]:
@@ -896,6 +897,10 @@ class Certificate:
                 np.shape(self.run.margin) in ((), n)
                 and np.isfinite(self.run.margin).all()
                 and np.all(np.asarray(self.run.margin) >= 0)
+            ),
+            "the kernel errors": lambda: (
+                len(self.run.kernel_error) == (2 if self.run.kernel_error_sha256 else 0)
+                and all(0.0 <= error < np.inf for error in self.run.kernel_error)
             ),
             "the radii": lambda: (
                 _in_order(self.radius_lower, self.radius_claimed, self.radius_upper)

@@ -55,6 +55,7 @@ def rows(cert: Certificate) -> list[tuple[str, str, str]]:
 def headline(cert: Certificate) -> str:
     """What the certificate is about, in one line."""
     margin = f", margin {cert.run.margin_text}" if cert.run.margin else ""
+    margin += f", {cert.run.error_text}" if cert.run.error_text else ""
     trained = f"{cert.run.loss} loss" if cert.part_votes is None else f"votes of {cert.part_votes.shape[1]} models"
     return f"{cert.n_test} predictions, {cert.labels.size} labels of {cert.n_classes} classes, {trained}{margin}"
 

@@ -37,6 +37,15 @@ def save_fields(answer: Any, path: str | os.PathLike[str], schema: str, version:
     write_archive(path, arrays, {"metadata.json": json.dumps(metadata, indent=1, allow_nan=False).encode()})
 
 
+def schema_of(path: str | os.PathLike[str]) -> str:
+    """What kind of answer a file holds; nothing where that cannot be read."""
+    try:
+        with Archive(os.fspath(path)) as archive:
+            return str(json.loads(archive.read("metadata.json"))["schema"])
+    except (FileNotFoundError, *_DAMAGE):
+        return ""
+
+
 def load_fields(
     kind: type[Answer],
     path: str | os.PathLike[str],

@@ -27,6 +27,12 @@ class Stop(StrEnum):
     MEMORY = "memory limit"
 
 
+OFTEN_EMPTY = (
+    *("model", "command", "remarks", "advice", "drops_to", "weights", "compiling"),
+    *("kernel_error", "kernel_error_sha256"),
+)
+"""What records leave out where it is empty, as older ones do."""
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Cost = Annotated[float, msgspec.Meta(gt=0, le=2**53)]
 
@@ -161,6 +167,10 @@ class RunRecord:
     """Predictions count as changed once their lead falls to this; one number for each test node, where they differ."""
     margin_from: str = ""
     """Where the margins come from, if somebody measured them."""
+    kernel_error: tuple[float, ...] = ()
+    """How far entries of the kernel may be off, at most: among labels, and between test nodes and labels; or empty."""
+    kernel_error_sha256: str = ""
+    """Hash of all kernel errors; empty where the kernel is known exactly."""
     drops_to: str = ""
     """Where a class without labels is dropped, what a model with two classes left is trained with; else empty."""
     weights: str = ""
@@ -183,6 +193,13 @@ class RunRecord:
         if isinstance(self.margin, tuple):
             return f"{min(self.margin):.4g} to {max(self.margin):.4g}"
         return f"{self.margin:g}"
+
+    @property
+    def error_text(self) -> str:
+        """The largest kernel errors; empty where the kernel is known exactly."""
+        if not self.kernel_error:
+            return ""
+        return "kernel errors up to " + " and ".join(f"{error:.3g}" for error in dict.fromkeys(self.kernel_error))
 
     @property
     def compiling_text(self) -> str:
@@ -249,11 +266,7 @@ class RunRecord:
     def plain(self) -> dict[str, Any]:
         """In plain JSON values; empty values that older versions did not know are left out, as their files do."""
         plain = {"engine": self.engine, **msgspec.to_builtins(self)}
-        return {
-            key: value
-            for key, value in plain.items()
-            if value or key not in ("model", "command", "remarks", "advice", "drops_to", "weights", "compiling")
-        }
+        return {key: value for key, value in plain.items() if value or key not in OFTEN_EMPTY}
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> RunRecord:

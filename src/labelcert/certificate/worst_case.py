@@ -104,7 +104,7 @@ class WorstCase:
     >>> import labelcert
     >>> cert = labelcert.certify([[2, 0], [0, 2]], ["cat", "dog"], [[1, 0], [1, 2]], C=1.0)
     >>> cert.worst_case("recall", ["cat", "dog"], positive="dog")
-    WorstCase(lowest recall (dog): 0 at budget 2)
+    WorstCase(lowest recall (dog): 0.0% at budget 2)
     """
 
     metric: str
@@ -153,8 +153,8 @@ class WorstCase:
         return pd.DataFrame({"lower": self.lower, "upper": self.upper, "witness": list(self.attacks)}, index=index)
 
     def __repr__(self) -> str:
-        ends = f"{self.lower[-1]:.4g} to {self.upper[-1]:.4g}" if self.lower[-1] != self.upper[-1] else None
-        return f"WorstCase({self.title}: {ends or f'{self.lower[-1]:.4g}'} at budget {self.lower.size - 1})"
+        last = self.lower.size - 1
+        return f"WorstCase({self.title}: {self.text(last)} at budget {last})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,6 +46,8 @@ def certify(
     scheduler: str | None = None,
     device: str = "auto",
     margin: npt.ArrayLike | MeasuredMargins = 0.0,
+    kernel_error: npt.ArrayLike = 0.0,
+    test_kernel_error: npt.ArrayLike = 0.0,
     metrics: Sequence[Metric | str | Measure] = (),
     names: Names | None = None,
 ) -> Certificate:
@@ -109,6 +111,12 @@ def certify(
         Count a prediction as changed once its lead falls to this (a number for each test node, or one for all), not to
         zero: with two classes, the signed score; with more, the predicted class's score minus the highest other one.
         Scores are in units in which labels are trained to ±1. :func:`labelcert.finite_margin` measures such margins.
+    kernel_error : float, (m, m) array, or (2, m, m) array
+        How far each entry of ``K_train`` may be from the kernel that is meant; two numbers for each entry say how far
+        it may be below and above. Radii then hold for every positive semidefinite kernel within these errors. Upper
+        ends are those of the given kernel. For the hinge and the square loss.
+    test_kernel_error : float, (n, m) array, or (2, n, m) array
+        The same for ``K_test``.
     metrics : sequence of Metric
         Whose worst values are wanted, for :meth:`Certificate.worst_case`: exact where labellings are enumerated, else
         proved bounds.
@@ -149,7 +157,9 @@ def certify(
         trust_solver=trust_solver,
         node_time_limit=node_time_limit,
     )
-    model = GivenKernel(K_train, K_test, C, loss, intercept)
+    model = GivenKernel(
+        K_train, K_test, C, loss, intercept, kernel_error=kernel_error, test_kernel_error=test_kernel_error
+    )
     known = names or Names()
     task = Task(
         model,

@@ -67,9 +67,13 @@ class GraphCertifier:
         self._model, self._graph, self._inductive = model, graph, inductive
         self.labeled: Int = as_indices(labeled, n_nodes=n, what="labeled")
         self.labels = self._labels()
-        if not inductive:
+        self._prepare(tests, n)
+
+    def _prepare(self, tests: Sequence[npt.ArrayLike], n: int) -> None:
+        """Compute what all sets of test nodes share."""
+        if not self._inductive:
             self._nodes = np.unique(np.concatenate([as_indices(test, n_nodes=n, what="test") for test in tests]))
-            self._blocks = model.kernel_blocks(graph, self.labeled, self._nodes, inductive=False)
+            self._blocks = self._model.kernel_blocks(self._graph, self.labeled, self._nodes, inductive=False)
 
     def certify(
         self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
@@ -81,13 +85,16 @@ class GraphCertifier:
         else:
             K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
         C = self._model.C if C is None else C
-        if metrics := options.get("metrics"):
-            truth = self._truth(nodes)
-            known = [Metric.of(one) for one in metrics]
-            options["metrics"] = [
-                one if one.true_labels is not None else replace(one, true_labels=truth) for one in known
-            ]
+        options = self._with_truth(nodes, options)
         return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
+
+    def _with_truth(self, nodes: Int, options: dict[str, Any]) -> dict[str, Any]:
+        """The options, with true classes for metrics that have none."""
+        if not options.get("metrics"):
+            return options
+        truth, known = self._truth(nodes), [Metric.of(one) for one in options["metrics"]]
+        filled = [one if one.true_labels is not None else replace(one, true_labels=truth) for one in known]
+        return {**options, "metrics": filled}
 
     def _truth(self, nodes: Int) -> Values:
         """True classes of test nodes, as far as the graph knows them."""
@@ -106,7 +113,8 @@ class GraphCertifier:
         return graph.named_labels(self.labeled) if isinstance(graph, Graph) else codes
 
     def _names(self, nodes: Int) -> Names:
-        graph, model, labeled = self._graph, repr(self._model), self.labeled
+        graph, labeled = self._graph, self.labeled
+        model = "; ".join([repr(self._model), *getattr(graph, "notes", ())])
         remark = LIMIT if getattr(self._model, "has_network", False) else ""
         if not isinstance(graph, Graph):
             return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)

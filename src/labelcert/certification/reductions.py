@@ -14,7 +14,7 @@ import numpy as np
 
 from labelcert.arrays import Float, frozen
 from labelcert.certificate import Certificate
-from labelcert.certification.task import Task
+from labelcert.certification.task import GivenKernel, Task
 from labelcert.engines.partition.engine import DealtLabels
 from labelcert.engines.partition.parts import Part, cut
 from labelcert.engines.row_blocks import ReadRows
@@ -22,6 +22,7 @@ from labelcert.errors import InvalidInput
 from labelcert.losses.cross_validation import best_C
 from labelcert.memory import require_memory
 from labelcert.prediction import Predictor, predictor_for
+from labelcert.prediction.uncertain import UncertainKernel
 from labelcert.problem import Problem, Threat
 from labelcert.problem.budget import largest_budget
 from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
@@ -126,6 +127,30 @@ class DealtOut(Reduction):
         """The certificate says which margin it is about."""
         margins, source = undo
         return recorded(cert, margins, source) if margins.any() else cert
+
+
+class WithKernelErrors(Reduction):
+    """A kernel that is known up to entrywise errors: somebody predicts who knows them."""
+
+    def accepts(self, task: Task) -> bool:
+        """Where there are errors, and nobody knows them yet."""
+        return isinstance(task.model, GivenKernel) and not task.model.exact and task.posed.by is None
+
+    def apply(self, task: Task) -> tuple[Task, tuple[UncertainKernel, Float, str]]:
+        """What was added to the diagonal is an error, too: the kernel that is meant is near the given one."""
+        problem, (margins, source) = task.posed, margins_of(task)
+        (below, above), (test_below, test_above) = cast(GivenKernel, task.model).errors(problem)
+        if problem.shift:
+            below = below + problem.shift * np.eye(problem.m)
+        by = UncertainKernel(below, above, test_below, test_above, margins)
+        return replace(task, problem=replace(problem, by=by), margin=0.0), (by, margins, source)
+
+    def invert(self, cert: Certificate, undo: tuple[UncertainKernel, Float, str]) -> Certificate:
+        """The certificate says which errors and which margin it is about."""
+        by, margins, source = undo
+        train, test = by.errors
+        run = replace(cert.run, kernel_error=(float(train.max()), float(test.max())), kernel_error_sha256=by.sha256())
+        return recorded(replace(cert, run=run), margins, source)
 
 
 class WithOffsets(Reduction):
@@ -256,6 +281,7 @@ CHAIN: list[Reduction] = [
     ValidatedArrays(),
     DealtOut(),
     SettledKernel(),
+    WithKernelErrors(),
     WithOffsets(),
     RowsAtOnce(),
     WithMargin(),

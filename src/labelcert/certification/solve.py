@@ -14,7 +14,7 @@ from labelcert.certification.advice import advise
 from labelcert.certification.asked_metrics import Walked, in_numbers, with_worst_values
 from labelcert.certification.places import CPU, gpu_remark, walked_by
 from labelcert.certification.reductions import margins_of, recorded, reduced, unfinished
-from labelcert.certification.task import Run, Task
+from labelcert.certification.task import GivenKernel, Run, Task
 from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
 from labelcert.engines.base import Findings, Question
@@ -105,6 +105,7 @@ def _request(task: Task, run: Run) -> support.Request:
         labels=problem.m,
         threat=support.kinds_of(problem.threat),
         margin=bool(margins_of(task)[0].any()),
+        uncertain=isinstance(task.model, GivenKernel) and not task.model.exact,
         metrics=bool(task.metrics),
         asks=asks or (support.CURVE if task.collective else support.RADII),
         engine=run.engine if single and asks is None else AUTO,

@@ -16,6 +16,7 @@ from labelcert.engines.base import Engine
 from labelcert.engines.registry import AUTO, engine_names, get_engine
 from labelcert.errors import InvalidInput
 from labelcert.losses import LINEAR, LOSSES, Loss, get_loss, loss_names
+from labelcert.prediction.uncertain import LOSSES_WITH_ERRORS
 from labelcert.problem import Threat
 
 MACHINE, FEATURES, MAP = "kernel machine", "linear model by its features", "linear map"
@@ -62,6 +63,8 @@ class Request:
     threat: tuple[str, ...] = ()
     """Of ``THREATS``, what restricts the adversary; empty: nothing."""
     margin: bool = False
+    uncertain: bool = False
+    """Whether entries of the kernel may be off."""
     metrics: bool = False
     """Whether worst values of metrics are wanted, too."""
     weights: bool = False
@@ -94,8 +97,13 @@ class Request:
             "both-sides": loss.needs_both_sides,
             "coupled": loss.coupled and self.classes > 2,
             "margin": self.margin,
+            "uncertain": self.uncertain,
+            "other-bounds": loss.name not in LOSSES_WITH_ERRORS,
             "metrics": self.metrics,
-            "bounded": self.predictor != MACHINE or ANNOTATORS in self.threat or not (can is None or can.observes),
+            "bounded": self.predictor != MACHINE
+            or self.uncertain
+            or ANNOTATORS in self.threat
+            or not (can is None or can.observes),
             "weights": self.weights,
             "threat": bool(self.threat),
             "engine": self.engine != AUTO,
@@ -192,6 +200,29 @@ TABLE: dict[tuple[str, ...], str] = {
     ("margin", BASELINE, REFUSED): "baselines prove nothing about margins; use certify(margin=...)",
     ("both-sides", NOTED): "an intercept needs labels on both sides: budgets end before a class can lose all of its "
     "labels",
+    # Kernels with errors.
+    (MAP, "uncertain", REFUSED): "a linear map has no kernel whose entries could be off; leave out kernel_error, or "
+    "use certify(loss='square')",
+    (FEATURES, "uncertain", REFUSED): "a model on features has no kernel whose entries could be off; certify(X @ X.T, "
+    "..., kernel_error=...) has one",
+    (UNKNOWN, "uncertain", REFUSED): "votes of any function's models know no kernel; leave out kernel_error",
+    ("ensemble", "uncertain", REFUSED): "ensembles on parts of the labels know no kernel errors; use one model",
+    ("uncertain", "trained", "other-bounds", REFUSED): "kernel_error needs bounds on the scores of all admissible "
+    "kernels, which loss={loss!r} does not have; use loss='hinge' or loss='square' without intercept",
+    ("uncertain", ANNOTATORS, REFUSED): "kernel_error knows no budgets that count annotators; leave out one of them",
+    ("uncertain", REMOVALS, REFUSED): "kernel_error knows no labels that are removed; leave out one of them",
+    ("uncertain", "milp-paper", REFUSED): "the paper's programs know no kernel errors; leave out engine={engine!r}",
+    ("uncertain", "elsewhere", REFUSED): "kernels with errors are certified on threads; leave out the {place}",
+    ("uncertain", RECHECK, REFUSED): "recheck knows no kernel errors; certify with Threat(trusted=...) to see what "
+    "trusted labels change",
+    ("uncertain", ATTACK, REFUSED): "attack knows no kernel errors; it attacks the given kernel, without kernel_error",
+    ("uncertain", BASELINE, REFUSED): "baselines know no kernel errors; use certify(kernel_error=...)",
+    ("uncertain", NOISE, REFUSED): "noise knows no kernel errors; leave out kernel_error",
+    ("uncertain", VERIFY, NOTED): "verify checks a certificate with kernel errors for the given kernel, and for others "
+    "that are drawn within the errors; it does not prove lower ends for all of them",
+    ("uncertain", REPORT, NOTED): "attacks that a report lists are those on the given kernel",
+    ("uncertain", NOTED): "radii hold for every kernel within its errors; upper ends are changes of labels that work "
+    "under the given kernel",
     # Worst values of metrics.
     ("margin", "metrics", REFUSED): "metrics are about predictions, and not about margins; leave out one of them",
     ("bounded", "metrics", NOTED): "worst values of metrics are intervals that follow from radii and the curve; they "
@@ -333,6 +364,7 @@ def axes() -> dict[str, dict[str, Change]]:
         "classes": {"two classes": ("classes", 2), "more classes": ("classes", 3)},
         "threat": {"any label": ("threat", ()), **{f"threat: {name}": ("threat", (name,)) for name in THREATS}},
         "margin": {"no margin": ("margin", False), "margin": ("margin", True)},
+        "kernel": {"known kernel": ("uncertain", False), "kernel errors": ("uncertain", True)},
         "question": {**{name: ("asks", name) for name in QUESTIONS}, "metrics": ("metrics", True)},
         "engine": {name: ("engine", name) for name in engine_names()},
         "place": {name: ("place", name) for name in PLACES},
@@ -361,9 +393,10 @@ def counts() -> dict[Support, int]:
 
 
 PRINTED = (
-    (("loss", "classes", "threat", "margin", "engine", "place"), ("predictor", "question")),
-    (("loss", "classes", "threat", "margin"), ("engine", "place")),
-    (("loss",), ("classes", "threat", "margin")),
+    (("loss", "classes", "threat", "margin", "kernel", "engine", "place"), ("predictor", "question")),
+    (("loss", "classes", "threat", "margin", "kernel"), ("engine", "place")),
+    (("loss",), ("classes", "threat", "margin", "kernel")),
+    (("kernel",), ("classes", "threat", "margin")),
     (("predictor", "engine"), ("question", "place")),
 )
 """Rows and columns of the printed tables."""

@@ -59,13 +59,35 @@ class GivenKernel:
     loss: str = "hinge"
     intercept: bool = False
     drops_to: str = ""
+    kernel_error: npt.ArrayLike = 0.0
+    """How far entries of ``K_train`` may be off: a number, an (m, m) array, or (2, m, m) below and above."""
+    test_kernel_error: npt.ArrayLike = 0.0
+    """The same for ``K_test``."""
 
     def __post_init__(self) -> None:
         word("loss", self.loss)
         flag("intercept", self.intercept)
 
+    @property
+    def exact(self) -> bool:
+        """Whether the kernel is known exactly."""
+        return not (np.any(self.kernel_error) or np.any(self.test_kernel_error))
+
+    def errors(self, problem: Problem) -> tuple[tuple[Float, Float], tuple[Float, Float]]:
+        """How far entries may be below and above, of both kernels."""
+        m, n = problem.m, problem.n_test
+        return (
+            validation.check_errors("kernel_error", self.kernel_error, (m, m)),
+            validation.check_errors("test_kernel_error", self.test_kernel_error, (n, m)),
+        )
+
     def problem(self, task: Task) -> tuple[Problem, str]:
         """The task with its arrays validated; nothing says yet that the kernel is positive semidefinite."""
+        problem = self._unsettled(task)
+        self.errors(problem)
+        return problem, ""
+
+    def _unsettled(self, task: Task) -> Problem:
         return Problem.unsettled(
             self.K_train,
             task.labels,
@@ -76,7 +98,7 @@ class GivenKernel:
             loss=self.loss,
             intercept=self.intercept,
             drops_to=self.drops_to,
-        ), ""
+        )
 
 
 @dataclass(frozen=True, eq=False)

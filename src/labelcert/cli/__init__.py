@@ -19,6 +19,7 @@ from labelcert.cli.command_certify import certify_command
 from labelcert.cli.command_harden import harden_command
 from labelcert.cli.command_noise import noise_command
 from labelcert.cli.command_recheck import recheck_command
+from labelcert.cli.command_regression import regression_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
 from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.reporting import report_files
@@ -36,6 +37,7 @@ Examples:
   labelcert certify karate --model gcn --report report.html
   labelcert recheck karate --flips 1 --confirm 2
   labelcert noise karate --wrong 0.05
+  labelcert regression prices.csv --target price --change 50
   labelcert harden karate --flips 1
   labelcert reproduce cora-ml-b --out results
   labelcert study run my-study.toml
@@ -85,6 +87,7 @@ for command in (
     certify_command,
     recheck_command,
     noise_command,
+    regression_command,
     harden_command,
     study_group,
     report_files,

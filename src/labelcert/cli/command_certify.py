@@ -18,8 +18,7 @@ from labelcert.cli.printing import say
 from labelcert.cli.reporting import check_report
 from labelcert.errors import InvalidInput
 from labelcert.graphs import Graph
-from labelcert.models import models
-from labelcert.pipeline import CertifiedTargets, certify_targets, model_options
+from labelcert.pipeline import CertifiedTargets, certify_targets, known_options, model_options
 
 BESIDE = {"karate": {"gcn": "sgc"}}
 """Models that stand beside the one asked for, as in the paper's Figure 1."""
@@ -34,10 +33,14 @@ Examples:
       Six classes: which labels would have to become which others.
   labelcert certify --edges edges.csv --labels labels.csv --max-flips 3
       Your own graph: nodes without a label are tested.
+  labelcert certify customers.csv --label fraud
+      A plain table without a graph: rows without a label are predicted.
   labelcert certify karate --trusted 2,15 --allow "Officer->Mr. Hi" --json
       An adversary that cannot touch two labels, and recruits for Mr. Hi only.
   labelcert certify --edges edges.csv --labels labels.csv --votes votes.csv --max-annotators 2
       Several votes for each label: predictions that two dishonest annotators change.
+  labelcert certify karate --poison-features labeled --radius 0.01 --max-flips 2
+      The features of labelled nodes may change a little, and two labels besides.
   labelcert certify cora-ml-b --per-class 150 --test collective --parts 30
       600 labels in 30 parts, each with a model of its own: mean scores decide."""
 
@@ -46,7 +49,8 @@ Examples:
     "certify",
     EXAMPLES,
     *(groups.GRAPH_OPTIONS, groups.COMPARISON_OPTIONS, groups.MODEL_OPTIONS, groups.ENSEMBLE_OPTIONS),
-    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.METRIC_OPTIONS),
+    *(groups.NODE_OPTIONS, groups.BUDGET_OPTIONS, groups.THREAT_OPTIONS, groups.POISON_OPTIONS),
+    groups.METRIC_OPTIONS,
     *(groups.WORK_OPTIONS, groups.OUTPUT_OPTIONS),
 )
 def certify_command(**given: Any) -> None:
@@ -59,12 +63,15 @@ def certify_command(**given: Any) -> None:
         raise InvalidInput("give the largest budget as --max-flips or as --max-fraction, not both")
     _check_annotators(given)
     _check_parts(given)
+    _check_poison(given)
     check_report(given["report"])
     if given["limit"] < 0 or given["attack"] < 0:
         raise InvalidInput("--nodes and --attack must not be negative")
-    options = inputs.own_options(list(dict.fromkeys(map(str.lower, given["names"]))) or ["gcn"], given)
+    options = inputs.own_options(
+        list(dict.fromkeys(map(str.lower, given["names"]))) or [inputs.default_model(given)], given
+    )
     asked = inputs.read_request(given)
-    asked = replace(asked, graph=inputs.with_true_labels(asked, given["true_labels"]))
+    asked = replace(asked, graph=inputs.with_true_labels(asked, given))
     metrics = inputs.read_metrics(given)
     _add_beside(options, given, asked.graph)
     if given["out"] is not None:
@@ -73,7 +80,7 @@ def certify_command(**given: Any) -> None:
     how = {**groups.BUDGET_OPTIONS.chosen(given), **groups.WORK_OPTIONS.chosen(given)}
     how |= {"max_flips": how.pop("max_annotators")} if "max_annotators" in how else {}
     how |= {"inductive": given["inductive"], "threat": asked.threat, "progress": inputs.shows_progress(given)}
-    how |= {"metrics": metrics}
+    how |= {"metrics": metrics, "poison": inputs.read_poison(given, asked.graph)}
     how |= {} if given["part_flips"] is None else {"part_flips": given["part_flips"]}
     results: list[CertifiedTargets] = []
     for name, own in options.items():
@@ -111,6 +118,19 @@ def _check_parts(given: dict[str, Any]) -> None:
         support.require(support.Request(predictor=support.MEAN, engine=given["engine"]))
 
 
+def _check_poison(given: dict[str, Any]) -> None:
+    """Refuse what says nothing about poisoned features, or cannot be answered with them."""
+    if (given["poison_features"] is None) != (given["radius"] is None):
+        raise InvalidInput("--poison-features and --radius belong together: who may change features, and by how much")
+    if given["poison_features"] is not None:
+        if given["width"] is not None:
+            raise InvalidInput("--width measures networks on the given features; leave out --poison-features")
+        predictor = support.MACHINE if given["parts"] is None else support.MEAN
+        support.require(
+            support.Request(predictor=predictor, loss=given["loss"], engine=given["engine"], uncertain=True)
+        )
+
+
 def _add_beside(options: dict[str, dict[str, Any]], given: dict[str, Any], graph: Graph) -> None:
     """One more model to compare with; by default only where the paper does, and not in answers to scripts."""
     beside, first = given["beside"], next(iter(options))
@@ -119,7 +139,7 @@ def _add_beside(options: dict[str, dict[str, Any]], given: dict[str, Any], graph
     if beside is None or beside == "none" or beside in options:
         return
     model_options([beside], {})
-    takes = next(info.options for info in models() if info.name == beside)
+    takes = known_options()[beside]
     options[beside] = {name: value for name, value in options[first].items() if name in takes}
 
 

@@ -24,7 +24,7 @@ Examples:
 
 _OPTIONS = OptionGroup(
     "Noise",
-    option("--model -m name_of_model", str, "See `labelcert models`.", "gcn"),
+    option("--model -m name_of_model", str, "See `labelcert models`. [default: gcn; of a plain table: logistic]"),
     option("--wrong", "RATE|FILE", "Probability that a label is wrong, or a CSV with the columns node, wrong."),
     option("--confirm", int, "Name this many labels to confirm."),
     option("--interval", float, "Sampled intervals are to be no wider.", 0.02, metavar="WIDTH"),
@@ -52,14 +52,14 @@ def noise_command(**given: Any) -> None:
         raise InvalidInput(f"--out must name a file that ends in .csv, got {given['out']}")
     asked = inputs.read_request(given)
     graph, labeled, targets = asked.graph, asked.split.labeled, asked.targets[0]
-    [(name, own)] = inputs.own_options([given["name_of_model"].lower()], given).items()
+    [(name, own)] = inputs.own_options([(given["name_of_model"] or inputs.default_model(given)).lower()], given).items()
     recipe = inputs.chosen_model(given, asked, name, own, validate=False)
     certifier = recipe.certifier(graph, labeled, [targets.nodes], inductive=given["inductive"])
     found: Noise = recipe.certify(
         certifier,
         targets.nodes,
         using=noise,
-        wrong=inputs.wrong_rates(graph, labeled, given["wrong"]),
+        wrong=inputs.wrong_rates(graph, labeled, given["wrong"], node=given["node"]),
         width=given["interval"],
         confidence=given["confidence"],
         seed=given["seed"],

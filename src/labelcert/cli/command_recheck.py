@@ -29,7 +29,7 @@ Examples:
 
 _OPTIONS = OptionGroup(
     "What to confirm",
-    option("--model -m name_of_model", str, "See `labelcert models`.", "gcn"),
+    option("--model -m name_of_model", str, "See `labelcert models`. [default: gcn; of a plain table: logistic]"),
     option("--flips --max-annotators flips", int, "How many wrong labels, or annotators, to survive.", required=True),
     option("--confirm --verify confirm", int, "How many labels people can confirm, or what it may cost."),
     option("--audit", int, "Instead, where budgets count annotators: name this many to audit."),
@@ -70,7 +70,7 @@ def recheck_command(**given: Any) -> None:
     check_report(given["report"])
     asked = inputs.read_request(given)
     graph, labeled = asked.graph, asked.split.labeled
-    [(name, own)] = inputs.own_options([given["name_of_model"].lower()], given).items()
+    [(name, own)] = inputs.own_options([(given["name_of_model"] or inputs.default_model(given)).lower()], given).items()
     recipe = inputs.chosen_model(given, asked, name, own, validate=False)
     targets = asked.targets[0]
     certifier = recipe.certifier(graph, labeled, [targets.nodes], inductive=given["inductive"])
@@ -80,7 +80,7 @@ def recheck_command(**given: Any) -> None:
         targets.nodes,
         using=recheck,
         **{word: given[word] for word in ("flips", "confirm", "audit", "until", "objective")},
-        confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"]),
+        confirm_costs=inputs.per_label(graph, labeled, given["confirm_costs"], node=given["node"]),
         progress=inputs.shows_progress(given),
         **how,
     )

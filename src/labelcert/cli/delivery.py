@@ -131,9 +131,10 @@ def _model_text(recipe: Recipe) -> str:
         "paper": "the paper's",
         "default": "the default for this graph",
         "cross-validation": "from cross-validation",
+        "scikit-learn": "scikit-learn's default",
     }
-    options = [f"{name} {value}" for name, value in asdict(recipe.model).items() if name != "C"]
-    return ", ".join([f"C = {recipe.C:g} ({sources[recipe.source]})", *options])
+    options = [f"{name} {value}" for name, value in recipe.options.items()]
+    return ", ".join([*([f"C = {recipe.C:g} ({sources[recipe.source]})"] if recipe.has_C else []), *options])
 
 
 def _by_recipe(results: Sequence[CertifiedTargets]) -> list[tuple[Recipe, list[CertifiedTargets]]]:

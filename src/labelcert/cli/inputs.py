@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int
 from labelcert.certificate.metric import Metric
 from labelcert.certificate.run_record import command_line
+from labelcert.cli.options import in_options
 from labelcert.cli.printing import say
 from labelcert.errors import DataUnavailable, InvalidInput
-from labelcert.graphs import Graph, Split, graph_from_files, load_dataset
+from labelcert.graphs import Graph, Split, graph_from_files, load_dataset, own_split
 from labelcert.graphs.checks import reason
+from labelcert.graphs.csv_and_parquet import NodeTable
 from labelcert.graphs.datasets import OWN_FILE, dataset_info
+from labelcert.graphs.plain_tables import PlainTable
 from labelcert.graphs.problems import Problems
-from labelcert.models import Recipe, models
-from labelcert.pipeline import Targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.graphs.table_files import is_table
+from labelcert.models import Recipe
+from labelcert.models.poisoned import FeatureBall
+from labelcert.pipeline import ROWS, Targets, choose_model, choose_split, choose_targets, known_options, model_options
+from labelcert.poisoning.asking import EVERYBODY, FeaturePoison
 from labelcert.problem import Threat
+from labelcert.problem.ballots import Votes
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, read_text
 
-COLUMNS = ("source", "target", "weight", "node", "label")
+COLUMNS = ("source", "target", "weight", "type", "node", "label")
 """Columns of tables that may have other names."""
 
 
@@ -45,17 +52,61 @@ class GraphRequest:
 
 def read_request(given: Mapping[str, Any]) -> GraphRequest:
     """From the options that all commands on graphs have."""
+    if is_plain(given):
+        return _read_plain(given)
     graph = read_graph(given)
     labeled_text, test_text, seed = given["labeled"], given["test"], given["seed"]
     labeled = None if labeled_text is None else parse_nodes(graph, labeled_text, "--labeled")
     split = choose_split(graph, seed=seed, per_class=given["per_class"], labeled=labeled)
     own = test_text not in (None, "all", "collective", "multi-class")
     test = _test_nodes(graph, split.labeled, test_text) if own else test_text
+    targets = choose_targets(graph, split, test=test, seed=seed)
+    return GraphRequest(graph, split, targets, _read_threat(graph, split.labeled, given))
+
+
+def _read_threat(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> Threat:
+    """The adversary; the seed is written down."""
     if command_line.get() and "--seed" not in command_line.get():
-        command_line.set(f"{command_line.get()} --seed {seed}")  # defaults may change
+        command_line.set(f"{command_line.get()} --seed {given['seed']}")  # defaults may change
     readers = _THREAT if "trusted" in given else {}  # a command without an adversary has none of its options
-    threat = Threat(**{keyword: read(graph, split.labeled, given) for keyword, read in readers.items()})
-    return GraphRequest(graph, split, choose_targets(graph, split, test=test, seed=seed), threat)
+    return Threat(**{keyword: read(graph, labeled, given) for keyword, read in readers.items()})
+
+
+def is_plain(given: Mapping[str, Any]) -> bool:
+    """Whether the data are a table without a graph."""
+    return given["name"] is not None and is_table(Path(given["name"]))
+
+
+def default_model(given: Mapping[str, Any]) -> str:
+    """What is certified where nobody names a model."""
+    return "logistic" if is_plain(given) else "gcn"
+
+
+def _read_plain(given: Mapping[str, Any]) -> GraphRequest:
+    """A table whose rows are predicted, as a graph without edges."""
+    path, test = Path(given["name"]), given["test"]
+    if any(given[key] is not None for key in ("edges", "features", "labels", "per_class")):
+        raise InvalidInput(
+            f"{path.name} is a table of its own: leave out --edges, --features, --labels and --per-class, or give it "
+            "as one of them"
+        )
+    other = Path(test) if test is not None and is_table(Path(test)) else None
+    column, equals, value = (part.strip() for part in (test or "").partition("="))
+    where = (column, value) if equals and other is None else None
+    with noted(given):
+        how = {**about_tables(given), **{key: given[key] for key in ("label", "node", "seed")}}
+        table = PlainTable.read(path, other, where=where, **how)
+    graph, labeled, tested = table.graph, table.labeled, table.test
+    if given["labeled"] is not None:
+        labeled = parse_nodes(graph, given["labeled"], "--labeled")
+        tested = np.setdiff1d(tested, labeled)
+    if test not in (None, "all") and other is None and where is None:
+        tested = parse_nodes(graph, test, "--test")
+        labeled = np.setdiff1d(labeled, tested) if given["labeled"] is None else labeled
+    split = own_split(graph, train=labeled, test=tested)
+    if given.get("votes") is not None:
+        graph = _with_majorities(graph, split.labeled, given)
+    return GraphRequest(graph, split, [Targets(ROWS, split.test)], _read_threat(graph, split.labeled, given))
 
 
 def read_metrics(given: Mapping[str, Any]) -> list[Metric]:
@@ -66,19 +117,38 @@ def read_metrics(given: Mapping[str, Any]) -> list[Metric]:
     return [Metric(name, positive=None if name == "accuracy" else positive) for name in dict.fromkeys(names)]
 
 
-def with_true_labels(asked: GraphRequest, path: Path | None) -> Graph:
+def with_true_labels(asked: GraphRequest, given: Mapping[str, Any]) -> Graph:
     """The graph with the classes of test nodes that a table names."""
-    graph = asked.graph
+    graph, path = asked.graph, given["true_labels"]
     if path is None:
         return graph
     code = {name: k for k, name in enumerate(graph.class_names)}
     labels, tested = graph.labels.copy(), {int(node) for targets in asked.targets for node in targets.nodes}
-    for node, name in _table(graph, path, "label"):
+    for node, name in _table(graph, path, given["label"], option="label", node=given["node"]):
         if name not in code:
             raise InvalidInput(f"{path} has the label {name!r}, which is none of the classes {_some(list(code))}")
         if node in tested:
             labels[node] = code[name]
     return replace(graph, labels=labels)
+
+
+def read_poison(given: Mapping[str, Any], graph: Graph) -> FeaturePoison | None:
+    """Whose features may change, and by how much."""
+    text = given["poison_features"]
+    if text is None:
+        return None
+    ball = FeatureBall(given["radius"], given["norm"])
+    if text in EVERYBODY:
+        return FeaturePoison(text, ball)
+    if text.endswith("%"):
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            share = -1.0
+        if not 0.0 < share <= 1.0:
+            raise InvalidInput(f"--poison-features takes a share between 0% and 100%, got {text!r}")
+        return FeaturePoison("all" if share == 1.0 else share, ball, given["seed"])
+    return FeaturePoison(parse_nodes(graph, text, "--poison-features"), ball)
 
 
 def shows_progress(given: Mapping[str, Any]) -> bool:
@@ -88,7 +158,7 @@ def shows_progress(given: Mapping[str, Any]) -> bool:
 
 def own_options(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """For each of several models by name, those given options that it takes."""
-    known = [option for info in models() for option in info.options if option != "C"]
+    known = [option for options in known_options().values() for option in options if option != "C"]
     fixed = {option: given[option] for option in known if given[option] is not None}
     return dict(zip(names, model_options(names, fixed), strict=True))
 
@@ -112,16 +182,16 @@ def chosen_model(
         return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 
 
-def per_label(graph: Graph, labeled: Int, path: Path | None) -> Int | Float | None:
+def per_label(graph: Graph, labeled: Int, path: Path | None, *, node: str = "node") -> Int | Float | None:
     """(m,) the cost of each label, 1 where the table has none; None without a table."""
     if path is None:
         return None
-    numbers = {node: float(text) for node, text in _table(graph, path, "cost", number=True)}
-    costs = np.array([numbers.get(int(node), 1.0) for node in labeled])
+    numbers = {place: float(text) for place, text in _table(graph, path, "cost", node=node, number=True)}
+    costs = np.array([numbers.get(int(place), 1.0) for place in labeled])
     return costs.astype(np.int64) if np.all(costs == np.floor(costs)) else costs
 
 
-def wrong_rates(graph: Graph, labeled: Int, text: str) -> float | Float:
+def wrong_rates(graph: Graph, labeled: Int, text: str, *, node: str = "node") -> float | Float:
     """One rate of wrong labels; or (m,) the rates of a table, 0 where it has none."""
     path = Path(text)
     if not _is_file(path):
@@ -131,9 +201,9 @@ def wrong_rates(graph: Graph, labeled: Int, text: str) -> float | Float:
             raise InvalidInput(
                 f"--wrong must be a rate such as 0.05, or a CSV with the columns node, wrong, got {text!r}"
             ) from None
-    rates = dict(_table(graph, path, "wrong"))
+    rates = dict(_table(graph, path, "wrong", node=node))
     try:
-        return np.array([float(rates.get(int(node), "0")) for node in labeled])
+        return np.array([float(rates.get(int(place), "0")) for place in labeled])
     except ValueError as error:
         raise InvalidInput(f"rates in {path} must be numbers between 0 and 1 ({error})") from None
 
@@ -149,24 +219,21 @@ def read_graph(given: Mapping[str, Any]) -> Graph:
     if own:
         if given["edges"] is None and given["features"] is None:
             raise InvalidInput(
-                "expected an edge list or a feature table beside the labels; name one as --edges or --features"
+                "expected an edge list or a feature table beside the labels; name one as --edges or --features, or a "
+                "plain table with labels in it as `labelcert certify data.csv --label NAME`"
             )
-        how = {key: given[key] for key in ("edges", "features", "labels", "directed", "fix", *COLUMNS)}
-        with warnings.catch_warnings(record=True) as mended:
-            warnings.simplefilter("always")
-            graph = graph_from_files(**how)
-        for note in mended:
-            say(f"labelcert: {note.message}", error=True)
-        return graph
+        how = {key: given[key] for key in ("edges", "features", "labels", "directed", *COLUMNS)}
+        with noted(given):
+            return graph_from_files(**how, **about_tables(given), edge_types=_listed(given["edge_types"]))
     if name is None:
         raise InvalidInput(
-            "expected the name of a dataset (see `labelcert datasets`), an .npz file, or tables as --edges, "
-            "--features and --labels"
+            "expected the name of a dataset (see `labelcert datasets`), an .npz file, a table (`data.csv --label "
+            "NAME`), or the tables of a graph as --edges, --features and --labels"
         )
     if Path(name).is_file() and not name.endswith(OWN_FILE):
         raise InvalidInput(
-            f"expected the name of a dataset or an {OWN_FILE} file, got the file {name}; name tables of your own as "
-            "--edges, --features and --labels"
+            f"expected the name of a dataset, an {OWN_FILE} file or a table (.csv, .tsv, .txt, .parquet), got the file "
+            f"{name}; save it as CSV"
         )
     if data_dir is not None and dataset_info(name).source == "download" and not data_dir.is_dir():
         # Not created on the fly: a mistyped folder would start a download into it.
@@ -174,6 +241,30 @@ def read_graph(given: Mapping[str, Any]) -> Graph:
             f"there is no folder {data_dir}; name the one with the datasets as --data-dir, or create it"
         )
     return load_dataset(name, data_dir=data_dir, seed=given["seed"], **dict(map(_parameter, given["parameters"])))
+
+
+@contextmanager
+def noted(given: Mapping[str, Any]) -> Iterator[None]:
+    """Whatever was decided about tables is said, in one line each, in the words of the command line."""
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        yield
+    for note in notes:
+        if not given.get("quiet"):
+            params = click.get_current_context().command.params
+            say(f"labelcert: {in_options(str(note.message), params)}", error=True)
+
+
+def about_tables(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How tables are read, in the words of `graph_from_files`."""
+    how = {key: given[key] for key in ("fix", "raw")}
+    missing = list(given["missing"]) if given["missing"] else None
+    return {**how, "columns": _listed(given["columns"]), "drop": _listed(given["drop"]) or (), "missing": missing}
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """Names with commas between them."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _is_file(path: Path) -> bool:
@@ -227,8 +318,8 @@ def _groups(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[str | 
     path = given["groups"] or (given["labels"] if given["group_column"] else None)
     if path is None:
         return None
-    group = dict(_table(graph, path, given["group_column"] or "group", option="group_column"))
-    return [group.get(int(node)) or None for node in labeled]
+    group = dict(_table(graph, path, given["group_column"] or "group", option="group_column", node=given["node"]))
+    return [group.get(int(place)) or None for place in labeled]
 
 
 def _annotators(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[str | None] | None:
@@ -238,8 +329,8 @@ def _annotators(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[st
         return None
     if given["labels"] is None:
         raise InvalidInput("--annotator-column is about a table of votes, or your label table: name one as --votes")
-    who = dict(_table(graph, given["labels"], column, option="annotator_column"))
-    return [who.get(int(node)) or None for node in labeled]
+    who = dict(_table(graph, given["labels"], column, option="annotator_column", node=given["node"]))
+    return [who.get(int(place)) or None for place in labeled]
 
 
 def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[int, str, str]] | None:
@@ -247,9 +338,9 @@ def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[i
     path, column = given["votes"], given["annotator_column"] or "annotator"
     if path is None:
         return None
-    who = _table(graph, path, column, option="annotator_column", once=False)
-    position = {int(node): i for i, node in enumerate(labeled)}
-    labels = _table(graph, path, given["label"] or "label", once=False)
+    who = _table(graph, path, column, option="annotator_column", node=given["node"], once=False)
+    position = {int(place): i for i, place in enumerate(labeled)}
+    labels = _table(graph, path, given["label"], option="label", node=given["node"], once=False)
     votes = [(position[n], a, label) for (n, a), (_, label) in zip(who, labels, strict=True) if n in position]
     without = sorted(set(position.values()) - {i for i, _, _ in votes})
     if without:
@@ -260,43 +351,58 @@ def _votes(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> list[tuple[i
     return votes
 
 
+def _with_majorities(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> Graph:
+    """The graph whose labelled rows have the labels that most votes give them."""
+    majority = list(map(str, Votes(_votes(graph, labeled, given)).labels.tolist()))
+    differs = int(np.sum(graph.named_labels(labeled) != np.array(majority)))
+    if differs:
+        say(f"labelcert: {differs} labels of {graph.name} differ from the majority of votes, which counts", error=True)
+    classes = (
+        tuple(sorted({*graph.class_names, *majority})) if {*majority} - {*graph.class_names} else graph.class_names
+    )
+    code = {name: k for k, name in enumerate(classes)}
+    labels = np.array([code.get(name, -1) for name in graph.named_labels(np.arange(graph.n_nodes)).tolist()])
+    labels[labeled] = [code[name] for name in majority]
+    return replace(graph, labels=labels, class_names=classes)
+
+
 def _table(
-    graph: Graph, path: Path, column: str, *, option: str | None = None, number: bool = False, once: bool = True
+    graph: Graph,
+    path: Path,
+    column: str,
+    *,
+    option: str = "",
+    node: str = "node",
+    number: bool = False,
+    once: bool = True,
 ) -> list[tuple[int, str]]:
-    """Rows (node, value) of a CSV table with the columns ``node`` and ``column``, ``once`` for each node."""
+    """Rows (node, value) of a table with the columns ``node`` and ``column``, ``once`` for each node.
+
+    The columns of nodes and labels may have the names that they have in the graph's own tables, or the usual ones.
+    """
+    problems = Problems(fix=False)
+    table = NodeTable(
+        path, problems, columns={node: "node", "node": "node", "label": "label", column: option}, any_name=True
+    )
+    names = [str(name) for name in table.frame.columns]
+    node = "node" if node not in names and "node" in names else node
+    column = "label" if option == "label" and column not in names and "label" in names else column
+    absent = [name for name in (node, column) if name not in names]
+    if absent:
+        raise InvalidInput(table.without(*absent))
     position = graph.positions()
-    if not path.exists():
-        raise InvalidInput(f"expected a table with the columns node and {column}, but there is no file {path}")
-    rows: list[tuple[int, str]] = []
-    seen: set[str] = set()
-    try:
-        reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
-        found = list(reader.fieldnames or [])
-        lines = [(reader.line_num, line) for line in reader]
-    except UNREADABLE as error:
-        raise InvalidInput(f"{path} cannot be read as a table ({reason(error)}); correct the file") from None
-    if "node" not in found or column not in found:
-        advice = f"; say which one it is as {option}=NAME" if option is not None else ""
-        raise InvalidInput(
-            f"expected the columns node and {column} in {path}, got {', '.join(found) or 'an empty file'}{advice}"
+    if once:
+        table.distinct_ids(node)
+    nodes = table.positions(node, position, f"the nodes of {graph.name!r} are called {_some([*position])}")
+    values = ["" if value != value or value is None else str(value).strip() for value in table.frame[column].tolist()]
+    if number:
+        bad = [i for i, value in enumerate(values) if not re.fullmatch(r"[+-]?(\d{1,9}(\.\d*)?|\.\d+)", value)]
+        problems.add_each(
+            np.array(bad, dtype=np.int64),
+            lambda i: f"{table.row(i)}: a {column} must be a positive number, got {values[i]!r}",
         )
-    problems, some = Problems(fix=False), _some(list(position))
-    for at, line in lines:
-        name, value = (line["node"] or "").strip(), (line[column] or "").strip()
-        where = f"line {at} of {path}"
-        if name not in position:
-            problems.add(
-                f"{where} names the node {name!r}, but {graph.name!r} has no such node; its nodes are called {some}"
-            )
-        elif once and name in seen:
-            problems.add(f"{where} names the node {name!r} a second time")
-        elif number and not re.fullmatch(r"[+-]?(\d{1,9}(\.\d*)?|\.\d+)", value):
-            problems.add(f"{where}: a {column} must be a positive number, got {value!r}")
-        else:
-            rows.append((position[name], value))
-        seen.add(name)
-    problems.refuse()
-    return rows
+    problems.refuse_now()
+    return list(zip(nodes.tolist(), values, strict=True))
 
 
 def _test_nodes(graph: Graph, labeled: Int, text: str) -> Int:
@@ -357,7 +463,7 @@ def _removable(graph: Graph, labeled: Int, given: Mapping[str, Any]) -> bool | B
 
 _THREAT: dict[str, Callable[[Graph, Int, Mapping[str, Any]], Any]] = {
     "trusted": _trusted,
-    "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"]),
+    "costs": lambda graph, labeled, given: per_label(graph, labeled, given["costs"], node=given["node"]),
     "allowed_flips": _allowed,
     "groups": _groups,
     "group_budgets": _group_budgets,

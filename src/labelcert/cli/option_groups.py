@@ -18,6 +18,7 @@ from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
 from labelcert.losses import LOSSES, loss_names
 from labelcert.models.base import ACTIVATIONS, VARIANTS
+from labelcert.models.poisoned import NORMS
 from labelcert.models.propagation import NORMALIZATIONS
 from labelcert.models.recipe import COMBINATIONS
 from labelcert.models.selection import RULES
@@ -28,11 +29,25 @@ FORMULAS = "; ".join(f"{name}: {LOSSES[name].formula}" for name in PLAIN_LOSSES)
 
 GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
-    click.argument("name", required=False, metavar="[NAME or FILE.npz]"),
+    click.argument("name", required=False, metavar="[NAME or FILE]"),
     option("--edges", FILE, "Your edge list: CSV or Parquet with the columns source, target[, weight]."),
-    option("--features", FILE, "Your feature table: node, then numbers [and label]."),
+    option("--features", FILE, "Your feature table: node, then any columns [and label]."),
     option("--labels", FILE, "Your label table: node, label; empty or left out is unlabelled."),
-    *(option(f"--{column}-column {column}", str, f"Name of the column {column}.", column) for column in COLUMNS),
+    *(
+        option(f"--{column}-column {alias}{column}", str, f"Name of the column {column}.", column)
+        for column in COLUMNS
+        for alias in ["--label " if column == "label" else ""]
+    ),
+    option("--columns", "LIST", "Features are these columns alone, whatever they hold; with commas."),
+    option("--drop", "LIST", "Columns that are no features; with commas."),
+    click.option(
+        "--raw/--scaled",
+        default=None,
+        help="Take numbers as they are, and nothing else; or scale them in any case. [default: scaled where their "
+        "spreads differ]",
+    ),
+    option("--missing", "WORD", 'A word in the column label that stands for no label; "" for none.', multiple=True),
+    option("--edge-types", "LIST", "Only edges with one of these in the column type; with commas."),
     option("--directed", bool, "Edges of your tables have a direction."),
     option("--fix", bool, "Mend what is harmless in your tables: repeated edges, stray blanks."),
     option("--data-dir", FILE, "Folder with local copies of the datasets [LABELCERT_DATA_DIR]."),
@@ -46,7 +61,12 @@ GRAPH_OPTIONS = OptionGroup(
 
 COMPARISON_OPTIONS = OptionGroup(
     "Models",
-    option("--model -m names", "MODEL", "See `labelcert models`; repeat to compare. [default: gcn]", multiple=True),
+    option(
+        "--model -m names",
+        "MODEL",
+        "See `labelcert models`; repeat to compare. [default: gcn; of a plain table: logistic]",
+        multiple=True,
+    ),
     option("--beside", "MODEL", "One more model to compare with, or none. [default: sgc beside gcn on karate]"),
 )
 
@@ -67,6 +87,7 @@ MODEL_OPTIONS = OptionGroup(
     option("--alpha", float, "Teleport probability of APPNP and PPNP."),
     option("--skip-alpha", float, "Share of the input in GCN Skip-alpha."),
     option("--iterations", int, "Propagation steps of APPNP."),
+    option("--neighbors", int, "Of knn. [default: 5]"),
     option("--gamma", float, "Inverse width of the Gaussian kernel."),
     click.option("--bias", is_flag=True, default=None, help="Add a constant to the linear kernel."),
     option("--edge-weight", float, "Weight of all edges before self-loops are added."),
@@ -100,8 +121,9 @@ NODE_OPTIONS = OptionGroup(
     option(
         "--test",
         "all|collective|multi-class|FILE|LIST",
-        "Test nodes; collective and multi-class are the paper's 50. [default: all unlabelled nodes; for "
-        "graphs of the paper also collective, or multi-class alone with more than two classes]",
+        "Test nodes; collective and multi-class are the paper's 50. For a plain table: another table, COLUMN=VALUE or "
+        "rows. [default: all unlabelled nodes; for graphs of the paper also collective, or multi-class alone "
+        "with more than two classes; a fifth of a plain table in which all rows have labels]",
     ),
     option("--inductive", bool, "Test nodes join the graph after training."),
 )
@@ -143,6 +165,17 @@ THREAT_OPTIONS = OptionGroup(
     ),
     option("--removable", "all|FILE|LIST", "Labelled nodes whose labels may be removed, besides being changed."),
     option("--removal-only", bool, "Labels may be removed (all, or those of --removable), and none is changed."),
+)
+
+POISON_OPTIONS = OptionGroup(
+    "The adversary",
+    option(
+        "--poison-features",
+        "FILE|LIST|all|labeled|test|N%",
+        "Nodes whose features may change, too, or which share of all, drawn at random.",
+    ),
+    option("--radius", float, "By how much the features of each may change; with --norm 0, how many entries."),
+    option("--norm", NORMS, "In which norm; 0 counts entries that change by at most 1, as binary ones do.", "inf"),
 )
 
 WORK_OPTIONS = OptionGroup(

@@ -80,6 +80,7 @@ def in_options(message: str, params: Sequence[click.Parameter]) -> str:
         for name in names:
             message = re.sub(rf"(?<![\w-]){name}=(True\b|\[\.\.\.\])", flag, message)
             message = re.sub(rf"(?<![\w-]){name}=(['\"]?)([\w.-]+)\1", rf"{flag} \2", message)
+            message = re.sub(rf"(?<![\w-]){name}='([^']*)'", rf'{flag} "\1"', message)
             message = re.sub(rf"^{name}(?= must\b)", flag, message)
         if "_" in param.name:
             message = re.sub(rf"(?<![\w-]){param.name}(?![\w])", flag, message)

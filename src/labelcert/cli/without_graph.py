@@ -13,6 +13,7 @@ import click
 
 from labelcert import selfcheck as checks
 from labelcert.certificate import Certificate, load
+from labelcert.certificate.plain_archives import schema_of
 from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
@@ -22,13 +23,20 @@ from labelcert.errors import InvalidInput
 from labelcert.examples import two_clouds
 from labelcert.graphs.datasets import datasets
 from labelcert.models import models
+from labelcert.pipeline.table_models import TABLE_MODELS, TableModel
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
+from labelcert.regression import RegressionCertificate
+from labelcert.regression.result import SCHEMA as REGRESSION
 from labelcert.report import tables
 from labelcert.signing import sign, signature_of, signed
 from labelcert.text import printable
 from labelcert.verification import verify
 from labelcert.verification.statement import LINEAR
+from labelcert.verification.targets import verify_regression
+
+LARGE = 1_000_000
+"""Bytes of a certificate whose check takes a while: something is said at once."""
 
 
 @click.command("datasets")
@@ -50,7 +58,8 @@ def datasets_command(as_json: bool) -> None:
 @option("--json as_json", bool, "Print JSON.")
 def models_command(as_json: bool) -> None:
     """List the models that there are by name, with their options and defaults."""
-    known = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    known: dict[Any, dict[str, Any]] = {info: {f.name: f.default for f in fields(info.model)} for info in models()}
+    known |= {i: {name: getattr(TableModel(C=i.C), name) for name in i.options} for i in TABLE_MODELS.values()}
     if as_json:
         found = known.items()
         print_json([{"name": i.name, "description": i.description, "options": options} for i, options in found])
@@ -94,7 +103,7 @@ def show_file(file: Path, limit: int) -> None:
     "--problem",
     FILE,
     "The arrays K_train, labels and K_test (of certify_linear: H and labels; of a model by its features: X_train, "
-    "labels and X_test), for a certificate without them.",
+    "labels and X_test; of a regression: what `labelcert regression --problem` wrote), for a certificate without them.",
     metavar="FILE.npz",
 )
 @option("--share", float, "Look at this share of the relabellings only, drawn at random: no proof.")
@@ -111,12 +120,16 @@ def verify_file(
     if key is not None and not signed(file, key):
         say(f"rejected: {signature_of(file)} is not the signature of this file by the holder of {key}")
         sys.exit(EXIT_FAILED)
-    cert = load(file)
-    arrays = {} if problem is None else _arrays(problem, cert)
     terminal = sys.stderr.isatty()
     with progress_report("verifying", terminal) as show_progress:
-        told = show_progress.note if terminal else _less_and_less()
-        found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=told)
+        told = show_progress.note if terminal else _less_and_less(0.3 if file.stat().st_size < LARGE else 0.0)
+        if schema_of(file) == REGRESSION:
+            moves = RegressionCertificate.load(file)
+            found = verify_regression(moves, **_of_regression(problem), time_limit=time_limit, report=told)
+        else:
+            cert = load(file)
+            arrays = {} if problem is None else _arrays(problem, cert)
+            found = verify(cert, **arrays, share=share, seed=seed, time_limit=time_limit, report=told)
     if key is not None:
         say(f"signed by the holder of {key}")
     say(str(found))
@@ -124,9 +137,9 @@ def verify_file(
         sys.exit(EXIT_FAILED)
 
 
-def _less_and_less() -> Callable[[str], None]:
+def _less_and_less(due: float) -> Callable[[str], None]:
     """Where no bar can be shown: a line on standard error, and the next one after twice the time, and so on."""
-    started, due = time.monotonic(), 0.3
+    started = time.monotonic()
 
     def tell(text: str) -> None:
         nonlocal due
@@ -136,6 +149,25 @@ def _less_and_less() -> Callable[[str], None]:
             click.echo(f"verifying: {printable(text)}", err=True)
 
     return tell
+
+
+def _of_regression(path: Path | None) -> dict[str, Any]:
+    """What a regression was trained on, from an archive."""
+    if path is None:
+        raise InvalidInput("a regression is solved again from its features: give --problem FILE.npz")
+    try:
+        with Archive(path) as given:
+            if "H.npy" in given:
+                return {"H": given.array("H")}
+            names = ("X_train", "X_test", "alpha", "intercept")
+            X_train, X_test, alpha, intercept = (given.array(name) for name in names)
+            return {"X_train": X_train, "X_test": X_test, "alpha": float(alpha), "intercept": bool(intercept)}
+    except InvalidInput:
+        raise
+    except UNREADABLE as error:
+        raise InvalidInput(
+            f"{path} must hold the arrays X_train, X_test, alpha and intercept, or H ({error})"
+        ) from None
 
 
 def _arrays(path: Path, cert: Certificate) -> dict[str, Any]:

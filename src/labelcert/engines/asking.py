@@ -68,7 +68,7 @@ class AskingMethod(Timed):
         moves = MoveNumbers(question.problem.adversary)
 
         def ask(block: AskedBlock) -> tuple[Seen, bool]:
-            return _asked(question, moves, block), True
+            return asked(question, moves, block), True
 
         return every_relabelling(question, control, Local(ask), self.blocks(question, control))
 
@@ -83,7 +83,7 @@ def blocks_of(question: Question, least: int) -> Iterator[AskedBlock]:
             yield AskedBlock(some, int(cheapest[size]))
 
 
-def _asked(question: Question, moves: MoveNumbers, block: AskedBlock) -> Seen:
+def asked(question: Question, moves: MoveNumbers, block: AskedBlock) -> Seen:
     """What each relabelling of a block does."""
     a = question.problem.adversary
     longest = max(1, a.most_flips(question.budget))

@@ -66,6 +66,12 @@ class Question:
         given = self.predictor.contrary
         return np.zeros(self.nodes.size, dtype=bool) if given is None else given[self.nodes]
 
+    @property
+    def unsure(self) -> Bool:
+        """(n,) nodes that are not proved to keep their prediction with the clean labels."""
+        unsure = self.predictor.unsure
+        return self.contrary if unsure is None else self.contrary | unsure[self.nodes]
+
     def changed(self, change: Relabelling, nodes: Int | None = None) -> tuple[Bool, Bool]:
         """Of these nodes (or some of them): provably changed, and provably unchanged."""
         return self.predictor.changed(
@@ -115,11 +121,11 @@ class Findings:
     def nothing(cls, question: Question) -> Findings:
         """What is known before any engine ran: a clean prediction of the model has a radius of at least 1."""
         n, budget = question.nodes.size, question.budget
-        contrary = question.contrary
+        contrary, unsure = question.contrary, question.unsure
         curve_upper = np.full(budget + 1, n, dtype=np.int64)
-        curve_upper[0] = int(contrary.sum())
+        curve_upper[0] = int(unsure.sum())
         return cls(
-            radius_lower=np.where(contrary, 0, 1).astype(np.int64),
+            radius_lower=np.where(unsure, 0, 1).astype(np.int64),
             radius_upper=np.where(contrary, 0, question.problem.adversary.never).astype(np.int64),
             radius_changes=[NOTHING if changed else None for changed in contrary],
             curve_lower=np.full(budget + 1, contrary.sum(), dtype=np.int64),

@@ -38,7 +38,7 @@ def check(question: Question, findings: Findings, closed: Callable[[], bool] = l
         checker = replace(question, predictor=question.predictor.retrained())
     agreed = checker.predictor.predicted[question.nodes] == question.predicted
     upper, changes = findings.radius_upper.copy(), list(findings.radius_changes)
-    becomes = np.full(upper.size, -1, dtype=np.int64)
+    becomes, doubtful = np.full(upper.size, -1, dtype=np.int64), np.zeros(upper.size, dtype=bool)
     most = np.zeros(findings.curve_lower.size, dtype=np.int64)
     # By size, since a training starts from one nearby.
     for change, members in sorted(_by_change(changes).items(), key=lambda item: len(item[0])):
@@ -46,7 +46,9 @@ def check(question: Question, findings: Findings, closed: Callable[[], bool] = l
             continue
         nodes = np.array(members)[upper[members] >= a.cost(change)]
         if nodes.size:
-            proved = nodes[checker.changed(change, nodes)[0] & agreed[nodes]]
+            hit, missed = checker.changed(change, nodes)
+            doubtful[nodes] = ~(hit | missed) & agreed[nodes]
+            proved = nodes[hit & agreed[nodes]]
             codes = problem.relabelled(change)
             for t in proved:
                 becomes[t] = checker.predictor.becomes(codes, int(question.nodes[t]))
@@ -56,14 +58,17 @@ def check(question: Question, findings: Findings, closed: Callable[[], bool] = l
         upper[t], changes[t] = a.never, None
     # The clean labels change those nodes alone whose prediction was given and is not the model's own.
     changed: dict[Relabelling, Bool] = {NOTHING: checker.contrary & agreed}
+    possible = dict(changed)
     cheapest = np.where(changed[NOTHING], 0, upper)
     for change in sorted(set(findings.curve_changes) - {NOTHING}, key=len):
         if not closed() and a.admits(change, a.never):  # each budget is compared below
-            changed[change] = checker.changed(change)[0] & agreed
+            hit, missed = checker.changed(change)
+            changed[change], possible[change] = hit & agreed, ~missed & agreed
             cheapest[changed[change]] = np.minimum(cheapest[changed[change]], a.cost(change))
-    curve_lower, curve_changes, dropped = _kept_curve(question, findings, changed)
+    curve_lower, curve_changes, dropped = _kept_curve(question, findings, changed, possible)
+    wrong = dropped + int(np.sum(~doubtful[refuted]))
     kept = replace(
-        _reconciled(findings, cheapest, np.maximum(most, curve_lower), 0 if closed() else dropped + len(refuted)),
+        _reconciled(findings, cheapest, np.maximum(most, curve_lower), 0 if closed() else wrong),
         radius_upper=upper,
         radius_changes=changes,
         curve_lower=curve_lower,
@@ -73,16 +78,19 @@ def check(question: Question, findings: Findings, closed: Callable[[], bool] = l
 
 
 def _kept_curve(
-    question: Question, findings: Findings, changed: dict[Relabelling, Bool]
+    question: Question, findings: Findings, changed: dict[Relabelling, Bool], possible: dict[Relabelling, Bool]
 ) -> tuple[Int, list[Relabelling], int]:
-    """The curve's lower end and its attacks, without those that cost more or change fewer nodes; and how many."""
+    """The curve's lower end and its attacks, without those that cost more or change fewer nodes, provably or not.
+
+    And how many of these are wrong: even with every node that is ``possible``, they would not change as many.
+    """
     curve_lower, curve_changes, dropped = findings.curve_lower.copy(), list(findings.curve_changes), 0
     counts = {change: int(nodes.sum()) for change, nodes in changed.items()}
     costs = {change: question.problem.adversary.cost(change) for change in changed}
     for b, change in enumerate(curve_changes):
         if change not in changed or costs[change] > b or counts[change] < curve_lower[b]:
+            dropped += change not in changed or costs[change] > b or int(possible[change].sum()) < curve_lower[b]
             curve_lower[b], curve_changes[b] = 0, NOTHING
-            dropped += 1
         if b and curve_lower[b] < curve_lower[b - 1]:  # an attack within a smaller budget is one within this, too
             curve_lower[b], curve_changes[b] = curve_lower[b - 1], curve_changes[b - 1]
     return curve_lower, curve_changes, dropped

@@ -17,6 +17,7 @@ from labelcert.engines.relaxed import Relaxed
 from labelcert.engines.row_blocks import RowBlockEngine
 from labelcert.engines.search import BranchAndBound
 from labelcert.engines.tables.open_nodes import OpenNodes
+from labelcert.engines.uncertain import UNCERTAIN_ENGINES
 from labelcert.engines.voting.engine import OwnedVoteEngine, VoteEngine
 from labelcert.errors import InvalidInput
 from labelcert.extensions import load_extensions
@@ -59,6 +60,9 @@ for _engine in (
     OwnedVoteEngine(),
 ):
     register(_engine)
+
+for _uncertain in UNCERTAIN_ENGINES:
+    register(_uncertain)
 
 
 def engine_names() -> list[str]:

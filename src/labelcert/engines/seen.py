@@ -39,7 +39,9 @@ class Counts(NamedTuple):
 def clean_labels(question: Question) -> Seen:
     """What the clean labels do: nothing, but to nodes whose prediction was given and is another."""
     contrary = question.contrary[None]
-    return Seen(np.zeros(1, dtype=np.int64), np.full((1, 1), -1, dtype=np.int64), contrary.copy(), ~contrary)
+    return Seen(
+        np.zeros(1, dtype=np.int64), np.full((1, 1), -1, dtype=np.int64), contrary.copy(), ~question.unsure[None]
+    )
 
 
 class Shorthand(Protocol):

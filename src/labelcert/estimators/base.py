@@ -274,8 +274,10 @@ ROWS_NAMED = 10
 """Test points that are named where an estimator does not predict what its certificate does."""
 
 FEW_LABELS = 300
-"""Up to so many labels of two classes (fewer of more classes that are trained together), trainings on a kernel are
-fast enough to be enumerated."""
+"""Up to so many labels, trainings on a kernel are fast enough to be enumerated."""
+
+FEW_COUPLED = 200
+"""The same for labels times classes that are trained together."""
 
 
 def removes(options: Mapping[str, Any]) -> bool:
@@ -361,7 +363,7 @@ FEW_SAMPLED = 100
 
 def many_labels(m: int, classes: int, loss: str) -> bool:
     """Whether a linear model is better trained by its features than by their kernel."""
-    return m * (classes if get_loss(loss).coupled else 2) > 2 * FEW_LABELS
+    return m * classes > FEW_COUPLED if get_loss(loss).coupled else m > FEW_LABELS
 
 
 def with_constant(X: Float, constant: float) -> Float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -14,7 +14,12 @@ from labelcert.arrays import Int
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import UNLABELED
 
-_MISSING_WORDS = {"na", "n/a", "nan", "none", "null"}
+DOUBTFUL = (
+    *("na", "n/a", "nan", "none", "null", "nil", "#n/a", "?", "??", "-", "--", ".", "unknown", "missing", "undefined"),
+    *("unlabeled", "unlabelled", "not labeled", "not labelled", "tbd"),
+)
+"""Words, in lower case, that often stand for nothing: where labels are, somebody has to say."""
+
 _LONGEST_WHOLE_NUMBER = 30
 
 
@@ -23,25 +28,31 @@ def encode_classes(
     *,
     place: Callable[[int], str] = "entry {}".format,
     refuse: Callable[[str], None] | None = None,
+    missing: Sequence[str] | None = None,
+    advice: Callable[[str], str] = "leave it empty for no label, or give the class another name than {!r}".format,
 ) -> tuple[Int, tuple[str, ...]]:
     """Return labels 0..K-1 and the names of the classes; None, NaN and empty text become -1 (unlabelled).
 
     If all labels are finite numbers, they are compared by value (1, 1.0 and "1" are the same class) and classes
     are in numerical order. Otherwise labels are text and classes are in alphabetical order. Words that often
     mark a missing label are refused, because they could also name a class. So is -1, unless the labels are just
-    -1 and 1, the usual code of two classes.
+    -1 and 1, the usual code of two classes. ``missing`` decides: its words mark a missing label, all others a class.
 
     `place` describes where the label at a position is, for messages. `refuse` takes the message of each label
-    that is refused; by default the first one is raised.
+    that is refused; by default the first one is raised. `advice` says what to do about a name.
     """
     names = [_class_name(value) for value in values]
+    if missing is not None:
+        none = {word.strip().lower() for word in missing}
+        names = [None if name is None or name.lower() in none else name for name in names]
     numeric = {name: _number(name) for name in names if name is not None}
     plus_minus = set(numeric.values()) == {-1, 1}
     for i, name in enumerate(names):
-        if name is not None and (name.lower() in _MISSING_WORDS or (numeric[name] == UNLABELED and not plus_minus)):
+        doubtful = name is not None and (name.lower() in DOUBTFUL or (numeric[name] == UNLABELED and not plus_minus))
+        if doubtful and missing is None:
             message = (
                 f"expected the name of a class, got {name!r} in {place(i)}, which may stand for no label; "
-                f"leave the field empty for an unlabelled node, or give the class another name"
+                f"{advice(str(name))}"
             )
             if refuse is None:
                 raise InvalidInput(message)

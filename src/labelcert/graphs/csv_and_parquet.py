@@ -1,81 +1,95 @@
-"""The user's own graph, from an edge list, a feature table and a label table in CSV or Parquet files.
-
-pandas is only imported when a file is read, because it takes as long to import as the rest of the package.
-"""
+"""The user's own graph, from an edge list, a feature table and a label table: files, or data frames."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections import Counter
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csr_array
 
-from labelcert.arrays import Float, Int
-from labelcert.errors import InvalidInput, MissingExtra
-from labelcert.graphs.checks import UNLABELED, SparseMatrix, reason
+from labelcert.arrays import Bool, Float, Int
+from labelcert.errors import InvalidInput
+from labelcert.graphs.checks import UNLABELED, SparseMatrix
 from labelcert.graphs.class_coding import encode_classes
+from labelcert.graphs.columns import Preparation, as_they_are, numeric
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
-from labelcert.memory import require_memory
-from labelcert.reading import LARGER, PACKED, READING, UNREADABLE, most_unpacked, read_text, require_file
+from labelcert.graphs.table_files import TableFile, TableSource
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PathOrStr: TypeAlias = str | os.PathLike[str]
-
-MOST_COLUMNS = 50_000
-"""Columns of a table: reading more takes minutes."""
-
-_SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-_PARQUET = (".parquet", ".pq")
+ENDS = (
+    *(("from", "to"), ("src", "dst"), ("src", "tgt"), ("from_node", "to_node"), ("node1", "node2"), ("u", "v")),
+    *(("from_id", "to_id"), ("id1", "id2"), ("head", "tail"), ("citing", "cited"), ("sender", "receiver")),
+)
+"""What the two columns of an edge list are often called."""
 
 
 def graph_from_files(
-    edges: PathOrStr | None = None,
+    edges: TableSource | None = None,
     *,
-    features: PathOrStr | None = None,
-    labels: PathOrStr | None = None,
+    features: TableSource | None = None,
+    labels: TableSource | None = None,
     directed: bool = False,
     source: str = "source",
     target: str = "target",
     weight: str = "weight",
+    type: str = "type",
     node: str = "node",
     label: str = "label",
     name: str | None = None,
     fix: bool = False,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    raw: bool | None = None,
+    transform: Any = None,
+    missing: Sequence[str] | None = None,
+    edge_types: Sequence[str] | None = None,
 ) -> Graph:
-    r"""Read a graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed) or Parquet.
+    r"""Read a graph from tables with a header row: CSV (.csv, .tsv, .txt; possibly compressed), Parquet or data frames.
 
     The feature table determines the nodes and their order. Without one, the nodes are those of the edge list,
-    in order of appearance. A graph without features gets the identity matrix.
+    in order of appearance. A graph without features gets the identity matrix. What was decided about encodings,
+    separators and columns is told by a warning each, and kept in the ``notes`` of the graph.
 
     Parameters
     ----------
-    edges : path, optional
-        One row per edge, with the columns `source`, `target` and, optionally, `weight` (1 by default).
-    features : path, optional
-        One row per node: the column `node`, numeric columns and, without `labels`, optionally `label`.
-    labels : path, optional
-        Columns `node` and `label`. Nodes that are missing, or whose label is empty, are unlabelled. Words for
-        a missing label, such as NA or null, are refused.
+    edges : path or data frame, optional
+        One row per edge, with the columns `source`, `target` and, optionally, `weight` (1 by default). A table of two
+        columns needs no such names.
+    features : path or data frame, optional
+        One row per node: the column `node`, any other columns and, without `labels`, optionally `label`. Numbers are
+        scaled where their spreads differ, categories become one column each, and blanks are filled. Dates, ids and
+        free text are left out.
+    labels : path or data frame, optional
+        Columns `node` and `label`. Nodes that are missing, or whose label is empty, are unlabelled. Words that may
+        stand for a missing label, such as NA, unknown or ?, are refused unless ``missing`` decides.
     directed : bool
         Whether edges have a direction. If not, two rows for the two directions of an edge are one edge.
-    source, target, weight, node, label : str
+    source, target, weight, type, node, label : str
         Names of the columns.
     name : str, optional
         Name of the graph. Defaults to the file name of the edge list, or of the feature table. It includes the
         suffix, so that a file csbm.csv is not taken for the dataset csbm.
     fix : bool
-        Whether to mend what is harmless: repeated edges, and blanks around the names of columns. A warning tells what
-        was mended.
+        Whether to mend what is harmless: repeated edges, blanks around the names of columns, and ids that are written
+        in two ways. A warning tells what was mended.
+    columns, drop : sequence of str, optional
+        The columns of the feature table that are features, whatever they hold; or columns that are none.
+    raw : bool, optional
+        Whether to take numbers as they are, and refuse everything else; False scales them in any case.
+    transform : transformer of scikit-learn, optional
+        Makes features of the feature table instead; it never sees labels.
+    missing : str or sequence of str, optional
+        Words in the column `label` that stand for no label; all others are classes then.
+    edge_types : sequence of str, optional
+        Only edges with one of these in the column `type`.
 
     Raises
     ------
@@ -101,14 +115,27 @@ def graph_from_files(
     first = edges if edges is not None else features
     if first is None:
         raise InvalidInput("expected an edge list or a feature table, got neither; name at least one file")
+    prepare = Preparation(columns=columns, drop=drop, raw=raw, transform=transform)
     problems = Problems(fix=fix)
-    edge_table = None if edges is None else _Table(edges, problems, columns={source: "source", target: "target"})
-    node_table = None if features is None else _Table(features, problems, columns={node: "node", label: "label"})
+    edge_table = None
+    if edges is not None:
+        edge_table = EdgeTable(edges, problems, columns={source: "source", target: "target"}, what="edges")
+        source, target = edge_table.ends(source, target)
+    node_table = None
+    if features is not None:
+        own = {node: "node", label: "label"}
+        node_table = NodeTable(features, problems, columns=own, what="features", codes=not raw)
     label_table = _label_table(labels, node_table, problems, node=node, label=label)
+    needed = [(edge_table, (source, target)), (node_table, (node,)), (label_table, (node, label))]
+    absent = [(table, [c for c in names if c not in table.frame.columns]) for table, names in needed if table]
+    for message in dict.fromkeys(table.without(*names) for table, names in absent if names):
+        problems.add(message)
+    if any(names for _, names in absent):
+        problems.refuse_now()  # nothing else can be read
     X: Any = None
     if node_table is not None:
         node_names = node_table.distinct_ids(node)
-        X = node_table.numbers(leaving_out=(node, label), ids=node_names)
+        X = prepare.features(node_table, node_names, (node, label))
     else:
         assert edge_table is not None
         node_names = edge_table.endpoints(source, target)
@@ -119,9 +146,9 @@ def graph_from_files(
     position = {name: i for i, name in enumerate(node_names)}
     adjacency, y, class_names = csr_array((n, n)), np.full(n, UNLABELED), tuple[str, ...]()
     if edge_table is not None:
-        adjacency = edge_table.adjacency(source, target, weight, position, directed=directed)
+        adjacency = edge_table.adjacency(source, target, weight, type, position, directed=directed, only=edge_types)
     if label_table is not None:
-        y, class_names = label_table.classes(node, label, position)
+        y, class_names = label_table.classes(node, label, position, missing)
     problems.refuse()
     return Graph(
         adjacency=adjacency,
@@ -129,169 +156,50 @@ def graph_from_files(
         labels=y,
         class_names=class_names,
         node_names=node_names,
-        name=name or Path(first).name,
+        name=name or (Path(first).name if isinstance(first, str | os.PathLike) else "graph"),
         directed=directed,
+        notes=tuple(problems.notes),
     )
 
 
+def numbers_from_file(path: str | os.PathLike[str], *, names: str | None = None) -> pd.DataFrame:
+    """A table of finite numbers in a CSV or Parquet file; the column ``names``, if there is one, names its rows."""
+    import pandas as pd
+
+    problems = Problems(fix=False)
+    table = NodeTable(path, problems, columns={} if names is None else {names: "names"})
+    rows = None if names is None else table.distinct_ids(names)
+    kept = [column for column in table.frame.columns if column != names]
+    X = as_they_are(table, kept, rows, of="row")
+    problems.refuse()
+    if X.size == 0:
+        raise InvalidInput(f"expected rows of numbers, got an empty table; check {table.name}")
+    return pd.DataFrame(X, columns=[str(column) for column in kept], index=None if rows is None else list(rows))
+
+
 def _label_table(
-    labels: PathOrStr | None, node_table: _Table | None, problems: Problems, *, node: str, label: str
-) -> _Table | None:
+    labels: TableSource | None, node_table: NodeTable | None, problems: Problems, *, node: str, label: str
+) -> NodeTable | None:
     """Return the table with the labels: one of its own, or the feature table if it has a column for them."""
     in_features = node_table is not None and label in node_table.frame.columns
     if labels is None:
         return node_table if in_features else None
+    own = NodeTable(labels, problems, columns={node: "node", label: "label"}, what="labels")
     if node_table is not None and in_features:
         raise InvalidInput(
-            f"expected labels in one place, got a column {label!r} in {node_table.path.name} and the table "
-            f"{Path(labels).name}; leave one of them out"
+            f"expected labels in one place, got a column {label!r} in {node_table.name} and the table "
+            f"{own.name}; leave one of them out"
         )
-    return _Table(labels, problems, columns={node: "node", label: "label"})
+    return own
 
 
-class _Table:
-    """A table and the file that it was read from; error messages name the file."""
+class NodeTable(TableFile):
+    """A table about nodes: which node each row is about."""
 
-    def __init__(self, path: PathOrStr, problems: Problems, *, columns: dict[str, str]) -> None:
-        self.path = Path(path)
-        self.problems = problems
-        self._columns = columns
-        self._lines: Int = np.zeros(0, dtype=np.int64)
+    def __init__(self, source: TableSource, problems: Problems, **how: Any) -> None:
+        super().__init__(source, problems, **how)
         self._ids: dict[str, tuple[Int, list[str]]] = {}
         self._distinct: dict[str, tuple[str, ...]] = {}
-        self.frame = self._read()
-
-    def _stripped_header(self, content: str, separator: str) -> str:
-        """The text without blanks behind the names of columns, as in ``source ,target``; others are skipped anyway."""
-        header, newline, rest = content.partition("\n")
-        names = header.rstrip("\r").split(separator)
-        if '"' in header or all(name.lstrip() == name.strip() for name in names):
-            return content
-        for name in names:
-            if name.lstrip() != name.strip():
-                self.problems.harmless(
-                    f"expected the name of a column without blanks around it, got {name!r} in the header of "
-                    f"{self.path.name}; remove the blanks",
-                    f"the column {name!r} of {self.path.name} is read as {name.strip()!r}",
-                )
-        return separator.join(name.strip() for name in names) + newline + rest
-
-    def _read(self) -> pd.DataFrame:
-        import pandas as pd
-
-        if not self.path.exists():
-            raise InvalidInput(f"expected a table, but there is no file {self.path}; check the path")
-        suffixes = [s.lower() for s in self.path.suffixes if s.lower() not in PACKED]
-        kind = suffixes[-1] if suffixes else ""
-        if kind in _PARQUET:
-            return self._read_parquet()
-        if kind not in _SEPARATORS:
-            raise InvalidInput(
-                f"expected a file ending in {', '.join((*_SEPARATORS, *_PARQUET))}, got {self.path.name}; "
-                f"rename or convert it"
-            )
-        try:
-            content = self._stripped_header(read_text(self.path), _SEPARATORS[kind])
-            self._check_rows(content, _SEPARATORS[kind])
-            frame = pd.read_csv(
-                io.StringIO(content),
-                sep=_SEPARATORS[kind],
-                dtype=dict.fromkeys(self._columns, str),
-                keep_default_na=False,
-                na_values=[""],
-                skipinitialspace=True,
-            )
-            if len(frame) != len(self._lines):
-                raise ValueError(f"it has {len(self._lines)} rows or {len(frame)}, depending on how quotes are read")
-            return frame
-        except InvalidInput:
-            raise
-        except UNREADABLE as error:
-            raise InvalidInput(
-                f"expected a table with a header and equally many fields in every row, but {self.path} "
-                f"cannot be read as one ({reason(error)}); correct the file"
-            ) from error
-
-    def _check_rows(self, content: str, separator: str) -> None:
-        """Refuse rows longer or shorter than the header, which pandas would cut or fill; record their line numbers."""
-        quoted = '"' in content or "\r" in content
-        lines, fields, header = (_parsed if quoted else _counted)(content, separator)
-        if lines.size == 0:
-            return
-        self._check_header(header, separator)
-        self._lines = lines[1:]
-        uneven = Problems(fix=False)
-        uneven.add_each(
-            np.flatnonzero(fields[1:] != fields[0]),
-            lambda i: (
-                f"expected equally many fields in every row, but {self.row(i)} has {fields[1 + i]} where the header "
-                f"has {fields[0]}; correct the row (a field may be empty)"
-            ),
-        )
-        # Nothing else can be read from such a table.
-        uneven.refuse()
-
-    def _check_header(self, header: Sequence[str], separator: str) -> None:
-        other = next((s for s in (";", "\t", ",", "|") if s != separator and s in header[0]), None)
-        if len(header) == 1 and other is not None:
-            raise InvalidInput(
-                f"expected fields separated by {separator!r} in {self.path.name}, but its header seems to "
-                f"use {other!r} ({header[0]!r}); write it with {separator!r} as the separator"
-            )
-        self._check_width(len(header))
-        repeated = next((name for name, count in Counter(header).items() if count > 1), None)
-        if repeated is not None:
-            raise InvalidInput(
-                f"expected distinct columns, got {repeated!r} more than once in the header of {self.path.name}; "
-                f"rename or drop one of them"
-            )
-
-    def _check_width(self, columns: int) -> None:
-        if columns > MOST_COLUMNS:
-            raise InvalidInput(
-                f"expected at most {MOST_COLUMNS:,} columns, got {columns:,} in {self.path.name}; give so many "
-                "features as a sparse matrix: Graph(features=...), or a file that Graph.to_npz wrote"
-            )
-
-    def _read_parquet(self) -> pd.DataFrame:
-        import pandas as pd
-
-        try:
-            import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            raise MissingExtra("pyarrow", "parquet", f"reading {self.path.name}") from None
-        try:
-            require_file(self.path)
-            about = pyarrow.parquet.read_metadata(self.path)
-            self._check_width(about.num_columns)
-            if 8 * about.num_rows * about.num_columns > most_unpacked(os.stat(self.path).st_size):
-                raise ValueError(f"it would unpack to {about.num_rows:,} rows, far more than its size allows")
-            require_memory(READING * 8 * about.num_rows * about.num_columns, f"reading {self.path.name}", LARGER)
-            return pd.read_parquet(self.path, engine="pyarrow")
-        except (ValueError, OSError, pyarrow.ArrowException) as error:
-            raise InvalidInput(
-                f"expected a Parquet file, but {self.path} cannot be read as one ({reason(error)}); write it again"
-            ) from error
-
-    def row(self, index: int) -> str:
-        """Describe where row `index` is in the file."""
-        if self.path.suffix.lower() in _PARQUET:
-            return f"row {index} of {self.path.name}"
-        return f"line {self._lines[index]} of {self.path.name}"
-
-    def field(self, column: Any, index: int) -> str:
-        """Describe the content of a field for error messages."""
-        field = self.frame[column].iloc[[index]]
-        return "an empty field" if field.isna().any() else repr(field.item())
-
-    def column(self, name: str) -> pd.Series[Any]:
-        if name not in self.frame.columns:
-            found = ", ".join(repr(str(c)) for c in self.frame.columns) or "none"
-            raise InvalidInput(
-                f"expected a column {name!r} in {self.path.name}, got the columns {found}; rename one, or "
-                f"say which one it is as {self._columns[name]}=NAME"
-            )
-        return self.frame[name]
 
     def ids(self, column: str) -> tuple[Int, list[str]]:
         """Return which node each row names (-1 for none), and the names of these nodes in order of appearance."""
@@ -334,26 +242,124 @@ class _Table:
         names, pairs = list(position), pairs[pairs >= 0]
         return tuple(names[k] for k in pairs[np.flatnonzero(_first_rows(pairs) == np.arange(pairs.size))])
 
-    def positions(self, column: str, position: dict[str, int]) -> Int:
+    def positions(
+        self,
+        column: str,
+        position: dict[str, int],
+        advice: str = "correct it, or add the node to the features (or edges)",
+    ) -> Int:
         """Return the position of each row's node among all nodes; -1 where it names none of them."""
         codes, names = self.ids(column)
+        near = _respelled(names, position)
         places = np.array([*(position.get(name, -1) for name in names), -1], dtype=np.int64)[codes]
+        unknown, other = (places < 0) & (codes >= 0), np.array([name in near for name in [*names, ""]])[codes]
+
+        def told(i: int) -> str:
+            return f"got {names[codes[i]]!r} in column {column!r}, {self.row(i)}"
+
         self.problems.add_each(
-            np.flatnonzero((places < 0) & (codes >= 0)),
-            lambda i: (
-                f"expected ids of known nodes (such as {next(iter(position))!r}), got {names[codes[i]]!r} in column "
-                f"{column!r}, {self.row(i)}; correct it, or add the node to the features (or edges)"
-            ),
+            np.flatnonzero(unknown & ~other),
+            lambda i: f"expected ids of known nodes (such as {next(iter(position))!r}), {told(i)}; {advice}",
         )
+        self.problems.harmless_each(
+            np.flatnonzero(unknown & other),
+            lambda i: (
+                f"expected ids of known nodes as they are written there, {told(i)}, where another table has "
+                f"{near[names[codes[i]]]!r}; write them alike"
+            ),
+            lambda i: f"{names[codes[i]]!r} in {self.row(i)} is taken for {near[names[codes[i]]]!r}",
+        )
+        if self.problems.fix:
+            mended = np.array([*(position.get(near.get(name, ""), -1) for name in names), -1], dtype=np.int64)[codes]
+            places = np.where(unknown, mended, places)
         return places
 
+    def classes(
+        self, node: str, label: str, position: dict[str, int], missing: Sequence[str] | None
+    ) -> tuple[Int, tuple[str, ...]]:
+        """Return the labels of all nodes, -1 for those not in the table, and the names of the classes."""
+        self.distinct_ids(node)
+        nodes = self.positions(node, position)
+        first, rows = _first_rows(nodes), np.arange(nodes.size)
+        self.problems.add_each(
+            np.flatnonzero((nodes >= 0) & (first != rows) & (self.ids(node)[0][first] != self.ids(node)[0])),
+            lambda i: f"expected one row per node, but {self.row(first[i])} and {self.row(i)} are about the same one",
+        )
+        codes, found, class_names = self.coded(label, missing)
+        y = np.full(1 + max(position.values()), UNLABELED)
+        y[nodes[nodes >= 0]] = np.append(found, UNLABELED)[codes][nodes >= 0]
+        return y, class_names
+
+    def coded(self, label: str, missing: Sequence[str] | None) -> tuple[Int, Int, tuple[str, ...]]:
+        """Which of the distinct labels each row has (-1: none), the class of each of them, and names of classes."""
+        codes, values = _factorized(self.column(label))
+        first = np.flatnonzero((_first_rows(codes) == np.arange(codes.size)) & (codes >= 0))
+        counts = np.bincount(codes[codes >= 0], minlength=len(values))
+
+        def place(k: int) -> str:
+            return self.row(first[k]) + (f" (and {counts[k] - 1} other rows)" if counts[k] > 1 else "")
+
+        def advice(word: str) -> str:
+            return f"if so, say missing={word!r} or leave the field empty; if it is a class, say missing=''"
+
+        found, class_names = encode_classes(
+            values,
+            place=place,
+            refuse=self.problems.add,
+            missing=[missing] if isinstance(missing, str) else missing,
+            advice=advice,
+        )
+        return codes, found, class_names
+
+
+class EdgeTable(NodeTable):
+    """A table of edges."""
+
+    def ends(self, source: str, target: str) -> tuple[str, str]:
+        """Which two columns join nodes: those of these names, of other usual names, or the only two."""
+        names = [str(name) for name in self.frame.columns]
+        if source in names or target in names or (source, target) != ("source", "target"):
+            return source, target
+        lower = {name.strip().lower(): name for name in names}
+        found = next((pair for pair in ENDS if pair[0] in lower and pair[1] in lower), None)
+        pair = (lower[found[0]], lower[found[1]]) if found else tuple(names)
+        self.headless = len(pair) == 2 and self._are_nodes(*pair)
+        if len(pair) != 2 or self.headless:
+            return source, target
+        self._columns = {pair[0]: "source", pair[1]: "target"}
+        self.problems.notes.append(f"{self.name}: edges join the columns {pair[0]} and {pair[1]}")
+        return pair
+
+    def _are_nodes(self, left: str, right: str) -> bool:
+        """Whether two names are nodes themselves, so that there is no header."""
+        named = {str(value).strip() for name in (left, right) for value in self.frame[name].tolist()}
+        return left in named or right in named or all(name.strip("-+").isdigit() for name in (left, right))
+
+    def endpoints(self, source: str, target: str) -> tuple[str, ...]:
+        """Return the distinct nodes of an edge list in order of appearance."""
+        (left, starts), (right, ends) = self.ids(source), self.ids(target)
+        position = {name: k for k, name in enumerate(dict.fromkeys([*starts, *ends]))}
+        union = np.array([*map(position.__getitem__, [*starts, *ends]), -1], dtype=np.int64)
+        pairs = np.stack([union[left], union[np.where(right < 0, -1, right + len(starts))]], axis=1).ravel()
+        names, pairs = list(position), pairs[pairs >= 0]
+        return tuple(names[k] for k in pairs[np.flatnonzero(_first_rows(pairs) == np.arange(pairs.size))])
+
     def adjacency(
-        self, source: str, target: str, weight: str, position: dict[str, int], *, directed: bool
+        self,
+        source: str,
+        target: str,
+        weight: str,
+        type: str,
+        position: dict[str, int],
+        *,
+        directed: bool,
+        only: Sequence[str] | None,
     ) -> SparseMatrix:
+        """Return the weights of all edges, or of those of some types ``only``."""
         rows, columns = self.positions(source, position), self.positions(target, position)
         weights = self._weights(weight)
         n = 1 + max(position.values())
-        known = (rows >= 0) & (columns >= 0)
+        known = (rows >= 0) & (columns >= 0) & self._of_types(type, only)
         here = np.where(known, rows * n + columns, -1 - np.arange(rows.size))  # what names no edge is like no other row
         both = np.concatenate([here, np.where(known, columns * n + rows, here)])
         first, back = np.split(_first_rows(both), 2)
@@ -365,8 +371,21 @@ class _Table:
         def where(i: int) -> str:
             return f"{self._edge(source, target, i)} again in {self.row(i)}"
 
+        others = [name for name in self.frame.columns if name not in (source, target, weight)]
+        apart = {
+            name: same & (codes[first] != codes) for name in others for codes in [_factorized(self.frame[name])[0]]
+        }
+        parallel = np.logical_or.reduce([np.zeros_like(same), *apart.values()])
+        if parallel.any():
+            by = next(name for name, differs in apart.items() if differs.any())
+            chosen = f" (edge_types=[...] chooses among {by})" if by == type and only is None else ""
+            count = int(parallel.sum())
+            self.problems.notes.append(
+                f"{self.name}: {count} edge{'s come' if count > 1 else ' comes'} again with another {by}, which counts "
+                f"once{chosen}"
+            )
         self.problems.harmless_each(
-            np.flatnonzero(same),
+            np.flatnonzero(same & ~parallel),
             lambda i: f"expected every edge once, got {where(i)} (first in {self.row(first[i])}); remove one of them",
             lambda i: f"left out {where(i)}",
         )
@@ -389,13 +408,28 @@ class _Table:
         matrix = csr_array((weights[keep], (rows[keep], columns[keep])), shape=(n, n))
         return matrix if directed else matrix.maximum(matrix.T)
 
+    def _of_types(self, type: str, only: Sequence[str] | None) -> Bool:
+        """Which rows are edges of the types that are asked for."""
+        if only is None:
+            return np.ones(len(self.frame), dtype=bool)
+        if type not in self.frame.columns:
+            self.problems.add(self.without(type))
+            return np.ones(len(self.frame), dtype=bool)
+        own = self.frame[type].map(lambda value: str(value).strip())
+        for name in only:
+            if not (own == name).any():
+                self.problems.add(
+                    f"no edge in {self.name} has the {type} {name!r}; there are {', '.join(sorted(set(own))[:20])}"
+                )
+        return np.asarray(own.isin(list(only)).to_numpy())
+
     def _edge(self, source: str, target: str, i: int) -> str:
         return f"{self.frame[source].iloc[i]!s} - {self.frame[target].iloc[i]!s}"
 
     def _weights(self, weight: str) -> Float:
         if weight not in self.frame.columns:
             return np.ones(len(self.frame))
-        values = self._numeric(weight)
+        values = numeric(self.frame[weight])
         good = np.isfinite(values) & (values > 0)
         self.problems.add_each(
             np.flatnonzero(~good),
@@ -406,45 +440,22 @@ class _Table:
         )
         return np.where(good, values, 1.0)
 
-    def _numeric(self, column: Any) -> Float:
-        """Return a column as float64, with NaN for everything that is not a number."""
-        import pandas as pd
 
-        values = self.frame[column]
-        # pandas would convert dates and durations to nanoseconds.
-        if values.dtype.kind in "mMc":
-            return np.full(len(values), np.nan)
-        try:
-            numbers = pd.to_numeric(values, errors="coerce")
-            return np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
-        except (TypeError, ValueError):
-            return np.full(len(values), np.nan)
+def _respelled(names: Sequence[str], position: dict[str, int]) -> dict[str, str]:
+    """Names of no node, and the only node whose name is the same number: ``0.0`` and ``0``, ``007`` and ``7``."""
+    if all(name in position for name in names):
+        return {}
+    known: dict[str, list[str]] = {}
+    for name in position:
+        known.setdefault(_plain(name), []).append(name)
+    unknown = (name for name in names if name not in position)
+    return {name: known[key][0] for name in unknown if len(known.get(key := _plain(name), ())) == 1}
 
-    def numbers(self, *, leaving_out: tuple[str, ...], ids: tuple[str, ...]) -> Float:
-        """Return all other columns as a matrix of shape (n, d)."""
-        columns = [c for c in self.frame.columns if c not in leaving_out]
-        X = np.empty((len(self.frame), len(columns)))
-        for j, column in enumerate(columns):
-            X[:, j] = self._numeric(column)
-            self.problems.add_each(
-                np.flatnonzero(~np.isfinite(X[:, j])),
-                lambda i, column=column: (  # type: ignore[misc]
-                    f"expected finite numbers as features, got {self.field(column, i)} for node {ids[i]!r} in column "
-                    f"{str(column)!r}, {self.row(i)}; encode it, fill it in or drop the column"
-                ),
-            )
-        return X
 
-    def classes(self, node: str, label: str, position: dict[str, int]) -> tuple[Int, tuple[str, ...]]:
-        """Return the labels of all nodes, -1 for those not in the table, and the names of the classes."""
-        self.distinct_ids(node)
-        nodes = self.positions(node, position)
-        codes, values = _factorized(self.column(label))
-        first = np.flatnonzero((_first_rows(codes) == np.arange(codes.size)) & (codes >= 0))
-        found, class_names = encode_classes(values, place=lambda k: self.row(first[k]), refuse=self.problems.add)
-        y = np.full(1 + max(position.values()), UNLABELED)
-        y[nodes] = np.append(found, UNLABELED)[codes]
-        return y, class_names
+def _plain(name: str) -> str:
+    """A name without what spreadsheets do to numbers, in lower case."""
+    whole = re.fullmatch(r"([-+]?)0*(\d+?)(?:\.0+)?", name)
+    return whole[1] + whole[2] if whole else name.casefold()
 
 
 def _factorized(values: pd.Series[Any]) -> tuple[Int, list[Any]]:
@@ -466,34 +477,3 @@ def _first_rows(codes: Int) -> Int:
     first = np.empty(len(distinct), dtype=np.int64)
     first[found[::-1]] = np.arange(codes.size)[::-1]
     return first[found]
-
-
-def _counted(content: str, separator: str) -> tuple[Int, Int, list[str]]:
-    """Line numbers of the rows that are not blank, how many fields each has, and the first row.
-
-    Each line is a row, cut at every separator.
-    """
-    signs = np.frombuffer(content.encode(), dtype=np.uint8)
-    ends = np.append(np.flatnonzero(signs == ord("\n")), signs.size)
-    cuts = np.flatnonzero(signs == ord(separator))
-    fields = np.diff(np.searchsorted(cuts, ends), prepend=0) + 1
-    starts = np.append(0, ends[:-1] + 1)
-    single = np.flatnonzero(fields == 1).tolist()
-    blank = [k for k in single if not signs[starts[k] : ends[k]].tobytes().decode().strip()]
-    rows = np.delete(np.arange(ends.size), blank)
-    header = signs[starts[rows[0]] : ends[rows[0]]].tobytes().decode() if rows.size else ""
-    return rows + 1, fields[rows], [name.lstrip(" ") for name in header.split(separator)]
-
-
-def _parsed(content: str, separator: str) -> tuple[Int, Int, list[str]]:
-    """The same where fields are quoted, and may hold separators or go on over several lines."""
-    text = io.StringIO(content, newline="").readlines()
-    reader = csv.reader(text, delimiter=separator, skipinitialspace=True)
-    found, header, line = list[tuple[int, int]](), list[str](), 1
-    for row in reader:
-        if text[line - 1].replace(separator, "x").strip():
-            header = header or row
-            found.append((line, len(row)))
-        line = reader.line_num + 1
-    lines, fields = np.array(found, dtype=np.int64).reshape(-1, 2).T
-    return lines, fields, header

@@ -51,6 +51,8 @@ class Graph:
         Name of the graph, for reports.
     directed : bool
         Whether `adjacency` may be asymmetric; entry (i, j) is then the edge from i to j.
+    notes : tuple of str
+        What was decided when it was read from tables; certificates say it.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Graph:
     node_names: tuple[str, ...] | None = None
     name: str = "graph"
     directed: bool = False
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         adjacency = checks.checked_adjacency(self.adjacency, directed=self.directed)
@@ -215,7 +218,7 @@ class Graph:
 
         The arrays are `adj_indptr`, `adj_indices`, `adj_shape` and, if any weight is not 1, `adj_data`; features
         as CSR (`x_indptr`, `x_indices`, `x_data`, `x_shape`) or dense (`x`); `labels`; and `class_names`,
-        `node_names`, `name` and `directed`.
+        `node_names`, `name`, `directed` and `notes`.
 
         Examples
         --------
@@ -241,6 +244,8 @@ class Graph:
         else:
             arrays |= {f"x_{part}": getattr(self.features, part) for part in ("indptr", "indices", "data")}
             arrays["x_shape"] = np.array(self.features.shape, dtype=np.int64)
+        if self.notes:
+            arrays["notes"] = np.array(self.notes, dtype=np.str_)
         if self.node_names is not None:
             arrays["node_names"] = np.array(self.node_names, dtype=np.str_)
         write_archive(path, arrays)
@@ -411,6 +416,7 @@ class Graph:
             node_names=checks.names_of(arrays, "node_names", source),
             name=name or checks.scalar_of(arrays, "name", "U", source) or source.name,
             directed=directed,
+            notes=checks.names_of(arrays, "notes", source) or (),
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable
 
@@ -11,6 +10,9 @@ import numpy as np
 from labelcert.errors import InvalidInput
 
 MOST_SHOWN = 20
+
+MOST_ALIKE = 3
+"""Problems of one kind that are shown; the others are counted."""
 
 Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 Noted = list[tuple[Places, Callable[[int], str]]]
@@ -23,6 +25,13 @@ class Problems:
     def __init__(self, *, fix: bool) -> None:
         self.fix = fix
         self._found, self._mended = Noted(), Noted()
+        self.notes: list[str] = []
+        """What was decided about the tables without being asked, one line each."""
+
+    @property
+    def any(self) -> bool:
+        """Whether something was found."""
+        return any(len(places) for places, _ in self._found)
 
     def add(self, message: str) -> None:
         """Note a problem, to be shown with all others."""
@@ -44,21 +53,29 @@ class Problems:
             self.add_each(places, lambda place: f"{message(place)}, or read the tables with fix=True")
 
     def refuse(self) -> None:
-        """Raise if there is any problem; warn of what was mended."""
-        found, more = _shown(self._found)
-        if len(found) == 1:
+        """Raise if there is any problem; warn of what was mended, or decided without being asked."""
+        self.refuse_now()
+        mended, _ = _shown(self._mended)
+        self.notes += [f"mended in the tables: {'; '.join(mended)}"] if mended else []
+        for note in self.notes:
+            warnings.warn(note, stacklevel=3)
+
+    def refuse_now(self) -> None:
+        """Raise if there is any problem so far."""
+        found, count = _shown(self._found)
+        if count == 1:
             raise InvalidInput(found[0])
         if found:
-            rest = [f"and {more} more"] if more else []
-            raise InvalidInput("\n  ".join([f"{len(found) + more} problems:", *found, *rest]))
-        mended, more = _shown(self._mended)
-        if mended:
-            left = f"; and {more} more" if more else ""
-            warnings.warn(f"mended in the tables: {'; '.join(mended)}{left}", stacklevel=3)
+            raise InvalidInput("\n  ".join([f"{count} problems:", *found]))
 
 
 def _shown(noted: Noted) -> tuple[list[str], int]:
-    """The first messages, and how many more there are."""
-    messages = (message(int(place)) for places, message in noted for place in places)
-    shown = list(itertools.islice(messages, MOST_SHOWN))
-    return shown, sum(len(places) for places, _ in noted) - len(shown)
+    """The first messages of each kind, with the number of others like them, and how many there are in all."""
+    shown, left = list[str](), 0
+    for places, message in noted:
+        if len(shown) >= MOST_SHOWN:
+            left += len(places)
+            continue
+        shown += [message(int(place)) for place in places[:MOST_ALIKE]]
+        shown += [f"and {len(places) - MOST_ALIKE} more like that"] if len(places) > MOST_ALIKE else []
+    return [*shown, *([f"and {left} more"] if left else [])], sum(len(places) for places, _ in noted)

@@ -31,6 +31,9 @@ BETWEEN_CLASSES = 0.74
 ORDERS_FILE = "random_graph_orders.npz"
 """File in the data folder with the node orders behind the paper's tables."""
 
+PUBLISHED_SEEDS = range(5)
+"""The seeds that it has."""
+
 
 def csbm(
     *,

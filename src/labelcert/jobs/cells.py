@@ -214,6 +214,10 @@ class RecheckedCell(Cell):
         return self.certified(recipe, certifier, workers, threat=threat), {}
 
 
+CELLS: dict[str, Callable[..., Cell]] = {}
+"""What a study with such a report computes, instead of plain certificates; extensions fill it."""
+
+
 @dataclass(frozen=True)
 class JobBatch:
     """Jobs to run under one name."""

@@ -46,6 +46,30 @@ class Worst(msgspec.Struct, forbid_unknown_fields=True):
     upper: list[float]
 
 
+class Collapse(msgspec.Struct, forbid_unknown_fields=True):
+    """What the worst attacks do to two classes, for every budget."""
+
+    classes: list[str]
+    predicted: list[Count]
+    """Nodes of each class, without an attack."""
+    flips: list[list[Count]]
+    """Labels of each class that the strongest known attack flips."""
+    after: list[list[Count]]
+    """Predictions of each class after it."""
+    one_sided: list[list[Count]]
+    """For each class, the most predictions that flips of its labels alone change."""
+    across: float
+    """Influence of the other class's labels on scores, in units of the own one's."""
+    ceiling: list[Count]
+    """Where scores are linear: more predictions are provably never changed."""
+
+    def __post_init__(self) -> None:
+        if not len(self.classes) == len(self.predicted) == len(self.one_sided) == 2:
+            raise ValueError("not two classes")
+        if any(len(row) != 2 for row in (*self.flips, *self.after)):
+            raise ValueError("not one count for each class")
+
+
 class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """All that studies read off a certificate: counts of nodes for every budget 0..``max_flips``."""
 
@@ -74,6 +98,8 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     attack: Attack | None
     transfer: Transferred | None = None
     """What networks of finite width did, where the study trains some."""
+    collapse: Collapse | None = None
+    """What attacks do to both classes, where the study asks for it."""
     worst: list[Worst] = []
     """Of each metric, where the study asks for some."""
 
@@ -91,6 +117,10 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
                 raise ValueError("not one value for each budget")
             if not all(0 <= low <= high <= 1 for low, high in zip(one.lower, one.upper, strict=True)):
                 raise ValueError("shares out of range")
+        if (c := self.collapse) is not None:
+            sizes = {len(c.flips), len(c.after), *map(len, c.one_sided), len(c.ceiling or c.flips)}
+            if sizes != {self.max_flips + 1}:
+                raise ValueError("not one entry for each budget")
         for lower, upper in pairs:
             if not len(lower) == len(upper) == self.max_flips + 1:
                 raise ValueError("not one count for each budget")

@@ -25,6 +25,7 @@ import scipy.fft
 from scipy.special import log_ndtr
 
 from labelcert.arrays import Float, Int
+from labelcert.compiling import compiled
 from labelcert.labelnoise.tails import OUTSIDE, Jumps, Tail, reach
 
 BOX = 64
@@ -48,7 +49,10 @@ HOPELESS = 1e-3
 """Where even the smallest bound of φ is above this, nothing would be proved: too few labels, or too few errors."""
 
 ROUNDING = 1e-9
-"""For float64, and for coefficients beyond the last."""
+"""For float64, and for coefficients beyond the last; for each thousand labels."""
+
+SINGLE = 10.0 * 2.0**-24 * math.log2(FINE)
+"""How far a transform in float32 may be off in 2-norm, relatively: see :func:`.tails._transform_error`."""
 
 FORMS = np.array([[1, 0], [0, 1], [1, 1], [2, 1], [1, 2], [1, -1]])
 """Differences of phases are multiples of ``FORMS @ (k, l)``, up to sign. Where two of these are below b, so are k and l
@@ -82,7 +86,8 @@ def both(h: Float, values: Int, odds: Float, error: float) -> Tail:
             for low, constant in zip(below, constants, strict=True)
         ]
         ends.append(float((sides[0] @ box @ sides[1]).real))
-    missed = 2.0 * math.exp(float(log_ndtr(-SIGMAS))) + 4.0 * OUTSIDE + ROUNDING + _beyond(h, values, odds, L, last, s)
+    missed = 2.0 * math.exp(float(log_ndtr(-SIGMAS))) + 4.0 * OUTSIDE + ROUNDING * max(1.0, h.size / 1000.0)
+    missed += _beyond(h, values, odds, L, last, s)
     return Tail(max(0.0, ends[0] - missed), min(1.0, ends[1] + missed))
 
 
@@ -101,19 +106,33 @@ def _coefficients(k: Int, low: float, high: float, L: float) -> Any:
 
 def _box(h: Float, values: Int, odds: Float, bases: list[Float], step: float) -> Any:
     """(2 BOX + 1, 2 BOX + 1) characteristic function of both sums without their constants."""
-    k = np.arange(-BOX, BOX + 1)
-    box = np.ones((k.size, k.size), dtype=np.complex128)
-    pairs, which = np.unique(values, axis=1, return_inverse=True)
-    grouped = np.stack([odds[:, which.ravel() == g].sum(axis=1) for g in range(pairs.shape[1])], axis=1)
-    for i, (weight, own) in enumerate(zip(h.tolist(), grouped.tolist(), strict=True)):
-        wave = np.exp(1j * step * weight * k)
-        factor = np.zeros_like(box)
-        for (a, b), chance in zip(pairs.T.tolist(), own, strict=True):
-            if chance > 0.0:
-                one, two = int(a - bases[0][i]), int(b - bases[1][i])
-                factor += chance * np.outer(wave**one, wave**two)
-        box *= factor
-    return box
+    half = np.ones((BOX + 1, 2 * BOX + 1), dtype=np.complex128)
+    chances, scratch = np.stack(_chances(values, odds)), np.zeros((4, half.shape[1]), dtype=np.complex128)
+    _multiply_out(h * step, chances, np.stack(bases).astype(np.int64), half, scratch)
+    return np.concatenate([half[:0:-1, ::-1].conj(), half])
+
+
+@compiled(error_model="numpy", fastmath={"contract"})
+def _multiply_out(angles: Float, chances: Float, bases: Int, half: Any, own: Any) -> None:
+    """The product over all labels, for k ≥ 0: elsewhere it is conjugate. ``own`` (4, 2 BOX + 1) is scratch."""
+    last, columns = half.shape[0] - 1, half.shape[1]
+    for i in range(angles.shape[0]):
+        for j in range(columns):
+            angle = angles[i] * (j - last)
+            y, shift = complex(math.cos(angle), math.sin(angle)), 1.0 + 0.0j
+            if bases[1, i] != 0:
+                shift = y.conjugate() if bases[1, i] > 0 else y
+            own[0, j] = y
+            own[1, j] = chances[0, i] * y * shift
+            own[2, j] = chances[1, i] * shift
+            own[3, j] = (chances[2, i] * y.conjugate() + chances[3, i]) * shift
+        for k in range(last + 1):
+            x, shift = own[0, last + k], 1.0 + 0.0j
+            if bases[0, i] != 0:
+                shift = x.conjugate() if bases[0, i] > 0 else x
+            forth, back = shift * x, shift * x.conjugate()
+            for j in range(columns):
+                half[k, j] *= forth * own[1, j] + back * own[2, j] + shift * own[3, j]
 
 
 def _beyond(h: Float, values: Int, odds: Float, L: float, last: int, s: float) -> float:
@@ -142,20 +161,27 @@ def _bounds(h: Float, values: Int, odds: Float, L: float, last: int) -> Float:
     r"""(6, last + 1) bounds of φ by each form alone: the exponential of minus :math:`\sum_i w_i (1 - \cos(u_n h_i))`.
 
     The cosines are those of rounded weights, so that they may be wrong by what rounding does to their arguments.
+    Transforms are those of float32: nothing but small numbers has to come out.
     """
     cells = np.rint(h * FINE / L).astype(np.int64) % FINE
     wrong = math.pi * np.arange(last + 1) / FINE
     found = np.empty((len(FORMS), last + 1))
     for form, weights in enumerate(_products(values, odds)):
         total = float(weights.sum())
-        waves = scipy.fft.rfft(np.bincount(cells, weights=weights, minlength=FINE))[: last + 1].real
-        found[form] = np.exp(-np.maximum(total - waves - total * wrong - 1e-9, 0.0))
+        histogram = np.bincount(cells, weights=weights, minlength=FINE).astype(np.float32)
+        waves = scipy.fft.rfft(histogram)[: last + 1].real.astype(np.float64)
+        off = SINGLE * math.sqrt(FINE * total * float(histogram.max())) + 1e-6 * total + 1e-9
+        found[form] = np.exp(-np.maximum(total - waves - total * wrong - off, 0.0))
     return found
 
 
 def _products(values: Int, odds: Float) -> list[Float]:
     """For each form, (m,) products of the probabilities of the two values whose phases differ by it."""
+    o, r, s, t = _chances(values, odds)
+    return [r * t, s * t, o * t, o * r, o * s, r * s]
+
+
+def _chances(values: Int, odds: Float) -> list[Float]:
+    """(m,) probabilities of the predicted class, of the two rivals, and of all others."""
     own, one, two = (values[0] == 1), (values[0] == -1), (values[1] == -1)
-    rest = ~(own | one | two)
-    chance = {name: odds[:, mask].sum(axis=1) for name, mask in zip("orst", (own, one, two, rest), strict=True)}
-    return [chance[a] * chance[b] for a, b in ("rt", "st", "ot", "or", "os", "rs")]
+    return [odds[:, mask].sum(axis=1) for mask in (own, one, two, ~(own | one | two))]

@@ -64,14 +64,13 @@ def overtaken(question: Question, odds: Float, t: int, control: Control) -> Tail
     if not pairs or upper - lower <= NARROW:
         return Tail(lower, upper)
     means = {pair: tail(h, leads(*pair), odds, 2.0 * error) for pair in pairs}
-    met = {pair: Tail(0.0, mean.upper) for pair, mean in means.items()}
+    met = {pair: Tail(0.0, min(mean.upper, *(alone[r].upper for r in pair))) for pair, mean in means.items()}
     lower, upper = _union(alone, met, likely, max(lower, *(mean.lower for mean in means.values())), upper)
-    if upper - lower > NARROW:
-        for pair in pairs:
-            if control.over():
-                break
-            found = both(h, np.array([leads(r) for r in pair]), odds, error)
-            met[pair] = Tail(found.lower, min(found.upper, met[pair].upper))
+    for pair in sorted(pairs, key=lambda pair: -met[pair].upper):
+        if control.over() or upper - lower <= NARROW:
+            break
+        found = both(h, np.array([leads(r) for r in pair]), odds, error)
+        met[pair] = Tail(found.lower, min(found.upper, met[pair].upper))
         lower, upper = _union(alone, met, likely, lower, upper)
     if upper - lower > NARROW and not control.over():
         alone |= {r: _within(alone[r], tail(h, leads(r), odds, error, FINER)) for r in likely}

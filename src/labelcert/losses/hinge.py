@@ -100,14 +100,19 @@ def _any_gap_factor(floor: float) -> float:
 
 
 def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
-    """Proved upper bound on ``k·(Q + ridge·I)⁻¹·k`` over all rows.
+    """Proved upper bound on ``k·(Q + ridge·I)⁻¹·k`` over all rows."""
+    return float(np.max(lengths_of(Q, rows, ridge, min_eig)))
+
+
+def lengths_of(Q: Float, rows: Float, ridge: float, min_eig: float) -> Float:
+    """(n,) proved upper bounds on ``k·(Q + ridge·I)⁻¹·k``, the squared length of each row.
 
     For any x, with r = k − Ax: ``k·A⁻¹k = 2k·x − x·Ax + r·A⁻¹r`` and ``r·A⁻¹r ≤ ‖r‖²/λ_min(A)``.
     """
     m = Q.shape[0]
     floor = ridge + min_eig
     if floor <= 0.0:
-        return 0.0  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
+        return np.zeros(rows.shape[0])  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
     A = Q + ridge * np.eye(m)
     X = _any_solution(A, rows.T)
     AX = A @ X
@@ -116,7 +121,7 @@ def _gap_factor(Q: Float, rows: Float, ridge: float, min_eig: float) -> float:
     residual = np.linalg.norm(np.abs(rows.T - AX) + u * (np.abs(rows.T) + absolute), axis=0)
     quadratic = 2 * np.sum(rows.T * X, axis=0) - np.sum(X * AX, axis=0)
     rounding = u * (2 * np.sum(np.abs(rows.T * X), axis=0) + np.sum(np.abs(X) * absolute, axis=0))
-    return 1.01 * float(np.max(quadratic + rounding + residual**2 / (0.999 * floor)))
+    return np.asarray(1.01 * (quadratic + rounding + residual**2 / (0.999 * floor)))
 
 
 def _any_solution(A: Float, right: Float) -> Float:

@@ -118,6 +118,8 @@ def _invert(machine: Any, s: Any, labels: int) -> None:
             s.T[i, j] = root[i] * root[j] * machine.Q[i, j]
         s.T[i, i] += 1.0
     for k in range(m):
+        if s.stop[0] != 0:
+            return
         pivot(s.T, k, s.v[IMAGE])
     if labels < m:
         _solve(machine, s, s.T, s.v[SLOPE], s.v[BORDER])
@@ -256,7 +258,7 @@ def settle(machine: Any, s: Any, y: Float) -> int:
         return 0
     warm = s.v[FLAGS, 0] == 0.0
     steps = _iterate(machine, s, y, warm)
-    if steps < 0 and warm:
+    if steps < 0 and warm and s.stop[0] == 0:
         steps = _iterate(machine, s, y, False)
     s.v[FLAGS, 0] = 0.0 if steps >= 0 else COLD_TABLEAU
     return steps
@@ -275,6 +277,8 @@ def _iterate(machine: Any, s: Any, y: Float, warm: bool) -> int:
     for step in range(MOST_STEPS):
         if _enough(machine, s, residual, y.shape[0]):
             return step
+        if s.stop[0] != 0:  # perhaps in the middle of an inverse, which is worth nothing then
+            return -step - 1
         after = _advance(machine, s, y, s.T)
         if after <= KEEP * residual:
             residual, fresh = after, False

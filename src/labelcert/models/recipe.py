@@ -54,6 +54,11 @@ class Recipe:
         return self.model.C
 
     @property
+    def has_C(self) -> bool:  # noqa: N802
+        """Whether it is regularised by a C."""
+        return True
+
+    @property
     def options(self) -> dict[str, Any]:
         """All options of the model but C."""
         return {key: value for key, value in asdict(self.model).items() if key != "C"}

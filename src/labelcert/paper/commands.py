@@ -25,7 +25,7 @@ from labelcert.cli.study_commands import (
     show_study,
 )
 from labelcert.files import write_text
-from labelcert.paper.paper_studies import ORDER, paper_study
+from labelcert.paper.paper_studies import BEYOND, ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
 from labelcert.report import tables
 from labelcert.studies import Graphs, Study
@@ -55,7 +55,8 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
         print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
         return
-    studies = [paper_study(known) for known in (ORDER if name == "all" else (name,))]
+    names = [known for known in ORDER if known not in BEYOND] if name == "all" else [name]
+    studies = [paper_study(known) for known in names]
     graphs, started, finished = Graphs(given["data_dir"]), time.perf_counter(), list[RanStudy]()
     for study in studies:
         ran = run_study(plan_study(study, given, graphs), out, given)

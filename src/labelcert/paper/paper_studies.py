@@ -12,12 +12,15 @@ ORDER = (
     *("accuracy-cora-ml-b", "accuracy-citeseer-b", "accuracy-csbm", "accuracy-cba", "accuracy-polblogs"),
     *("multi-class-citeseer", "multi-class-cora-ml", "tightness"),
     *("table-1", "cora-ml-b", "citeseer-b", "wiki-cs-b", "polblogs", "cora-b", "chameleon-b", "csbm", "cba"),
-    *("sample-wise-and-collective", "ranks", "plateau"),
+    *("sample-wise-and-collective", "ranks", "plateau", "collapse", "collapse-depth", "collapse-labels"),
     *("normalization", "skip-connections", "depth", "linear-or-relu"),
     *("appnp-alpha", "edge-weight", "csbm-density", "csbm-homophily", "cba-density", "csbm-structure-sample-wise"),
     *("graph-size", "graph-size-depth", "linear-kernel", "inductive"),
 )
 """All names, in the order of the paper."""
+
+BEYOND = ("collapse", "collapse-depth", "collapse-labels")
+"""Those that answer what the paper leaves open: "all" goes without them."""
 
 SHIPPED.update(dict.fromkeys(ORDER, (__package__, "studies")))
 

@@ -1,7 +1,16 @@
 """The way from a graph to certificates that the command line and studies share: choices, certificates, files."""
 
 from labelcert.pipeline.certified_targets import CertifiedTargets, certificate_file, certify_targets, save_results
-from labelcert.pipeline.choices import COLLECTIVE, Targets, choose_model, choose_split, choose_targets, model_options
+from labelcert.pipeline.choices import (
+    COLLECTIVE,
+    ROWS,
+    Targets,
+    choose_model,
+    choose_split,
+    choose_targets,
+    known_options,
+    model_options,
+)
 
-__all__ = ["COLLECTIVE", "CertifiedTargets", "Targets", "certificate_file", "certify_targets", "choose_model"]
-__all__ += ["choose_split", "choose_targets", "model_options", "save_results"]
+__all__ = ["COLLECTIVE", "ROWS", "CertifiedTargets", "Targets", "certificate_file", "certify_targets", "choose_model"]
+__all__ += ["choose_split", "choose_targets", "known_options", "model_options", "save_results"]

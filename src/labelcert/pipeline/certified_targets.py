@@ -17,6 +17,7 @@ from labelcert.finite import finite_margin
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.models import Recipe
 from labelcert.pipeline.choices import Targets
+from labelcert.poisoning import FeaturePoison
 from labelcert.report.pictures import GraphPanel
 from labelcert.text import per_cent
 
@@ -124,11 +125,13 @@ def certify_targets(
     *,
     inductive: bool = False,
     width: int | None = None,
+    poison: FeaturePoison | None = None,
     **options: Any,
 ) -> list[CertifiedTargets]:
     """One certificate for each set of test nodes, from one kernel; stops early when interrupted.
 
-    With ``width``, predictions keep the margin that networks of this width need: see `labelcert.finite_margin`. Further
+    With ``width``, predictions keep the margin that networks of this width need: see `labelcert.finite_margin`. With
+    ``poison``, the features of some nodes may change, too: see `labelcert.poisoning.certify_features`. Further
     options are those of `labelcert.certify` or, for an ensemble, of `labelcert.certify_partition`.
     """
     certifier = recipe.certifier(graph, labeled, [t.nodes for t in targets], inductive=inductive)
@@ -138,6 +141,8 @@ def certify_targets(
             how = {word: options[word] for word in ("device", "progress") if word in options}
             nodes = labeled, wanted.nodes
             options["margin"] = finite_margin(recipe.model, graph, width, *nodes, inductive=inductive, **how)
+        if poison is not None:
+            options["using"] = poison.using(recipe.model, graph, labeled, wanted.nodes, inductive=inductive)
         certificate = recipe.certify(certifier, wanted.nodes, **options)
         results.append(CertifiedTargets(graph, recipe, labeled, wanted, inductive, certificate))
         if certificate.run.stopped is Stop.INTERRUPTED:

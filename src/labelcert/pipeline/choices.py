@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelcert.arrays import Int
+from labelcert.checking import known_name
 from labelcert.errors import InvalidInput
 from labelcert.graphs import (
     UNLABELED,
@@ -24,17 +25,18 @@ from labelcert.graphs.datasets import DATASETS, MULTI_CLASS, DatasetInfo
 from labelcert.models import C_GRID, Recipe, model_from_name, models, select
 from labelcert.models.selection import Rule
 from labelcert.pipeline.settings import known_rule, known_setting
+from labelcert.pipeline.table_models import TABLE_MODELS, choose_table_model
 from labelcert.problem.validation import check_labels
 from labelcert.progress import Report
 
-ALL, COLLECTIVE, OWN = "all", "collective", "own"
+ALL, COLLECTIVE, OWN, ROWS = "all", "collective", "own", "rows"
 COLLECTIVE_COUNT = 50
 """Nodes of the paper's collective test on real graphs, and of its test with more than two classes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Test nodes: "all" unlabelled ones, a test of the paper ("collective", "multi-class"), or the user's "own"."""
+    """Test nodes: "all" unlabelled ones, a test of the paper ("collective", "multi-class"), the user's own, or rows."""
 
     name: str
     nodes: Int
@@ -43,7 +45,7 @@ class Targets:
     def title(self) -> str:
         """What headings call these nodes, with their number."""
         count = len(self.nodes)
-        own = {ALL: f"all {count} unlabelled nodes", OWN: f"{count} chosen nodes"}
+        own = {ALL: f"all {count} unlabelled nodes", OWN: f"{count} chosen nodes", ROWS: f"{count} rows"}
         return own.get(self.name, f"the {count} nodes of the paper's {self.name} test")
 
 
@@ -118,6 +120,9 @@ def choose_model(
     The paper has values of C for the hinge loss alone; ``C="cv"`` is cross-validation even there, by a rule (the
     paper's for the dataset by default). With ``validate``, its accuracy is told even where C needs none.
     """
+    if name in TABLE_MODELS:
+        how: dict[str, Any] = {"seed": seed, "loss": loss, "validate": validate, "report": report}
+        return choose_table_model(name, graph, labeled, C=C, **how, **options)
     known = model_from_name(name, **options)
     setting = known_setting(graph.name, name, options)
     extra = {} if setting is None else dict(setting.options)
@@ -139,15 +144,19 @@ def choose_model(
     return Recipe(found.model, loss, source=source, accuracy=found.accuracy)
 
 
+def known_options() -> dict[str, tuple[str, ...]]:
+    """The options of every model by name, those of plain tables included."""
+    graphs = {info.name: info.options for info in models()}
+    return graphs | {info.name: info.options for info in TABLE_MODELS.values()}
+
+
 def model_options(names: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The options for each of several models: each takes those that it has; an option that none has is refused."""
-    infos = {info.name: info for info in models()}
-    for name in names:
-        model_from_name(name)  # refuses names that are not known
-    takes = [infos[name].options for name in names]
+    known = known_options()
+    takes = [known[known_name("model", name, known)] for name in names]
     for option in given:
         if not any(option in options for options in takes):
-            listed = "; ".join(f"{name} has {', '.join(infos[name].options)}" for name in names)
+            listed = "; ".join(f"{name} has {', '.join(known[name]) or 'none'}" for name in names)
             raise InvalidInput(f"no model that was asked for has the option {option!r}: {listed}")
     return [{k: v for k, v in given.items() if k in options} for options in takes]
 

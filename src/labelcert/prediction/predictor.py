@@ -50,6 +50,8 @@ class Predictor(ABC):
         Clean scores, for information.
     contrary : (n,) array or None
         Nodes whose prediction was given and is not the model's own: see :meth:`with_predictions`.
+    unsure : (n,) array or None
+        Nodes that are not proved to keep their prediction with the clean labels: the model is not quite known.
     """
 
     tie_note: ClassVar[str]
@@ -69,6 +71,7 @@ class Predictor(ABC):
     shown: Int
     decision: Float
     contrary: Bool | None = None
+    unsure: Bool | None = None
 
     def __init__(self, problem: Problem, *, linear: bool) -> None:
         self.problem = problem

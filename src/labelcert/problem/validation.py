@@ -141,6 +141,29 @@ def check_features(name: str, value: npt.ArrayLike, *, rows: int | None = None, 
     return np.ascontiguousarray(X)
 
 
+def check_errors(name: str, value: object, shape: tuple[int, int]) -> tuple[Float, Float]:
+    """How far entries of a kernel may be below and above: from a number, an array, or a pair of arrays."""
+    try:
+        given = np.asarray(unmasked(name, value))
+        errors = given.astype(np.float64) if given.dtype.kind in "fiu" else np.array(np.nan)
+    except InvalidInput:
+        raise
+    except (ValueError, OverflowError):
+        errors = np.array(np.nan)
+    if not np.all((errors >= 0.0) & (errors <= LARGEST_ENTRY)):
+        raise InvalidInput(
+            f"{name} must be how far entries of the kernel may be off, numbers of at least 0: one for all, one for "
+            f"each, or two for each (below and above), got {in_short(value)}"
+        )
+    if errors.ndim and errors.shape not in (shape, (2, *shape)):
+        raise InvalidInput(f"{name} must be a number, or have the kernel's shape {shape}, got shape {errors.shape}")
+    below, above = errors if errors.ndim == 3 else (errors, errors)
+    below, above = (np.ascontiguousarray(np.broadcast_to(array, shape)) for array in (below, above))
+    if shape[0] == shape[1] and name == "kernel_error":
+        below, above = np.maximum(below, below.T), np.maximum(above, above.T)
+    return below, above
+
+
 def check_labels(value: npt.ArrayLike) -> tuple[Values, Values, Int]:
     """The labels as an array, their K distinct values in order, and the class 0..K-1 of each label."""
     labels = as_labels(value)

@@ -25,6 +25,7 @@ TEXTS = ("prediction", "predicted", "flips that do it", "by flipping", "confirm"
 def _table(title: str, *headings: str, cert: Certificate | None = None) -> Table:
     """An empty table; the title says what counts as changed, where that is unusual."""
     margin = f" (margin {cert.run.margin_text})" if cert is not None and cert.run.margin else ""
+    margin += f" ({cert.run.error_text})" if cert is not None and cert.run.error_text else ""
     table = Table(title=f"{title}{margin}", title_justify="left")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in TEXTS else "right")

@@ -23,8 +23,10 @@ from labelcert.finite.transfer import SETTINGS, transfer
 from labelcert.finite.twins import Twins
 from labelcert.graphs import UNLABELED, Graph, Split, graph_from_files, load_dataset
 from labelcert.graphs.datasets import MULTI_CLASS, dataset_info
+from labelcert.graphs.random_models import PUBLISHED_SEEDS
 from labelcert.hardening import SearchedCell
 from labelcert.jobs.cells import (
+    CELLS,
     CERTIFY,
     KERNELS,
     RESULT_SCHEMA,
@@ -208,6 +210,8 @@ class _Builder:
         if self._study.variant == "published" and dataset.name is not None:
             if dataset_info(dataset.name).source == "random":
                 parameters["order"] = "published"
+        elif parameters.get("order") == "published" and seed not in PUBLISHED_SEEDS:
+            parameters["order"] = "stable"
         elif parameters.get("order") == "published":
             try:
                 return self._graphs.load(dataset, seed, parameters)
@@ -256,7 +260,7 @@ class _Builder:
         recipe, rule = self._resolve(spec, graph.name, seed)
         wanted = max(flips_for_fraction(study.up_to or 0.0, m), *(flips for _, flips in self._budgets(m)))
         _check(spec, certificate, study, m)
-        kind: Callable[..., Cell] = Cell
+        kind: Callable[..., Cell] = CELLS.get(study.report, Cell)
         own: dict[str, Any] = {}
         if spec.using != CERTIFY:
             parts = {} if spec.parts is None else {"parts": spec.parts}
@@ -344,6 +348,11 @@ def _check(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int) 
         raise InvalidInput(f"using = {spec.using!r} has no engines; leave out engine = {certificate.engine!r}")
     if other and (spec.verify or spec.search or published):
         raise InvalidInput(f"using = {spec.using!r} goes without verify, search and variant; leave them out")
+    if study.report in CELLS and (other or parts or published or spec.verify or spec.search or spec.width is not None):
+        raise InvalidInput(
+            f"report = {study.report!r} is about single models with exact kernels; leave out parts, verify, search, "
+            "width, using and variant"
+        )
     if spec.verify and parts:
         raise InvalidInput("labels can be verified for single models alone; leave out parts or verify")
     if spec.search and (parts or spec.verify or published):

@@ -81,7 +81,12 @@ def make_report(
     summary = means(frame)
     report = REPORTS[study.report](plan, store, summary, pictures and folder is not None)
     reasons = dict.fromkeys(reason for reason in frame["reason"][frame["lower"].isna()] if reason)
-    notes = [*([study.note] if study.note else []), *plan.notes, *(f"left out: {reason}" for reason in reasons)]
+    notes = [
+        *([study.note] if study.note else []),
+        *plan.notes,
+        *report.notes,
+        *(f"left out: {reason}" for reason in reasons),
+    ]
     counts = count_text(report.comparison, unit="rank" if study.report == "ranks" else "node")
     report = replace(report, counts=counts, notes=notes)
     if folder is None:

@@ -20,7 +20,7 @@ Nothing here has to be believed: :mod:`~labelcert.svm.error_bound` bounds the er
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
@@ -102,6 +102,8 @@ class Scratch(NamedTuple):
         Pivots that are noted instead of carried out: their labels in ``marks``, and the tableau's row of each at that
         time. The last two entries: how many there are, and whether pivots are noted at all (``AT_ONCE``, ``SHARED`` or
         ``DELAYED``).
+    stop : (1,) array
+        Non-zero tells trainings to give up: what comes out is poor, and its error bound says so.
     """
 
     T: Float
@@ -110,6 +112,7 @@ class Scratch(NamedTuple):
     v: Float
     rows: Float
     marks: Int
+    stop: Signs
 
     @property
     def z(self) -> Float:
@@ -140,6 +143,15 @@ def sharing(s: Scratch, parent: Scratch) -> Scratch:
     return s._replace(T=parent.T)
 
 
+Worker = TypeVar("Worker", bound=NamedTuple)
+
+
+def heeding(worker: Worker, flag: Signs) -> Worker:
+    """The same memory of a worker, whose trainings give up once ``flag[0] != 0``."""
+    memory = {name: value for name, value in worker._asdict().items() if isinstance(value, Scratch)}
+    return worker._replace(**{name: s._replace(stop=flag) for name, s in memory.items()})
+
+
 def new_scratch(m: int) -> Scratch:
     """Working memory for problems with ``m`` labels."""
     scratch = Scratch(
@@ -149,6 +161,7 @@ def new_scratch(m: int) -> Scratch:
         v=np.zeros((11, m)),
         rows=np.zeros((min(m, MOST_NOTED), m)),
         marks=np.zeros(min(m, MOST_NOTED) + 2, dtype=np.int64),
+        stop=np.zeros(1, dtype=np.int8),
     )
     scratch.chill()
     return scratch
@@ -325,7 +338,7 @@ def _rebuild(machine: Any, s: Any) -> None:
         s.T[i, i] += machine.ridge
     for k in range(m):
         if s.state[k] == FREE:
-            if s.T[k, k] > 0.0:
+            if s.T[k, k] > 0.0 and s.stop[0] == 0:
                 pivot(s.T, k, s.v[ROW])
             else:
                 s.state[k] = CAP
@@ -400,6 +413,8 @@ def _drive(machine: Any, s: Any, y: Float, i: int, target: float) -> bool:
         if event == m:
             s.v[X, i] = target
             return True
+        if s.stop[0] != 0:
+            return False
         if s.state[event] == FREE:
             state = ZERO if y[event] * s.v[STEP, event] < 0.0 else CAP
             if not _leave_free(s, event, state, 0.0 if state == ZERO else C * y[event], y[event], C):
@@ -486,7 +501,7 @@ def _grow(machine: Any, s: Any, y: Float) -> bool:
     s.marks[-2] = 0
     s.marks[-1] = DELAYED if m >= DELAYED_FROM else AT_ONCE
     for i in range(m):
-        fine = fine and _insert(machine, s, y, i)
+        fine = fine and s.stop[0] == 0 and _insert(machine, s, y, i)
     carry_out(s)
     s.marks[-1] = AT_ONCE
     if not fine:
@@ -552,6 +567,8 @@ def settle(machine: Any, s: Any, y: Float) -> int:  # noqa: C901
                 for i in range(m):
                     _assign(s, i, s.state[i], C)
             return rounds + 1
+        if s.stop[0] != 0:
+            break
         if violated < fewest:
             fewest = violated
             patience = 3

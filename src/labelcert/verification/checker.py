@@ -398,6 +398,9 @@ class Checker:
 
     def _by_walking(self, claims: Claims, ways: list[str], tree_text: str) -> None:
         statement, out, share = self._statement, self._out, self._share
+        radii, curve = claims.reach >= 0, claims.most < statement.n
+        if not radii.any():  # whatever becomes of the curve
+            out.add("radii", CheckStatus.PROVED, self._radii_text(self._cert.radius_lower, ways))
         total = count_relabellings(statement, claims.budget)[0][claims.budget]
         outcome = WalkOutcome()
 
@@ -417,18 +420,13 @@ class Checker:
             outcome = self._walk.sample(claims, relabellings, told)
             how = f"{outcome.visited:,} of {total:,} relabellings, drawn at random"
         status = self._status(outcome)
-        radii, curve = claims.reach >= 0, claims.most < statement.n
         if status is CheckStatus.WRONG:
             out.add("radii" if radii.any() else "curve", status, outcome.contradictions[0])
             return
         if status is CheckStatus.NOT_CHECKED:
             how = f"{outcome.visited:,} of {total:,} relabellings, some of which nothing decides"
-        text = self._radii_text(self._cert.radius_lower, [*ways, f"{int(radii.sum())} by {how}"])
-        out.add(
-            "radii",
-            status if radii.any() else CheckStatus.PROVED,
-            text if radii.any() else self._radii_text(radii, ways),
-        )
+        if radii.any():
+            out.add("radii", status, self._radii_text(self._cert.radius_lower, [*ways, f"{int(radii.sum())} by {how}"]))
         # The curve rests on the radii: it is proved no better than they are.
         out.add("curve", status, how if curve.any() else self._curve_text(tree_text))
 

@@ -32,7 +32,7 @@ class Pace:
     def begin(self, what: str) -> None:
         """Name the step that begins now, for the progress report."""
         self._what = what
-        self._tell()
+        self.tell()
         self()
 
     def __call__(self, detail: str = "", *, done: int = 0) -> None:
@@ -40,13 +40,15 @@ class Pace:
         self.done += done
         passed = time.monotonic() - self._started
         if passed - self._told >= SECONDS_BETWEEN:
-            self._tell(detail)
+            self.tell(detail)
         if self._limit is not None and passed > self._limit:
             raise OutOfTime
 
-    def _tell(self, detail: str = "") -> None:
+    def tell(self, detail: str = "") -> None:
+        """Say now what is going on; claims are not counted before it is known what they are."""
         self._told = time.monotonic() - self._started
-        self._report(f"{self.counted}: {self._what}{f', {detail}' if detail else ''}")
+        what = ", ".join(filter(None, (self._what, detail)))
+        self._report(f"{self.counted}: {what}" if self.total else what)
 
     @property
     def counted(self) -> str:

@@ -30,6 +30,9 @@ UNSEEN = {
 WORST_VALUES = "worst values of metrics"
 """What is stated of metrics where not all of it is checked."""
 
+KERNEL_ERRORS = "kernel errors"
+"""What is stated where nobody says how far the kernel may be off."""
+
 METRIC_CLAIMS = ("lower", "upper", "attack_of")
 
 STATED: dict[str, tuple[str, ...]] = {
@@ -48,6 +51,7 @@ STATED: dict[str, tuple[str, ...]] = {
     "why budgets end": ("run.budget_note",),
     "advice": ("run.advice",),
     "origin of the margins": ("run.margin_from",),
+    KERNEL_ERRORS: ("run.kernel_error", "run.kernel_error_sha256"),
     "time": ("run.seconds", "run.compiling"),
     "limits": ("run.time_limit", "run.node_time_limit"),
     "workers": ("run.workers",),

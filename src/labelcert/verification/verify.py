@@ -13,6 +13,7 @@ from labelcert.verification import record, shift
 from labelcert.verification.ballot_checker import BallotChecker
 from labelcert.verification.checker import Checker
 from labelcert.verification.crowd_checker import CrowdChecker, CrowdVoteChecker
+from labelcert.verification.error_checker import ErrorChecker
 from labelcert.verification.left_checker import LeftChecker
 from labelcert.verification.pacing import OutOfTime, Pace
 from labelcert.verification.statement import LOSSES, VOTES, Statement
@@ -30,6 +31,8 @@ def verify(
     X_train: npt.ArrayLike | None = None,
     X_test: npt.ArrayLike | None = None,
     votes: npt.ArrayLike | None = None,
+    kernel_error: npt.ArrayLike | None = None,
+    test_kernel_error: npt.ArrayLike | None = None,
     share: float | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -56,6 +59,9 @@ def verify(
     votes : (n, k) or (n, k, K) array, optional
         Of a certificate of :func:`labelcert.certify_votes`: what the models say, as in ``part_votes``, where somebody
         trained them again. By default those that the certificate holds are counted.
+    kernel_error, test_kernel_error : number or arrays, optional
+        As they were given to :func:`labelcert.certify`: some kernels are drawn within these errors, which proves
+        nothing about all of them. Without them, lower ends are checked for the given kernel alone.
     share : float, optional
         Look only at this share of the relabellings, drawn at random, instead of walking through all: no proof.
     seed : int
@@ -88,6 +94,7 @@ def verify(
     if cert.run.weights:
         raise InvalidInput("verify does not train models whose labels have weights")
     pace = Pace(report, time_limit)
+    pace.tell("reading the problem")
     if (X_train is None) != (X_test is None):
         raise InvalidInput("pass both of X_train and X_test, or none of them")
     features = None if X_train is None or X_test is None else (X_train, X_test)
@@ -100,7 +107,9 @@ def verify(
         if out.accepted:
             _about(cert, statement, out)
     if out.accepted and not record.claims_nothing(cert):
-        checker = _kind(statement)(cert, statement, out, pace, share, np.random.default_rng(seed))
+        checker = _kind(statement, cert)(cert, statement, out, pace, share, np.random.default_rng(seed))
+        if isinstance(checker, ErrorChecker):
+            checker.told(kernel_error, test_kernel_error)
         _carry_out(checker, out, pace)
         out.counted = pace.counted
     if out.stated:
@@ -108,8 +117,10 @@ def verify(
     return out
 
 
-def _kind(statement: Statement) -> type[Checker]:
+def _kind(statement: Statement, cert: Certificate) -> type[Checker]:
     """Who checks such a certificate."""
+    if cert.run.kernel_error_sha256:
+        return ErrorChecker
     if statement.ballots is not None:
         return BallotChecker
     if statement.crowd:

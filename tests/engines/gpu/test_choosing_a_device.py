@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.helpers.problems import gaussian
 from labelcert import certify, certify_partition
 from labelcert.certification import places
 from labelcert.engines.gpu import device as devices
+from labelcert.engines.gpu import device_walks
 from labelcert.engines.gpu import pool as pools
 from labelcert.errors import InvalidInput, MissingExtra
 
@@ -121,10 +123,20 @@ def test_other_losses_are_refused(emulated: EmulatedDevice) -> None:
 
 
 @needs_compiler
-def test_a_time_limit_gives_intervals(emulated: EmulatedDevice) -> None:
-    arrays = gaussian(20, 8)
+def test_a_time_limit_gives_intervals(
+    emulated: EmulatedDevice, end_of_time: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_walks, "LAUNCH_STOPS", 64)
+    arrays = gaussian(12, 8)
     full = certify(*arrays, 1.0, device="cpu")
-    part = certify(*arrays, 1.0, device="gpu", engine="enumerate", time_limit=0.5)
+    launch = emulated.launch
+
+    def last(*arguments: Any) -> Any:
+        end_of_time()
+        return launch(*arguments)
+
+    monkeypatch.setattr(emulated, "launch", last)
+    part = certify(*arrays, 1.0, device="gpu", engine="enumerate", time_limit=300.0)
     assert part.run.stopped == "time limit"
     contains(part, full)
 
@@ -138,7 +150,9 @@ def test_an_error_on_the_device_is_raised_here(emulated: EmulatedDevice, monkeyp
     before = threading.active_count()
     with pytest.raises(RuntimeError, match="out of memory"):
         certify(*ARRAYS, 1.0, device="gpu", engine="enumerate")
-    time.sleep(0.05)
+    until = time.monotonic() + 60.0
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
     assert threading.active_count() <= before
 
 

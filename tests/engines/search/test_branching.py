@@ -236,7 +236,7 @@ def test_a_search_that_does_not_end_is_stopped(arrays: tuple[Any, ...], monkeypa
     set_leaves(monkeypatch, 1)
     cert = certify(*arrays, 5.0, max_flips=5, engine="milp", time_limit=0.5, workers=1)
     assert not cert.exact
-    assert cert.run.stages[0].statistics["seconds"] < 20.0
+    assert cert.run.stopped == "time limit"
     contains(cert, certify(*arrays, 5.0, max_flips=5, engine="auto", time_limit=5.0))
 
 

@@ -359,7 +359,7 @@ def test_small_leaves_mean_more_subtrees(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_time_limits_and_nothing_to_flip(make: Callable[..., tuple[Any, Any, Any]], engine: str) -> None:
     K, y, rows = make(8, 3)
     full = certify(K, y, rows, 2.0, max_flips=2, engine="enumerate")
-    part = certify(K, y, rows, 2.0, max_flips=2, engine=engine, node_time_limit=1e-3, workers=1)
+    part = certify(K, y, rows, 2.0, max_flips=2, engine=engine, node_time_limit=1e-6, workers=1)
     contains(part, full)
     solves = part.run.stages[0].statistics.get("solves")
     assert engine == "milp" or solves[0]["status"] == "time limit"

@@ -48,11 +48,13 @@ class CoupledMethod(Timed):
         return every_relabelling(question, control, task, _chunks(task))
 
 
-def every_relabelling(question: Question, control: Control, task: PoolTask, chunks: Iterator[Any]) -> Findings:
+def every_relabelling(
+    question: Question, control: Control, task: PoolTask, chunks: Iterator[Any], ledger: RelabellingLedger | None = None
+) -> Findings:
     """Findings of a task that writes down what every relabelling does; observers are shown all of them."""
     started = time.perf_counter()
     moves = MoveNumbers(question.problem.adversary)
-    ledger = RelabellingLedger(question, moves)
+    ledger = RelabellingLedger(question, moves) if ledger is None else ledger
     telling = Telling(question, control, moves, lambda seen: seen)
     if question.observers:
         telling.collect(clean_labels(question), None)
@@ -147,7 +149,11 @@ class RelabellingLedger(Ledger):
         count = seen.changed.sum(axis=1)
         for s in np.flatnonzero(count > self.most[seen.cost]).tolist():
             self.stronger(int(seen.cost[s]), int(count[s]), seen.code[s])
-        possible = (~seen.unchanged).sum(axis=1)
+        self.doubt(seen)
+
+    def doubt(self, seen: Seen) -> None:
+        """Take note of what is not decided."""
+        count, possible = seen.changed.sum(axis=1), (~seen.unchanged).sum(axis=1)
         for s in np.flatnonzero(possible > count).tolist():
             self.doubts += 1
             self._doubts.append((int(seen.cost[s]), int(possible[s]), seen.code[s]))

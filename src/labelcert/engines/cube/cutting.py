@@ -19,6 +19,7 @@ from labelcert.engines.cube.recording import CubeSummary, CubeWork, new_summary
 from labelcert.engines.subsets import SingleMoves, blocks_of_sets
 from labelcert.losses.retraining import begin
 from labelcert.stopping import Stopped, stopped_by
+from labelcert.svm.pivoting import heeding
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 4096
@@ -39,7 +40,7 @@ class CubeChunk:
         found = new_summary(task, self.stops)
         if not ready(task, walker, flag):
             return found, False
-        return found, walk(task, walker, found, self.prefix, self.low, _NO_PARENTS, flag)
+        return found, walk(task, heeding(walker, flag), found, self.prefix, self.low, _NO_PARENTS, flag)
 
     def halves(self, task: CubeWork) -> tuple[CubeChunk, CubeChunk]:
         """Without and with the last of its labels."""
@@ -75,6 +76,7 @@ class LevelChunk:
         found = new_summary(task, self.stops)
         if not ready(task, walker, flag):
             return found, False
+        walker = heeding(walker, flag)
         if task.y.size > MANY_LABELS and not task.linear:
             return found, walk_children(task, walker, found, self.parents, flag)
         return found, walk(task, walker, found, 0, self.low, self.parents, flag)

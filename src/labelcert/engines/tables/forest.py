@@ -39,7 +39,7 @@ from labelcert.prediction import OneVsRest
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
 from labelcert.stopping import Stopped, is_over, stopped_by
-from labelcert.svm.pivoting import LARGEST_COLD, new_scratch, overwrite
+from labelcert.svm.pivoting import LARGEST_COLD, heeding, new_scratch, overwrite
 from labelcert.svm.walking import MANY_LABELS
 
 CHUNK_STOPS = 2048
@@ -157,7 +157,7 @@ class FillTask(NamedTuple):
             parent = start + parents[0]
             first = int(self.tree.base[parent] + self.tree.last[parent] + 1)
         worker.own.counters[:] = 0
-        known = self.fill, self.rules, self.tree, worker.own, P, tau, first
+        known = self.fill, self.rules, self.tree, heeding(worker.own, flag), P, tau, first
         finished = True
         try:
             for begins, ends in self._parts(start, end):

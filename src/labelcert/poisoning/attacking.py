@@ -1,0 +1,224 @@
+"""Attacks on features: gradients by finite differences through the kernel, and what they do to the exact pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelcert.arrays import Bool, Float, Int, Values
+from labelcert.certification import GraphCertifier
+from labelcert.checking import whole_number
+from labelcert.graphs.checks import as_indices
+from labelcert.losses import get_loss
+from labelcert.models import Model
+from labelcert.models.base import GraphLike
+from labelcert.models.poisoned import FeatureBall
+from labelcert.poisoning.asking import FeaturePoison
+
+STEP = 1e-3
+"""Length of a finite difference, as a share of the radius."""
+
+MOST_DIFFERENCES = 200
+"""Entries of poisoned features up to which each has a finite difference of its own; beyond, a few directions do."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureAttack:
+    """Predictions that poisoned features change.
+
+    Attributes
+    ----------
+    changed : (n,) array
+        Test nodes whose prediction some features that were found change, by training on them from scratch.
+    additions : list of (p, d) arrays
+        What is added to the features of the poisoned nodes, in each attack.
+    attack_of : (n,) array
+        Which attack changes each node; -1 for none.
+    poisoned : (p,) array
+        The poisoned nodes.
+    tried : int
+        Kernels that were trained on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert import FeatureAttack
+    >>> FeatureAttack(np.array([True, False]), [np.ones((1, 3))], np.array([0, -1]), np.array([7]), tried=5)
+    FeatureAttack(1 of 2 predictions changed, 1 poisoned nodes, 5 kernels tried)
+    """
+
+    changed: Bool
+    additions: list[Float]
+    attack_of: Int
+    poisoned: Int
+    tried: int
+
+    def __repr__(self) -> str:
+        return (
+            f"FeatureAttack({int(self.changed.sum())} of {self.changed.size} predictions changed, "
+            f"{self.poisoned.size} poisoned nodes, {self.tried} kernels tried)"
+        )
+
+
+class _Attacked:
+    """A graph with other features."""
+
+    def __init__(self, graph: Any, features: Float) -> None:
+        self.adjacency, self.labels, self.features = graph.adjacency, graph.labels, features
+
+
+class _Contest:
+    """One model on one graph, and what features do to the leads of its test nodes."""
+
+    def __init__(self, model: Model, graph: GraphLike, labeled: Int, test: Int, nodes: Int, inductive: bool) -> None:
+        self.model, self.graph, self.labeled, self.test, self.nodes = model, graph, labeled, test, nodes
+        self.inductive, self.tried = inductive, 0
+        given: Any = graph.features
+        self.features: Float = np.array(given if isinstance(given, np.ndarray) else given.toarray(), dtype=np.float64)
+        self.codes = np.unique(np.asarray(graph.labels)[labeled], return_inverse=True)[1]
+        self.K = int(self.codes.max()) + 1
+        scores = self._scores(np.zeros((nodes.size, self.features.shape[1])))
+        self.predicted = scores.argmax(axis=0)
+        self.clean = self.predictions(np.zeros((nodes.size, self.features.shape[1])))
+
+    def _other(self, additions: Float) -> _Attacked:
+        features = self.features.copy()
+        features[self.nodes] += additions
+        return _Attacked(self.graph, features)
+
+    def _scores(self, additions: Float) -> Float:
+        K_train, K_test = self.model.kernel_blocks(
+            self._other(additions), self.labeled, self.test, inductive=self.inductive
+        )
+        self.tried += 1
+        return np.asarray(get_loss("hinge").train_classes(K_train, self.codes, self.K, self.model.C) @ K_test.T)
+
+    def leads(self, additions: Float) -> Float:
+        """(n,) score of each clean prediction minus the highest other one."""
+        scores, columns = self._scores(additions), np.arange(self.test.size)
+        own = scores[self.predicted, columns].copy()
+        scores[self.predicted, columns] = -np.inf
+        return np.asarray(own - scores.max(axis=0))
+
+    def predictions(self, additions: Float) -> Values:
+        """(n,) by the exact pipeline; nothing for those that are tied or open."""
+        certifier = GraphCertifier(
+            self.model, self._other(additions), self.labeled, [self.test], inductive=self.inductive
+        )
+        cert = certifier.certify(self.test, max_flips=0, collective=False)
+        decided = cert.radius_lower > 0
+        return np.where(decided, np.searchsorted(cert.classes, cert.predictions), -1)
+
+    def gradient(self, t: int, at: Float, ball: FeatureBall, rng: np.random.Generator) -> Float:
+        """By finite differences: of all entries or, where these are many, along some directions for each node."""
+        step = STEP * (ball.radius if ball.norm != "0" else 1.0)
+        base, out = self.leads(at)[t], np.zeros_like(at)
+        if at.size <= MOST_DIFFERENCES:
+            for i, j in np.ndindex(*at.shape):
+                moved = at.copy()
+                moved[i, j] += step
+                out[i, j] = (self.leads(moved)[t] - base) / step
+            return out
+        for i in range(len(at)):
+            for v in self._directions(t, rng):
+                moved = at.copy()
+                moved[i] += step * v
+                out[i] += v * (self.leads(moved)[t] - base) / step
+        return out
+
+    def _directions(self, t: int, rng: np.random.Generator) -> Iterator[Float]:
+        """From the mean of a rival class to that of the predicted one; the test node itself."""
+        own = self.features[self.labeled[self.codes == self.predicted[t]]].mean(axis=0)
+        rest = self.features[self.labeled[self.codes != self.predicted[t]]].mean(axis=0)
+        for v in (own - rest, self.features[self.test[t]]):
+            norm = float(np.linalg.norm(v))
+            yield v / norm if norm > 0.0 else rng.normal(size=v.size) / np.sqrt(v.size)
+
+
+def farthest(gradient: Float, ball: FeatureBall, X: Float) -> Float:
+    """(p, d) the additions within the ball that lower a linear function the most."""
+    if ball.norm == "inf":
+        return -ball.radius * np.sign(gradient)
+    if ball.norm == "2":
+        norms = np.linalg.norm(gradient, axis=1, keepdims=True)
+        return np.asarray(-ball.radius * np.divide(gradient, norms, out=np.zeros_like(gradient), where=norms > 0.0))
+    out, rows = np.zeros_like(gradient), np.arange(len(gradient))
+    if ball.norm == "1":
+        best = np.abs(gradient).argmax(axis=1)
+        out[rows, best] = -ball.radius * np.sign(gradient[rows, best])
+        return out
+    moves = 1.0 - 2.0 * X  # what is 1 becomes 0, and the other way round
+    gains = -gradient * moves
+    for i in rows.tolist():
+        best = np.argsort(-gains[i])[: int(ball.radius)]
+        best = best[gains[i, best] > 0.0]
+        out[i, best] = moves[i, best]
+    return out
+
+
+def attack_features(
+    model: Model,
+    graph: GraphLike,
+    labeled: npt.ArrayLike,
+    test: npt.ArrayLike,
+    *,
+    poisoned: Any,
+    radius: float,
+    norm: str = "inf",
+    steps: int = 2,
+    seed: int = 0,
+    inductive: bool = False,
+) -> FeatureAttack:
+    """Look for features that change predictions, where those of some nodes may change.
+
+    For each test node, gradients of its lead lead to the border of the ball, some steps one after the other. What is
+    found is judged by the exact pipeline, on the graph with these features; it may change other nodes, too.
+
+    Parameters
+    ----------
+    model, graph, labeled, test, poisoned, radius, norm, inductive
+        As in :func:`certify_features`. The model is trained with the hinge loss.
+    steps : int
+        Gradients for each node.
+    seed : int
+        Of poisoned nodes that are drawn, and of directions.
+
+    Returns
+    -------
+    FeatureAttack
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelcert import GCN, Graph
+    >>> from labelcert import attack_features
+    >>> chain = np.diag(np.ones(5), 1) + np.diag(np.ones(5), -1)
+    >>> graph = Graph(chain, [[3, 0], [2, 0], [2, 1], [1, 2], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1])
+    >>> attack_features(GCN(C=0.02), graph, [0, 1, 4, 5], [2, 3], poisoned=[1], radius=6.0)
+    FeatureAttack(1 of 2 predictions changed, 1 poisoned nodes, 14 kernels tried)
+    """
+    whole_number("steps", steps, 1)
+    ball, n = FeatureBall(radius, norm), int(graph.adjacency.shape[0])
+    rows, columns = as_indices(labeled, n_nodes=n, what="labeled"), as_indices(test, n_nodes=n, what="test")
+    nodes = np.flatnonzero(FeaturePoison(poisoned, ball, seed).mask(n, rows, columns))
+    contest, rng = _Contest(model, graph, rows, columns, nodes, inductive), np.random.default_rng(seed)
+    found, additions = np.full(columns.size, -1), list[Float]()
+    clean = contest.leads(np.zeros((nodes.size, contest.features.shape[1])))
+    for t in np.argsort(clean).tolist() if nodes.size and radius > 0 else ():  # the most likely first
+        at = np.zeros((nodes.size, contest.features.shape[1]))
+        for _ in range(steps if found[t] < 0 and contest.clean[t] >= 0 else 0):
+            at = farthest(contest.gradient(t, at, ball, rng), ball, contest.features[nodes])
+            suspects = contest.leads(at) <= 0.0
+            if (suspects & (found < 0)).any():
+                after = contest.predictions(at)
+                changed = (after != contest.clean) & (after >= 0) & (contest.clean >= 0) & (found < 0)
+                if changed.any():
+                    found[changed] = len(additions)
+                    additions.append(at.copy())
+            if found[t] >= 0:
+                break
+    return FeatureAttack(found >= 0, additions, found, nodes, contest.tried)

@@ -1,0 +1,318 @@
+r"""Scores of a support vector machine whose kernel is known up to entrywise errors.
+
+The kernel that is meant, Q', is positive semidefinite, and :math:`|Q' - Q| \le E` entry by entry; a test row k' differs
+from k by at most e. For signed duals z' and margins f' = Q'z', every label is in one of three states: at 0 with
+:math:`y f' \ge 1`, at C with :math:`y f' \le 1`, or between them with :math:`y f' = 1`. Three bounds, none of which
+believes a solver:
+
+- *Ball*. Let α be any dual variables, z = yα, g = y Qz, and D = α' - α. Since z' is optimal for Q',
+  :math:`d^\top Q' d \le \sum_i D_i (1 - g_i) + |D_i| (E|z|)_i` for d = yD. The left side is a squared norm in the
+  feature space, so it is at least 0, which bounds each D, and the margins move by at most its root times
+  :math:`\sqrt{Q'_{ii}}`.
+- *Box*. Margins are sums of kernel entries times duals, each within its range.
+- *Lagrangian*. For any β, the score is
+  :math:`p' = (k - Q\beta) \cdot z' + \beta \cdot f' + r` with
+  :math:`|r| \le \sum_j |z'_j| (e_j + \sum_i |\beta_i| E_{ij})`. That separates over labels: each has its extremes
+  at the corners of its three pieces. β = Q_FF⁻¹ k_F, on the labels F between 0 and C, is a first-order bound. Rows of
+  Q and unit vectors in place of k bound margins and duals themselves.
+
+Ranges of duals and margins that are found this way make the next round sharper. Every sum carries its rounding error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from labelcert.arrays import Float, Int
+from labelcert.svm.pivoting import UNIT_ROUNDOFF
+
+ROUNDS = 4
+"""How often ranges are made sharper, at most."""
+
+RIDGES = (0.0, 1.0)
+"""What is added to the diagonal for multipliers, as a share of the mean sum of errors in a row."""
+
+STEPS = 3
+"""Of the iteration for multipliers."""
+
+TURNS = 4
+"""How often linear programs make ranges sharper."""
+
+LITTLE = 0.02
+"""Ranges that shrink by less than this share of C are sharp enough."""
+
+_TINY = 1e-290
+
+
+class Ranges(NamedTuple):
+    """What is proved of every label under every admissible kernel: its dual variable, and its margin y f'."""
+
+    low: Float
+    high: Float
+    margin_low: Float
+    margin_high: Float
+
+    def narrowed(self, other: Ranges) -> Ranges:
+        """What both say."""
+        return Ranges(
+            np.maximum(self.low, other.low),
+            np.minimum(self.high, other.high),
+            np.maximum(self.margin_low, other.margin_low),
+            np.minimum(self.margin_high, other.margin_high),
+        )
+
+    def settled(self, C: float) -> Ranges:
+        """What the three states make of it: a margin above 1 is that of a dual at 0, and so on."""
+        low = np.where(self.margin_high < 1.0, C, self.low)
+        high = np.where(self.margin_low > 1.0, 0.0, self.high)
+        return Ranges(
+            low,
+            high,
+            np.where(high < C, np.maximum(self.margin_low, 1.0), self.margin_low),
+            np.where(low > 0.0, np.minimum(self.margin_high, 1.0), self.margin_high),
+        )
+
+
+class UncertainMachine:
+    """One kernel with errors, and test rows with errors: m labels, n rows.
+
+    Parameters
+    ----------
+    Q, E : (m, m) arrays
+        Symmetric; Q need not be positive semidefinite, as the middle of an interval.
+    rows, errors : (n, m) arrays
+    C : float
+    """
+
+    def __init__(self, Q: Float, E: Float, rows: Float, errors: Float, C: float) -> None:
+        m, n = Q.shape[0], rows.shape[0]
+        self.Q, self.E, self.C, self.n = Q, E, C, n
+        # Test rows; rows of the kernel, whose scores are margins; unit vectors, whose scores are duals.
+        self.k = np.vstack([rows, Q, np.eye(m)])
+        self.e = np.vstack([errors, E, np.zeros((m, m))])
+        self._absolute = np.abs(Q)
+        self._lengths = np.sqrt(np.maximum(np.diag(Q) + np.diag(E), 0.0) * (1.0 + 1e-12))
+        self._unit = 16.0 * UNIT_ROUNDOFF * (m + 8)
+
+    def scores(
+        self, y: Float, alpha: Float, floor: Float, ceiling: Float, *, programs: bool = False, tighten: bool = False
+    ) -> tuple[Float, Float]:
+        """(n,) bounds on the scores of all rows under every admissible kernel, after training on labels y (±1).
+
+        Parameters
+        ----------
+        y : (m,) array
+        alpha : (m,) array
+            Dual variables between 0 and C that a training found; the better they are, the sharper the bounds.
+        floor, ceiling : (n,) arrays
+            Bounds are sharp enough once all scores are above the floor, or below the ceiling.
+        programs : bool
+            Whether linear programs look for the best multipliers where that does not come about.
+        tighten : bool
+            Whether they make ranges sharper, too.
+        """
+        m, n = y.size, self.n
+        low, high = np.full(n, -np.inf), np.full(n, np.inf)
+        free = np.flatnonzero((alpha > 0.0) & (alpha < self.C))
+        ranges = self._around(
+            y, alpha, Ranges(np.zeros(m), np.full(m, self.C), np.full(m, -np.inf), np.full(m, np.inf))
+        )
+        support = free
+        for _ in range(ROUNDS):
+            found_low, found_high = self._lagrangian(support, y, ranges)
+            low, high = np.maximum(low, found_low[:n]), np.minimum(high, found_high[:n])
+            if np.all((low > floor) | (high < ceiling)):
+                break
+            before = ranges
+            signed = np.stack([y * found_low[n:].reshape(2, m), y * found_high[n:].reshape(2, m)])
+            (margin_low, dual_low), (margin_high, dual_high) = signed.min(axis=0), signed.max(axis=0)
+            ranges = ranges.narrowed(Ranges(dual_low, dual_high, margin_low, margin_high)).settled(self.C)
+            ranges = self._around(y, alpha, ranges)
+            gained = max(float(np.max(a - b)) for a, b in ((before.high, ranges.high), (ranges.low, before.low)))
+            doubtful = np.flatnonzero((ranges.high > 0.0) & (ranges.low < self.C))
+            if gained <= LITTLE * self.C and np.array_equal(doubtful, support):
+                break
+            support = free if np.array_equal(doubtful, support) else doubtful
+        if programs:
+            self._programs(y, alpha, ranges, (low, high), (floor, ceiling), tighten=tighten)
+        return low, high
+
+    def _programs(
+        self,
+        y: Float,
+        alpha: Float,
+        ranges: Ranges,
+        found: tuple[Float, Float],
+        enough: tuple[Float, Float],
+        *,
+        tighten: bool,
+    ) -> None:
+        """Raise the lower ends and lower the upper ends that are not sharp enough, in place."""
+        (low, high), (floor, ceiling), m, n = found, enough, y.size, self.n
+        for turn in range(TURNS if tighten else 1):
+            if turn:
+                ends = np.empty((2, 2 * m))
+                for k in range(2 * m):
+                    both = [self._by_program(n + k, y, ranges, sign) for sign in (1.0, -1.0)]
+                    ends[:, k] = np.sort(y[k % m] * np.array([both[0], -both[1]]))
+                (margin_low, dual_low), (margin_high, dual_high) = ends.reshape(2, 2, m)
+                ranges = ranges.narrowed(Ranges(dual_low, dual_high, margin_low, margin_high)).settled(self.C)
+                ranges = self._around(y, alpha, ranges)
+            for t in np.flatnonzero(~((low > floor) | (high < ceiling))).tolist():
+                # The end that is nearer to what is asked for, or both.
+                either = not floor[t] < np.inf
+                upper = not either and high[t] - ceiling[t] < floor[t] - low[t]
+                if either or not upper:
+                    low[t] = max(low[t], self._by_program(t, y, ranges, 1.0))
+                if either or upper:
+                    high[t] = min(high[t], -self._by_program(t, y, ranges, -1.0))
+            if np.all((low > floor) | (high < ceiling)):
+                return
+
+    def _by_program(self, row: int, y: Float, ranges: Ranges, sign: float) -> float:
+        """A lower bound on one score times a sign, from the best multipliers that a linear program suggests."""
+        beta = best_multipliers(self.Q, self.E, self.k[row], self.e[row], y, ranges, self.C, sign)
+        return float(self._evaluated(beta[None], y, ranges, sign, slice(row, row + 1))[0])
+
+    def _around(self, y: Float, alpha: Float, known: Ranges) -> Ranges:
+        """The ball around what a training found, and the box."""
+        signed = self.Q * np.outer(y, y)
+        g = signed @ alpha
+        h = self.E @ alpha + self._unit * (self._absolute @ alpha + 1.0 + np.abs(g)) + _TINY
+        for _ in range(2):
+            down, up = known.low - alpha, known.high - alpha  # D is in between
+            most = np.maximum(down * (1.0 - g) + np.abs(down) * h, up * (1.0 - g) + np.abs(up) * h)
+            total = max(0.0, float(most.sum() + self._unit * np.abs(most).sum()) * (1.0 + 1e-12)) + _TINY
+            rest = np.maximum(total - most, 0.0) * (1.0 + 1e-12) + self._unit * total
+            above, below = g - 1.0 - h, 1.0 - g - h
+            high = np.where(above > 0.0, alpha + rest / np.where(above > 0.0, above, 1.0), np.inf)
+            low = np.where(below > 0.0, alpha - rest / np.where(below > 0.0, below, 1.0), -np.inf)
+            reach = h + self._lengths * np.sqrt(total) * (1.0 + 1e-12)
+            ball = Ranges(low - _TINY, high * (1.0 + 1e-15), g - reach, g + reach)
+            known = known.narrowed(ball).narrowed(self._box(signed, known)).settled(self.C)
+        return known
+
+    def _box(self, signed: Float, known: Ranges) -> Ranges:
+        """Margins as sums of products of intervals; duals stay."""
+        positive, negative = np.maximum(signed, 0.0), np.minimum(signed, 0.0)
+        off = self.E @ known.high + self._unit * (self._absolute @ known.high) + _TINY
+        return Ranges(
+            known.low,
+            known.high,
+            positive @ known.low + negative @ known.high - off,
+            positive @ known.high + negative @ known.low + off,
+        )
+
+    def _lagrangian(self, support: Int, y: Float, ranges: Ranges) -> tuple[Float, Float]:
+        """(n + 2m,) lower and upper bounds on the scores of all rows, by the best of some multipliers.
+
+        They are zero outside of the support. On it, ``k − Qβ = ±yρ`` with the errors ``ρ = e + |β| E``: then no dual
+        variable there changes the bound. That is solved step by step; any numbers will do.
+        """
+        found = [self._evaluated(np.zeros_like(self.k), y, ranges, sign) for sign in (1.0, -1.0)]
+        if support.size:
+            block, E = self.Q[np.ix_(support, support)], self.E[np.ix_(support, support)]
+            k, e = self.k[:, support], self.e[:, support]
+            for share in RIDGES:
+                ridge = 1e-12 * float(np.trace(block)) + share * float(E.sum()) / support.size + _TINY
+                try:
+                    inverse = np.linalg.inv(block + ridge * np.eye(support.size))
+                except np.linalg.LinAlgError:
+                    continue
+                for side, sign in enumerate((1.0, -1.0)):
+                    beta = k @ inverse
+                    for _ in range(STEPS):
+                        full = np.zeros_like(self.k)
+                        full[:, support] = np.where(np.isfinite(beta), beta, 0.0)
+                        found[side] = np.maximum(found[side], self._evaluated(full, y, ranges, sign))
+                        beta = (k - sign * y[support] * (e + np.abs(full[:, support]) @ E)) @ inverse
+        return found[0], -found[1]
+
+    def _evaluated(self, beta: Float, y: Float, ranges: Ranges, sign: float, rows: slice = slice(None)) -> Float:
+        """(n + 2m,) lower bounds on the scores of all rows (or some) times a sign, from multipliers."""
+        C, (al, au, gl, gu) = self.C, ranges
+        k, spread = self.k[rows], np.abs(beta)
+        rho = self.e[rows] + spread @ self.E
+        p, q = sign * (k - beta @ self.Q) * y - rho, sign * beta * y
+        size = np.abs(k) + spread @ self._absolute + rho
+        largest = np.maximum(np.maximum(np.abs(gl), np.abs(gu)), 1.0)
+        slack = self._unit * (C * size.sum(axis=1) + spread @ largest) + _TINY
+        at_zero, at_cap = (al <= 0.0) & (gu >= 1.0), (au >= C) & (gl <= 1.0)
+        between = (gl <= 1.0) & (gu >= 1.0)
+        first, last = np.maximum(gl, 1.0), np.minimum(gu, 1.0)
+        zero = np.where(at_zero, np.minimum(q * first, q * gu), np.inf)
+        free = np.where(between, q + np.minimum(p * al, p * au), np.inf)
+        cap = np.where(at_cap, p * C + np.minimum(q * gl, q * last), np.inf)
+        least = np.minimum(np.minimum(zero, free), cap)
+        # Where rounding leaves a label without any state, nothing is known.
+        return np.where(np.isfinite(least).all(axis=1), least.sum(axis=1), -np.inf) - slack
+
+
+def best_multipliers(Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: Ranges, C: float, sign: float) -> Float:
+    """(m,) the multipliers with the largest lower bound on a score times a sign; zeros where there is no solution.
+
+    The bound is a sum over labels of the least value at the corners of its pieces, each of which is linear in the
+    positive and negative parts of β: a linear program in these and one more variable for each label.
+    """
+    from scipy.optimize import linprog
+
+    m, corners = y.size, list[tuple[int, float, float]]()
+    for i, (al, au, gl, gu) in enumerate(zip(*(end.tolist() for end in ranges), strict=True)):
+        ends = []
+        if al <= 0.0 and gu >= 1.0:
+            ends += [(0.0, max(gl, 1.0)), (0.0, gu)]
+        if gl <= 1.0 <= gu:
+            ends += [(al, 1.0), (au, 1.0)]
+        if au >= C and gl <= 1.0:
+            ends += [(C, gl), (C, min(gu, 1.0))]
+        corners += [(i, a, g) for a, g in dict.fromkeys(ends)]
+    table = np.array(corners).reshape(-1, 3)
+    label, a, g = table[:, 0].astype(np.int64), table[:, 1:2], table[:, 2:]
+    own, side = np.eye(m)[label], sign * y[label][:, None]
+    slope = -side * a * Q[label] + side * g * own
+    rows = np.hstack([own, a * E[label] - slope, a * E[label] + slope])
+    right = a[:, 0] * (side[:, 0] * k[label] - e[label])
+    cost = np.concatenate([-np.ones(m), np.zeros(2 * m)])
+    limits = [(None, None)] * m + [(0.0, None)] * (2 * m)
+    found = linprog(cost, A_ub=rows, b_ub=right, bounds=limits, method="highs")
+    if found.x is None or not np.isfinite(found.x).all():
+        return np.zeros(m)
+    return np.asarray(found.x[m : 2 * m] - found.x[2 * m :])
+
+
+def never_free(Q: Float, E: Float, C: float) -> bool:
+    """Whether every label stays at its cap under every admissible kernel, whatever the labels are."""
+    most = float(((np.abs(Q) + E).sum(axis=1)).max(initial=0.0))
+    return bool(C * most * (1.0 + 16.0 * UNIT_ROUNDOFF * (Q.shape[0] + 8)) < 1.0)
+
+
+def largest_change(Q: Float, E: Float, errors: Float, C: float, lengths: Float, ridge: float, least: float) -> Float:
+    r"""(n,) bounds on how far the scores move from those of the kernel Q, whatever the labels are.
+
+    With z and z' optimal for Q and Q' and d = z' - z, :math:`d^\top Q d \le |d|^\top E |z'| \le C^2 \sum E`, and
+    :math:`|p' - p| \le C \sum e + |k \cdot d| \le C \sum e + \lVert k \rVert_{Q^{-1}} \lVert d \rVert_Q`. Where every
+    label stays at its cap, d = 0.
+
+    Parameters
+    ----------
+    Q, E : (m, m) arrays
+    errors : (n, m) array
+    C : float
+    lengths : (n,) array
+        Bounds on :math:`k^\top (Q + r I)^{-1} k` with the ridge r.
+    ridge : float
+    least : float
+        Lower bound on the smallest eigenvalue of Q.
+    """
+    up = 1.0 + 16.0 * UNIT_ROUNDOFF * (Q.shape[0] + 8)
+    direct = C * errors.sum(axis=1) * up + _TINY
+    if never_free(Q, E, C):
+        return direct
+    sums = E.sum(axis=1)
+    squared = float(sums.sum())
+    if least > 0.0:
+        squared = min(squared, float(sums @ sums) / least)
+    squared += ridge * Q.shape[0]
+    return np.asarray(direct + C * np.sqrt(lengths * squared) * up)
