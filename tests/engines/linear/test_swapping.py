@@ -28,7 +28,9 @@ def test_as_strong_as_any(seed: int) -> None:
     most = 0
     for size in range(5):
         for chosen in itertools.combinations(range(labels.size), size):
-            change = Relabelling.of(dict(zip(labels[list(chosen)].tolist(), targets[list(chosen)].tolist())))
+            change = Relabelling.of(
+                dict(zip(labels[list(chosen)].tolist(), targets[list(chosen)].tolist(), strict=True))
+            )
             if len(change) == size and a.admits(change, 4):
                 most = max(most, int((S[:, list(chosen)].sum(axis=1) >= 1.0).sum()))
     swapping = Swapping(S, labels, targets, a)

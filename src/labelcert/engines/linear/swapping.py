@@ -79,7 +79,8 @@ class Swapping:
 def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, reached, state, best, steps, heat, width):  # type: ignore[no-untyped-def]  # noqa: C901
     """Some steps at one temperature; the number of moves held at the end.
 
-    A step adds a move, or puts it in the place of a random one: of the move of its label, where it has one.
+    A step adds a move, or puts it in the place of a random one (that of its label, where it has one); or takes that
+    one off, where the move does not fit in its place.
     """
     n = S.shape[1]
     one, zero, half = np.float32(1.0), np.float32(0.0), np.float32(0.5)
@@ -104,11 +105,17 @@ def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, re
             out = np.int64((seed >> np.uint64(33)) % np.uint64(count))
             gone = labels[held[out]]
             if spent[_SPENT] + costs[label] - costs[gone] > budget:
-                continue
+                new = -1
             if group >= 0 and costs[label] > rest[group] + (costs[gone] if groups[gone] == group else 0):
-                continue
+                new = -1
         value = zero
-        if out < 0:
+        if new < 0:
+            old = held[out]
+            for t in range(n):
+                r = reached[t] - S[old, t]
+                d = min(one, max(zero, (one - r) * inverse))
+                value += one if r >= one else half * (one - d) * (one - d)
+        elif out < 0:
             for t in range(n):
                 r = reached[t] + S[new, t]
                 d = min(one, max(zero, (one - r) * inverse))
@@ -124,10 +131,7 @@ def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, re
             if np.float64(seed >> np.uint64(11)) / 9007199254740992.0 >= np.exp((value - now) / heat):
                 continue
         now = value
-        if out < 0:
-            out = count
-            count += 1
-        else:
+        if out >= 0:
             old = held[out]
             gone = labels[old]
             used[gone] = -1
@@ -136,6 +140,15 @@ def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, re
                 rest[groups[gone]] += costs[gone]
             for t in range(n):
                 reached[t] -= S[old, t]
+        else:
+            out = count
+            count += 1
+        if new < 0:
+            count -= 1
+            held[out] = held[count]
+            used[labels[held[out]]] = out
+            used[gone] = -1
+            continue
         held[out] = new
         used[label] = out
         spent[_SPENT] += costs[label]
