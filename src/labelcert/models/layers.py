@@ -73,8 +73,8 @@ class Embedding:
         self._mapped: Features | None = self.map @ self.source if entries <= chunks.MAPPED_ENTRIES else None
         self.width = max(1, int(entries) // max(1, self.size))
         self.variances: Float = np.empty(self.size)
-        for rows in chunks.row_chunks(self.size, self.width, chunks.PAIR_ENTRIES):
-            self.variances[rows] = squared_norms(self.mapped(rows))
+        for part in chunks.row_chunks(self.size, self.width, chunks.PAIR_ENTRIES):
+            self.variances[part] = squared_norms(self.mapped(part))
 
     @property
     def size(self) -> int:

@@ -43,17 +43,17 @@ def most_changed(pairs: Pairs) -> list[int]:
     return np.maximum.accumulate(by_count)[pairs.counts].tolist()
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_never_below_the_truth(part: int) -> None:
     narrower = 0
-    for seed in range(100 * part, 100 * part + 100):
+    for seed in range(50 * part, 50 * part + 50):
         pairs = random_pairs(seed)
         within = np.array([(pairs.radius <= b).sum() for b in range(pairs.counts.size)])
         upper = within.copy()
         pairs.improve(upper, np.zeros_like(upper), [5, 2, 4, 1, 3], Control(workers=1))
         assert (upper >= most_changed(pairs)).all(), seed
         narrower += int((upper < within).sum())
-    assert narrower > 100
+    assert narrower > 50
 
 
 def test_many_directions_are_seen() -> None:

@@ -188,6 +188,7 @@ class _Fit:
 
     def __post_init__(self) -> None:
         self.best, self._now = self.squares.copy(), self.squares.copy()
+        self.chosen = np.zeros(0, dtype=np.int64)
         self._adam = {name: _Adam() for name in PACE}
 
     def descend(self, steps: int, effort: float, enough: float, control: Control) -> float:
@@ -195,12 +196,12 @@ class _Fit:
         n, size = self.S.shape
         spent, least = 0.0, np.inf
         full, half = float(size) * size * (1.5 * n + 1.5 * FREE), float(size) * size * 1.5 * FREE
-        Q, G, levels = None, np.empty((size, size), np.float32), np.zeros(size, np.float32)
+        G, levels = np.empty((size, size), np.float32), np.zeros(size, np.float32)
         for step in range(steps):
             if control.over() or spent >= effort:
                 break
             alpha, beta = self._now.alpha[self.rows], self._now.beta[self.rows]
-            whole = step % 2 == 0 or Q is None
+            whole = step % 2 == 0
             if whole:
                 A = alpha[:, None] * self.S
                 Q = A.T @ A
@@ -228,7 +229,7 @@ class _Fit:
         slope_c = 2.0 * (V @ p) + 2.0 * c
         if whole:
             alpha, beta = now.alpha[self.rows], now.beta[self.rows]
-            pull = 2.0 * np.where(alpha + beta < 1.0, alpha + beta, 0.0)
+            pull = np.where(alpha + beta < 1.0, 2.0 * (alpha + beta), np.float32(0.0)).astype(np.float32)
             slope_A = 2.0 * (A @ G) + 2.0 * beta[:, None] * p
             slope_alpha = np.einsum("ti,ti->t", slope_A, self.S) - pull
             slope_beta = 2.0 * (A @ p) + 2.0 * beta - pull

@@ -104,10 +104,9 @@ def _anneal(S, labels, costs, groups, rest, budget, used, held, count, spent, re
             seed = seed * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
             out = np.int64((seed >> np.uint64(33)) % np.uint64(count))
             gone = labels[held[out]]
-            if spent[_SPENT] + costs[label] - costs[gone] > budget:
-                new = -1
-            if group >= 0 and costs[label] > rest[group] + (costs[gone] if groups[gone] == group else 0):
-                new = -1
+            room = rest[group] + (costs[gone] if groups[gone] == group else 0) if group >= 0 else budget
+            if spent[_SPENT] + costs[label] - costs[gone] > budget or costs[label] > room:
+                new = np.int64(-1)
         value = zero
         if new < 0:
             old = held[out]
