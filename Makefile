@@ -8,10 +8,15 @@ export NO_MKDOCS_2_WARNING := 1
 .PHONY: run test test-long test-torch test-trained test-browser test-gpu test-oldest fuzz check docs gallery notebooks bench selfcheck clean
 
 run: $(VENV)/.installed
+	$(BIN)/labelcert warm hinge
 	$(BIN)/labelcert certify karate --model gcn --model sgc --report report.html
 
-test: $(VENV)/.tested check
+# Tests come first, and each step says what it is.
+test: $(VENV)/.tested
+	@echo "1 of 2: tests, about 10 minutes on two idle cores ('make test-long' has longer ones)"
 	$(BIN)/python -m pytest -n auto --dist loadfile
+	@echo "2 of 2: format, style, types, imports and documentation, about 2 minutes"
+	@$(MAKE) --no-print-directory check
 
 test-long: $(VENV)/.tested
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "long or not long"
@@ -79,10 +84,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	@echo "Installing labelcert into $(VENV), about a minute"
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
 $(VENV)/.tested: $(VENV)/bin/python pyproject.toml
+	@echo "Installing labelcert and the tools for its tests into $(VENV), some minutes"
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@ $(VENV)/.installed
 

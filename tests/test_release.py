@@ -108,6 +108,7 @@ def test_an_index_accepts_both_archives(archives: tuple[Path, Path], tmp_path: P
     run(sys.executable, "-m", "twine", "check", "--strict", *archives, cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_installed_in_a_new_environment(installed: Path, tmp_path: Path) -> None:
     python = installed / "python"
     assert run(python, "-m", "labelcert", "--version", cwd=tmp_path) == f"labelcert, version {VERSION}\n"

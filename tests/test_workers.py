@@ -89,7 +89,11 @@ def test_a_script_without_a_guard(tmp_path: Path, name: str) -> None:
     assert said(script) == "once"
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+OFTEN = [pytest.param(name, marks=[] if name in ("certify", "study") else pytest.mark.long) for name in PROGRAMS]
+"""Of each kind of work, one on arrays and one on jobs; the others take the same way."""
+
+
+@pytest.mark.parametrize("name", OFTEN)
 def test_a_program_from_standard_input(name: str) -> None:
     assert said("-", "print('once', flush=True)\n" + PROGRAMS[name]) == "once"
 

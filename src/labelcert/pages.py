@@ -60,6 +60,10 @@ def write_report(
     ...     (pathlib.Path(folder) / "report.html").stat().st_size < 3e6
     True
     """
+    if Path(path).suffix.lower() not in (".html", ".htm", ""):
+        raise InvalidInput(
+            f"a report is a page, so its name must end in .html, got {path}; for a PDF, open the page and print it"
+        )
     if not isinstance(certificates, Mapping):
         raise InvalidInput(
             f"certificates must map names to certificates, as in {{'GCN': cert}}, got {type(certificates).__name__}"

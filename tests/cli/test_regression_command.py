@@ -30,6 +30,7 @@ def test_what_it_writes_is_verified(call: Call, prices: str) -> None:
     assert code == 0, error
     assert "│ mine" in shown
     assert "2 predictions, 30 targets, up to 4 changes" in shown
+    assert call("show", "a.cert")[1] == shown
     cert = labelcert.RegressionCertificate.load("a.cert")
     assert cert.features is not None
     assert cert.features.tolist() == ["size", "age"]

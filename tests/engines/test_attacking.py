@@ -7,8 +7,9 @@ import pytest
 from tests.helpers.problems import blobs, gaussian
 from tests.helpers.small_problems import CLASS_THREATS, certify_problem, class_problem, mixed_problem
 
-from labelcert.engines.attacking import Attacker
+from labelcert.engines.attacking import Attacker, upper_ends
 from labelcert.engines.base import Attacks, Findings, Question
+from labelcert.engines.control import Control
 from labelcert.prediction import predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
 
@@ -74,3 +75,17 @@ def test_it_stops_when_told() -> None:
     attacks = Attacks(question)
     Attacker(question, attacks, lambda: True).attack_nodes(Findings.nothing(question).radius_lower)
     assert all(change is None for change in attacks.radius_changes)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_upper_ends_come_at_once_and_are_attacks(classes: int) -> None:
+    arrays = gaussian(12, 9, seed=1) if classes == 2 else blobs(12, 9, classes=3, seed=1)
+    question = ask(Problem.build(*arrays, 1.0, max_flips=12))
+    found = upper_ends(question, Control(workers=1))
+    assert np.all(found.radius_upper <= 12)
+    for t, change in enumerate(found.radius_changes):
+        assert change is not None
+        assert question.changed(change, np.array([t]))[0][0]
+    over = Control(workers=1, time_limit=1e-9)
+    over.start_clock()
+    assert np.all(upper_ends(question, over).radius_upper == question.problem.adversary.never)

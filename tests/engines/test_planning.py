@@ -213,8 +213,9 @@ def test_two_stages_give_what_enumeration_gives(
     assert later.statistics["solver"].startswith("highs")
     assert "trainings" in first.statistics
     for t, radius in enumerate(truth.radius_lower.tolist()):
-        # What one flip changes was settled by the first stage; the rest could not be.
-        assert cert.radius_proved_by[t] == ("enumerate" if radius == 1 else "milp")
+        # What one flip changes was settled by the first stage, and what an early attack changes with two may have been.
+        by = {1: ["enumerate"], 2: ["enumerate", "milp"]}.get(radius, ["milp"])
+        assert cert.radius_proved_by[t] in by
         assert cert.witness(t) is not None or radius > 3
     assert cert.collective_proved_by[1] == "enumerate"
     assert set(cert.collective_proved_by[2:].tolist()) <= {"milp"}

@@ -265,6 +265,7 @@ def regression(choices: Choices, folder: Path) -> None:
     path = folder / "some.cert"
     path.write_bytes(archive(choices, choices.pick(regressions())))
     cert = labelcert.RegressionCertificate.load(path)
+    labelcert.verify_regression(cert, H=np.random.default_rng(0).normal(size=(3, 6)), time_limit=SLOW / 4)
     assert isinstance(cert.summary() + repr(cert), str)
     cert.to_frame()
     cert.coefficient_frame()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import labelcert
 from labelcert import certify, certify_partition
+from labelcert.cli import main
 from labelcert.engines.attacking import Attacker
 from labelcert.engines.base import Question
 from labelcert.engines.coupled.coupled_method import _chunks, extend_for
@@ -20,7 +22,6 @@ from labelcert.prediction import Highest, predictor_for
 from labelcert.problem import Problem
 from labelcert.stopping import stopped_by
 from tests.helpers.certificates import same
-from tests.helpers.command_line import run
 from tests.helpers.problems import blobs, gaussian
 
 TRAINED = ("hinge", "squared_hinge", "logistic", "logistic_intercept", "cross_entropy")
@@ -175,9 +176,12 @@ def test_an_intercept_needs_both_classes() -> None:
 
 
 @pytest.mark.parametrize("loss", loss_names())
-def test_the_command_line(loss: str) -> None:
-    result = run("certify", "karate", "--model", "gcn", "--loss", loss, "--max-flips", "1", "--quiet")
-    assert result.returncode == 0, result.stderr
+def test_the_command_line(loss: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["certify", "karate", "--model", "gcn", "--beside", "none", "--loss", loss, "--max-flips", "1", "--quiet"]
+    monkeypatch.setattr(sys, "argv", ["labelcert", *asked])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize("loss", loss_names())

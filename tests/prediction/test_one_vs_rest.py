@@ -8,7 +8,7 @@ from tests.helpers.problems import blobs
 
 from labelcert.prediction import OPEN, TIED, OneVsRest, scoring
 from labelcert.prediction.scoring import Training
-from labelcert.problem import Problem
+from labelcert.problem import Problem, Relabelling
 from labelcert.problem.problem import signs_of
 from labelcert.selfcheck.brute_force import trainer
 
@@ -88,3 +88,25 @@ def test_changed_knows_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) ->
     yes, no = models.changed(tie, nodes)
     assert not yes.any()
     assert not no.any()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "square"])
+@pytest.mark.parametrize("degenerate", [False, True])
+def test_many_relabellings_and_nodes_at_once_say_what_each_says(loss: str, degenerate: bool) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.integers(-2, 3, size=(60, 2)).astype(float) if degenerate else rng.normal(size=(60, 3))
+    K = X @ X.T
+    K = (K + K.T) / 2
+    problem = Problem.build(K[:9, :9], np.arange(9) % 3, K[9:, :9], 0.7, loss=loss, max_flips=9)
+    one, many = (OneVsRest(problem, linear=loss == "square") for _ in range(2))
+    nodes = rng.permutation(np.flatnonzero(one.predicted >= 0))
+    drawn = [np.where(rng.random(9) < 0.4, rng.integers(0, 3, 9), problem.codes) for _ in range(12)]
+    moved = [np.flatnonzero(codes != problem.codes) for codes in drawn]
+    changes = [Relabelling(at, codes[at]) for at, codes in zip(moved, drawn, strict=True)]
+    for some in (nodes, nodes[:5]):
+        changed, unchanged = many.changed_by(changes, some)
+        for k, codes in enumerate(drawn):
+            alone = [one.changed(codes, some[j : j + 1]) for j in range(some.size)]
+            assert [bool(yes[0]) for yes, _ in alone] == changed[k].tolist()
+            assert [bool(no[0]) for _, no in alone] == unchanged[k].tolist()
+            assert many.become(codes, some).tolist() == [one.becomes(codes, t) for t in some.tolist()]

@@ -225,9 +225,14 @@ def test_margins_by_gains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gained.best_possible >= listed.after[-1] - 1e-12 >= gained.after[-1] - 2e-12
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.1])
-@pytest.mark.parametrize("combine", ["votes", "mean"])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    ("classes", "combine", "margin"),
+    [
+        *[(2, "votes", 0.0), (2, "mean", 0.1), (3, "votes", 0.1), (3, "mean", 0.0)],
+        *[pytest.param(*rest, marks=pytest.mark.long) for rest in ((2, "votes", 0.1), (2, "mean", 0.0))],
+        *[pytest.param(*rest, marks=pytest.mark.long) for rest in ((3, "votes", 0.0), (3, "mean", 0.1))],
+    ],
+)
 def test_ensembles_against_brute_force(classes: int, combine: str, margin: float) -> None:
     K, y, rows = gaussian(8, 9, seed=1) if classes == 2 else blobs(8, 9, classes=classes, seed=1)
     asked: dict[str, Any] = {"parts": 3, "combine": combine, "margin": margin, "seed": 4}

@@ -83,6 +83,8 @@ def test_lies_are_rejected() -> None:
     assert (cert.radius_upper[cert.radius_upper < cert.never] > 1).any()
     for name, lie in lies(cert).items():
         assert not verified(lie, given).accepted, name
+    for name in ("predictions", "targets", "up", "slack", "threshold", "moved_to"):
+        assert not verified(replace(cert, **{name: getattr(cert, name) + np.inf}), given).accepted or name == "slack"
     for name, other in {"alpha": 2.0, "intercept": not given["intercept"]}.items():
         assert not verified(cert, given, **{name: other}).accepted
 

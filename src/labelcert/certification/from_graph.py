@@ -33,8 +33,8 @@ class KernelModel(Protocol):
     """What is certified: a kernel between nodes, and the regularisation of the machine that is trained on it."""
 
     @property
-    def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
-        """Regularisation of the machine."""
+    def C(self) -> float | str:  # noqa: N802 (the name that everybody gives it)
+        """Regularisation of the machine; ``"cv"``: to be chosen by cross-validation."""
 
     def kernel_blocks(
         self, graph: Any, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False
@@ -63,30 +63,42 @@ class GraphCertifier:
                 f"expected a labelcert.Graph, got {type(graph).__module__}.{type(graph).__name__}; make one with "
                 "Graph.from_pyg(data), Graph.from_networkx(graph) or labelcert.graph_from_files(...)"
             )
-        n = int(graph.adjacency.shape[0])
         self._model, self._graph, self._inductive = model, graph, inductive
-        self.labeled: Int = as_indices(labeled, n_nodes=n, what="labeled")
+        self.labeled: Int = self._indices(labeled, "labeled")
         self.labels = self._labels()
-        self._prepare(tests, n)
+        self._prepare(tests)
 
-    def _prepare(self, tests: Sequence[npt.ArrayLike], n: int) -> None:
+    def _prepare(self, tests: Sequence[npt.ArrayLike]) -> None:
         """Compute what all sets of test nodes share."""
         if not self._inductive:
-            self._nodes = np.unique(np.concatenate([as_indices(test, n_nodes=n, what="test") for test in tests]))
+            self._nodes = np.unique(np.concatenate([self._indices(test, "test") for test in tests]))
             self._blocks = self._model.kernel_blocks(self._graph, self.labeled, self._nodes, inductive=False)
 
     def certify(
         self, test: npt.ArrayLike, *, C: float | str | None = None, using: Callable[..., Any] = certify, **options: Any
     ) -> Any:
         """The certificate of one set of test nodes, or whatever ``using`` makes of the arrays, C and options."""
-        nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
+        nodes: Int = self._indices(test, "test")
+        both = np.intersect1d(nodes, self.labeled)
+        if both.size:
+            name = self._graph.names(both[:1])[0] if isinstance(self._graph, Graph) else str(both[0])
+            raise InvalidInput(
+                f"test nodes must not be labelled ones, but {both.size} of {nodes.size} are (such as {name}); leave "
+                "them out of `test`, or certify the arrays of model.kernel_blocks"
+            )
         if self._inductive:
             K_train, K_test = self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)
         else:
             K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
         C = self._model.C if C is None else C
         options = self._with_truth(nodes, options)
-        return using(K_train, self.labels, K_test, C, names=self._names(nodes), **options)
+        return using(K_train, self.labels, K_test, C, names=self._names(nodes, C), **options)
+
+    def _indices(self, nodes: npt.ArrayLike, what: str) -> Int:
+        graph = self._graph
+        if isinstance(graph, Graph):
+            return graph.indices(nodes, what=what)
+        return as_indices(nodes, n_nodes=int(graph.adjacency.shape[0]), what=what)
 
     def _with_truth(self, nodes: Int, options: dict[str, Any]) -> dict[str, Any]:
         """The options, with true classes for metrics that have none."""
@@ -112,9 +124,10 @@ class GraphCertifier:
             )
         return graph.named_labels(self.labeled) if isinstance(graph, Graph) else codes
 
-    def _names(self, nodes: Int) -> Names:
+    def _names(self, nodes: Int, C: float | str) -> Names:
         graph, labeled = self._graph, self.labeled
-        model = "; ".join([repr(self._model), *getattr(graph, "notes", ())])
+        named = repr(self._model).replace(f"C={self._model.C!r}", f"C={C!r}", 1)
+        model = "; ".join([named, *getattr(graph, "notes", ())])
         remark = LIMIT if getattr(self._model, "has_network", False) else ""
         if not isinstance(graph, Graph):
             return Names(label_keys=labeled.astype(np.str_), model=model, remark=remark)

@@ -19,7 +19,7 @@ from labelcert.engines.partition.engine import DealtLabels
 from labelcert.engines.partition.parts import Part, cut
 from labelcert.engines.row_blocks import ReadRows
 from labelcert.errors import InvalidInput
-from labelcert.losses.cross_validation import best_C
+from labelcert.losses.cross_validation import CROSS_VALIDATED, best_C
 from labelcert.memory import require_memory
 from labelcert.prediction import Predictor, predictor_for
 from labelcert.prediction.uncertain import UncertainKernel
@@ -29,9 +29,6 @@ from labelcert.problem.lowering import MeasuredMargins, check_margin, lowered
 from labelcert.problem.owners import OwnerAdversary, total_cost
 from labelcert.problem.rows import OffsetRows
 from labelcert.stopping import Stopped
-
-CROSS_VALIDATED = "cv"
-"""Stands where C would: choose it by cross-validation over the labels."""
 
 
 class Reduction(ABC):
@@ -76,7 +73,9 @@ class ChosenC(Reduction):
         model: Any = task.model
         problem, _ = replace(model, C=1.0).problem(task)
         C = best_C(problem.K_train, problem.codes, problem.trained_with)
-        return replace(task, model=replace(model, C=C)), None
+        # Whoever chooses C, the certificate names the same model.
+        name = task.names.model.replace(f"C={CROSS_VALIDATED!r}", f"C={C!r}", 1)
+        return replace(task, model=replace(model, C=C), names=replace(task.names, model=name)), None
 
 
 class ValidatedArrays(Reduction):

@@ -17,6 +17,7 @@ from labelcert.certification.reductions import margins_of, recorded, reduced, un
 from labelcert.certification.task import GivenKernel, Run, Task
 from labelcert.certification.versions import versions
 from labelcert.compiling import compiling_clock
+from labelcert.engines.attacking import upper_ends
 from labelcert.engines.base import Findings, Question
 from labelcert.engines.control import Control
 from labelcert.engines.final_check import check
@@ -31,6 +32,9 @@ from labelcert.problem.problem import ONE_MODEL, Problem
 from labelcert.problem.validation import check_seconds, check_workers
 from labelcert.progress import progress_report
 from labelcert.stopping import Stopped, stopped_by
+
+SHARE_FOR_UPPER_ENDS = 0.3
+"""Part of the time for a first attack on every node, where not all can be proved in time."""
 
 
 def solve(task: Task, run: Run, control: Control | None = None) -> Certificate:
@@ -185,6 +189,9 @@ def _staged(planned: Plan, control: Control) -> tuple[Question, Findings, list[S
     question, ran = planned.question, list[StageRecord]()
     findings = Findings.nothing(question)
     trained = question.problem.kind == ONE_MODEL and not question.observers and planned.finds_attacks
+    if planned.attacks_first and not control.over():
+        found = upper_ends(question, control.part(SHARE_FOR_UPPER_ENDS))
+        findings = findings.refined(found, planned.stages[0].name(question.problem))
     for stage in planned.stages:
         if ran and (control.over() or not stage.needed(question, control, findings)):
             continue

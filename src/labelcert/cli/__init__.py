@@ -21,6 +21,7 @@ from labelcert.cli.command_noise import noise_command
 from labelcert.cli.command_recheck import recheck_command
 from labelcert.cli.command_regression import regression_command
 from labelcert.cli.exits import EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WRONG
+from labelcert.cli.options import GroupOfCommands
 from labelcert.cli.printing import abandon, prepare_streams, say
 from labelcert.cli.reporting import report_files
 from labelcert.cli.study_commands import study_group
@@ -48,7 +49,7 @@ Exit codes: 0 done, 1 a check failed, 2 the request is wrong, 3 the work is
 too large or data is unavailable, 130 interrupted."""
 
 
-class _Commands(click.Group):
+class _Commands(GroupOfCommands):
     """A group that extensions add to. Its reader may go away (`labelcert datasets | head`), which is no failure."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -99,7 +99,12 @@ def recheck_command(**given: Any) -> None:
     print_table(tables.recheck_table(advice, title=f"{recipe.label}: {what} to {advice.verb}, {targets.title}"))
     kind = "annotator" if advice.certificate.run.counts_annotators else "wrong label"
     wrong = f"1 {kind}" if advice.flips == 1 else f"{advice.flips} {kind}s"
-    say(f"{per_cent(advice.before)}% of the predictions survive {wrong} now; {advice.verdict}")
+    n = advice.certificate.n_test
+    now = f"{round(advice.before * n)} of {n} predictions ({per_cent(advice.before)}%)"
+    say(f"{now} survive {wrong} now; {advice.verdict}")
+    asked_for = given["audit"] if advice.annotators is not None else given["confirm"]
+    if given["confirm_costs"] is None and asked_for is not None and len(advice.names) < asked_for:
+        say(f"{len(advice.names)} of {asked_for} are named: no further one was found to secure more")
 
 
 def _plain(advice: Recheck) -> dict[str, Any]:

@@ -85,8 +85,13 @@ def regression_command(**given: Any) -> None:
         print_json({"unit": cert.unit, "max_changes": cert.max_changes, "stopped": cert.stopped}
                    | {name: _plain(frame) for name, frame in found.items()})  # fmt: skip
         return
+    show_moves(cert, given["limit"])
+
+
+def show_moves(cert: RegressionCertificate, limit: int) -> None:
+    """Tables of the first values, and the summary."""
     for name, frame in _frames(cert).items():
-        shown = frame.head(given["limit"]).drop(columns=["radius_lower", "radius_upper", "witness"], errors="ignore")
+        shown = frame.head(limit).drop(columns=["radius_lower", "radius_upper", "witness"], errors="ignore")
         rows = [
             [str(index), *(one if isinstance(one, str) else f"{one:.4g}" for one in row)]
             for index, row in zip(shown.index, shown.itertuples(index=False), strict=True)

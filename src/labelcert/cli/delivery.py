@@ -22,7 +22,7 @@ def deliver(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
     # Files come first: what is printed may have no reader.
     out: Path | None = given["out"]
     written = [] if out is None else save_results(results, out)
-    if given["pictures"] and not (given["as_json"] and out is None):
+    if given["pictures"] or (given["pictures"] is None and out is not None):
         written += draw(results, out or DEFAULT_FOLDER, attack=given["attack"])
     sets = len(_by_targets(results))
     named = {r.recipe.label if sets == 1 else f"{r.recipe.label}, {r.targets.title}": r for r in results}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -152,8 +151,8 @@ def read_poison(given: Mapping[str, Any], graph: Graph) -> FeaturePoison | None:
 
 
 def shows_progress(given: Mapping[str, Any]) -> bool:
-    """Whether somebody looks on, and did not ask for quiet."""
-    return sys.stderr.isatty() and not given["quiet"]
+    """Whether nobody asked for quiet."""
+    return not given["quiet"]
 
 
 def own_options(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -178,6 +177,8 @@ def chosen_model(
 ) -> Recipe:
     """A model with its C, from the options that all commands on models have."""
     how = {"C": _regularization(given["C"]), **{word: given[word] for word in ("rule", "seed", "loss")}, **own}
+    if given.get("inductive"):
+        how["joining"] = np.unique(np.concatenate([targets.nodes for targets in request.targets]))
     with progress_report(f"{name}: choosing C", shows_progress(given)) as show:
         return choose_model(name, request.graph, request.split.labeled, validate=validate, report=show.report, **how)
 

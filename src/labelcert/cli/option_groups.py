@@ -16,7 +16,7 @@ from labelcert.cli.options import FILE, OptionGroup, option
 from labelcert.cli.reporting import REPORT_OPTION
 from labelcert.engines.control import SOLVERS
 from labelcert.engines.registry import engine_names
-from labelcert.losses import LOSSES, loss_names
+from labelcert.losses import loss_names
 from labelcert.models.base import ACTIVATIONS, VARIANTS
 from labelcert.models.poisoned import NORMS
 from labelcert.models.propagation import NORMALIZATIONS
@@ -24,8 +24,6 @@ from labelcert.models.recipe import COMBINATIONS
 from labelcert.models.selection import RULES
 
 DEFAULT_FOLDER = Path("labelcert-out")
-PLAIN_LOSSES = [name for name in loss_names() if not LOSSES[name].intercept]
-FORMULAS = "; ".join(f"{name}: {LOSSES[name].formula}" for name in PLAIN_LOSSES)
 
 GRAPH_OPTIONS = OptionGroup(
     "Your tables and datasets",
@@ -74,7 +72,9 @@ MODEL_OPTIONS = OptionGroup(
     "Models",
     option("--C C", "NUMBER|cv", "Regularisation, or cv: cross-validation. [default: the paper's value, else cv]"),
     option("--rule", RULES, "How cross-validation chooses among similar C. [default: the paper's]"),
-    option("--loss", tuple(loss_names()), f"{FORMULAS}.", "hinge", metavar=f"[{'|'.join(PLAIN_LOSSES)}]"),
+    option(
+        "--loss", tuple(loss_names()), "What models are trained with: see `labelcert losses`.", "hinge", metavar="LOSS"
+    ),
     option(
         "--intercept",
         bool,
@@ -180,7 +180,7 @@ POISON_OPTIONS = OptionGroup(
 
 WORK_OPTIONS = OptionGroup(
     "How it is computed",
-    option("--engine", tuple(engine_names()), "How to compute certificates.", "auto"),
+    option("--engine", tuple(engine_names()), "Who computes: see `labelcert engines`.", "auto", metavar="ENGINE"),
     option("--solver", SOLVERS, "Who solves the paper's mixed-integer programs; SCIP and Gurobi are extras.", "highs"),
     option("--trust-solver", bool, "Count what a solver claims (milp-paper) as proved."),
     option(
@@ -225,7 +225,11 @@ OUTPUT_OPTIONS = OptionGroup(
     option("--json as_json", bool, "Print one JSON object instead of tables."),
     option("--out", FILE, "Write certificates, tables and pictures into this folder.", metavar="FOLDER"),
     REPORT_OPTION,
-    option("--pictures/--no-pictures", bool, f"Draw pictures, into ./{DEFAULT_FOLDER} without --out.", True),
+    click.option(
+        "--pictures/--no-pictures",
+        default=None,
+        help=f"Draw pictures, into ./{DEFAULT_FOLDER} without --out. [default: with --out alone]",
+    ),
     option("--attack", int, "Budget of the attack in the picture of the graph.", 1, metavar="FLIPS"),
     option("--nodes limit", int, "Show at most this many nodes.", 20),
     option("--quiet -q", bool, "No progress and no notes, only results."),

@@ -17,9 +17,12 @@ FILE = click.Path(path_type=Path)
 
 FIRST = (
     *("edges", "features", "labels", "names", "name_of_model", "C", "max_flips", "flips", "confirm", "until"),
-    *("trusted", "time_limit", "out", "as_json"),
+    *("wrong", "trusted", "time_limit", "out", "report"),
 )
-"""The options that matter most, which the help shows before all others."""
+"""The options that matter most, which are all that ``--help`` shows."""
+
+EVERYTHING = "labelcert.help-all"
+"""Whether the help shows all options."""
 
 Decorator = Callable[[Any], Any]
 
@@ -57,17 +60,51 @@ class GroupedCommand(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options into the help."""
+        """Write the options into the help: those that matter most or, for ``--help-all``, every one of them."""
         sections: dict[str, list[tuple[str, str]]] = {"The options that matter most": []}
+        everything = ctx.meta.get(EVERYTHING, False)
         for param in self.get_params(ctx):
             line = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if line is not None:
                 first = param.name in FIRST
+                if not (first or everything):
+                    continue
                 group = next(iter(sections)) if first else getattr(param, "group", "Other options")
                 sections.setdefault(group, []).append(line)
         for heading, lines in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)
+        if not everything:
+            formatter.write_paragraph()
+            formatter.write_text(f"`{ctx.command_path} --help-all` shows all options.")
+
+
+class GroupOfCommands(click.Group):
+    """A group whose help shows the first sentence of each command, and all of that."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help."""
+        known = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(limit=1000)) for name, one in known if one is not None])
+
+
+def _show_everything(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[EVERYTHING] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+HELP_ALL = click.option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    hidden=True,  # the help names it in a sentence
+    expose_value=False,
+    callback=_show_everything,
+    help="Show all options and exit.",
+)
 
 
 def in_options(message: str, params: Sequence[click.Parameter]) -> str:
@@ -141,6 +178,6 @@ def grouped(name: str, examples: str, *groups: OptionGroup) -> Callable[[Callabl
         for group in reversed(groups):
             function = group(function)
         how = click.command(name, cls=GroupedCommand, epilog=examples, context_settings={"max_content_width": 110})
-        return how(function)
+        return how(HELP_ALL(function))
 
     return made

@@ -12,7 +12,7 @@ import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.inputs import shows_progress
-from labelcert.cli.options import OptionGroup, option
+from labelcert.cli.options import GroupOfCommands, OptionGroup, option
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
 from labelcert.models.base import VARIANTS
@@ -54,7 +54,7 @@ TIME_REMARKS: list[Callable[[Study], str]] = []
 """What is said behind the time that a study took; extensions add to it."""
 
 
-@click.group("study")
+@click.group("study", cls=GroupOfCommands)
 def study_group() -> None:
     """Check, run and export studies: datasets x models x seeds x certificates from one TOML file.
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,20 @@ from labelcert.certificate import Certificate, load
 from labelcert.certificate.plain_archives import schema_of
 from labelcert.certification import certify
 from labelcert.certification.places import CPU, GPU, walked_by
+from labelcert.cli.command_regression import show_moves
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from labelcert.cli.options import FILE, option
 from labelcert.cli.printing import print_json, print_table, say, show
+from labelcert.engines.registry import ENGINES, engine_names
 from labelcert.errors import InvalidInput
-from labelcert.examples import two_clouds
+from labelcert.examples import several_clouds, two_clouds
 from labelcert.graphs.datasets import datasets
+from labelcert.losses import LOSSES, loss_names
 from labelcert.models import models
 from labelcert.pipeline.table_models import TABLE_MODELS, TableModel
 from labelcert.progress import progress_report
 from labelcert.reading import UNREADABLE, Archive
+from labelcert.rechecking import recheck
 from labelcert.regression import RegressionCertificate
 from labelcert.regression.result import SCHEMA as REGRESSION
 from labelcert.report import tables
@@ -54,6 +59,11 @@ def datasets_command(as_json: bool) -> None:
     say("Downloads are kept in the folder given as --data-dir, or named by LABELCERT_DATA_DIR, or in the cache.")
 
 
+def plain_losses() -> list[str]:
+    """Losses by name; those with an intercept are options of these."""
+    return [name for name in loss_names() if not LOSSES[name].intercept]
+
+
 @click.command("models")
 @option("--json as_json", bool, "Print JSON.")
 def models_command(as_json: bool) -> None:
@@ -71,6 +81,32 @@ def models_command(as_json: bool) -> None:
     print_table(tables.listing("Models", ("name", "what it is", "options and defaults"), rows))
 
 
+@click.command("losses")
+def losses_command() -> None:
+    """List the losses that models can be trained with."""
+    rows = []
+    for name in plain_losses():
+        loss = LOSSES[name]
+        formula, _, model = loss.formula.partition(": ")
+        intercept = "with --intercept, too" if loss.may_have_intercept else "none"
+        rows.append((name, formula, model, intercept, "are decided" if loss.rational else "stay open"))
+    heading = "loss", "of a label y = ±1 with the score f", "the trained model", "intercept", "exact ties"
+    print_table(tables.listing("Losses", heading, rows))
+    say("`labelcert certify ... --loss square` takes one. The default is hinge, the paper's.")
+
+
+@click.command("engines")
+def engines_command() -> None:
+    """List the engines that compute certificates."""
+    rows = [("auto", "the closed form where it applies, else enumeration; in limited time, searches for what is open")]
+    for name in engine_names():
+        if name in ENGINES:
+            what = str(ENGINES[name].__doc__).splitlines()[0].rstrip(".")
+            rows.append((name, what[0].lower() + what[1:]))
+    print_table(tables.listing("Engines", ("engine", "what it does"), rows))
+    say("Leave --engine at auto unless you know better: it says in each certificate who proved what.")
+
+
 def _size(count: int | None) -> str:
     return "varies" if count is None else str(count)
 
@@ -83,7 +119,7 @@ def _size(count: int | None) -> str:
 def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
     """Certify a small built-in problem: points in the plane, labelled fraud or fine."""
     example = two_clouds(n_labels=n_labels, n_test=n_test, seed=seed)
-    cert = certify(example.K_train, example.labels, example.K_test, example.C, progress=sys.stderr.isatty())
+    cert = certify(example.K_train, example.labels, example.K_test, example.C, progress=True)
     show(cert)
     if out is not None:
         cert.save(out, problem=True)
@@ -94,7 +130,10 @@ def demo(n_labels: int, n_test: int, seed: int, out: Path | None) -> None:
 @option("--nodes limit", int, "Show at most this many nodes.", 20)
 def show_file(file: Path, limit: int) -> None:
     """Print a saved certificate."""
-    show(load(file), limit=limit)
+    if schema_of(file) == REGRESSION:
+        show_moves(RegressionCertificate.load(file), limit)
+    else:
+        show(load(file), limit=limit)
 
 
 @click.command("verify")
@@ -223,7 +262,7 @@ def selfcheck(
     search have a time limit; what they leave open is no contradiction.
     """
     how: dict[str, Any] = {"first": first, "largest": largest, "seconds": seconds, "workers": workers}
-    with progress_report("checking", sys.stderr.isatty()) as show, walked_by(None, 1, device):
+    with progress_report("checking", True) as show, walked_by(None, 1, device):
         outcome = checks.run(problems, seed, **how, device=device, report=show.report)
     for line in outcome.wrong:
         say(line)
@@ -235,4 +274,32 @@ def selfcheck(
         sys.exit(EXIT_INTERRUPTED)
 
 
-WITHOUT_GRAPH = (datasets_command, models_command, demo, show_file, verify_file, sign_file, selfcheck)
+@click.command()
+@click.argument("losses", nargs=-1, type=click.Choice(loss_names()), metavar="[LOSS]...")
+def warm(losses: tuple[str, ...]) -> None:
+    """Compile ahead, so that no later command has to.
+
+    Compiled code is kept on this machine until labelcert is updated. Name losses to compile for these alone.
+    """
+    examples = {"two classes": two_clouds(), "three classes": several_clouds()}
+    jobs: list[tuple[str, Callable[[], Any]]] = []
+    for loss in losses or plain_losses():
+        for classes, e in examples.items():
+            arrays = e.K_train, e.labels, e.K_test, e.C
+            jobs.append((f"{loss}, {classes}", partial(certify, *arrays, loss=loss, max_flips=2)))
+            jobs.append((f"{loss}, {classes}, advice", partial(recheck, *arrays, loss=loss, flips=1, confirm=1)))
+    e = two_clouds(n_labels=40)
+    searched = partial(certify, e.K_train, e.labels, e.K_test, e.C, engine="milp", max_flips=1, time_limit=5.0)
+    jobs.append(("searches", searched))
+    with progress_report("compiling", True) as show_progress:
+        for done, (what, job) in enumerate(jobs):
+            show_progress.note(what)
+            show_progress.report(done, len(jobs))
+            job()
+    say("compiled: no command has to wait for that until labelcert is updated")
+
+
+WITHOUT_GRAPH = (
+    *(datasets_command, models_command, losses_command, engines_command),
+    *(demo, show_file, verify_file, sign_file, selfcheck, warm),
+)

@@ -12,6 +12,8 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from labelcert.compiling.inner import InnerCache, InnerCompiler
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parents[1]
@@ -24,13 +26,15 @@ def compiled(*, inner: bool = False, allocates: bool = False, **options: Any) ->
     there is nothing to be called. One that ``allocates`` makes arrays. Numba then counts references to every array that
     a call hands on, which took more than half of the time of a retraining.
     """
+    if inner:
+        options["pipeline_class"] = InnerCompiler
 
     def decorate(function: F) -> F:
         dispatcher = njit(nogil=True, _nrt=allocates, no_cfunc_wrapper=True, no_cpython_wrapper=inner, **options)(
             function
         )
         try:
-            dispatcher._cache = _Cache(function)
+            dispatcher._cache = (_InnerCache if inner else _Cache)(function)
         except RuntimeError:
             _say_once()
         return cast(F, dispatcher)
@@ -47,6 +51,10 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)
         # Compared before the rest is read, which may name classes that are gone.
         self._cache_file._version = (self._cache_file._version, stamp)
+
+
+class _InnerCache(_Cache):
+    _impl_class = InnerCache
 
 
 @cache

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from labelcert.arrays import Bool, Float, Int, Signs
-from labelcert.engines.base import Attacks, Question, within_reach
+from labelcert.engines.base import Attacks, Findings, Question, within_reach
+from labelcert.engines.control import Control
 from labelcert.engines.stepwise import Step, by_merit, fixed, grow
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import signs_of
@@ -24,6 +25,9 @@ from labelcert.problem.problem import signs_of
 TRIED = 6
 """Promising changes that are trained on in each step, where there is time for more than the first, which is nearly as
 good."""
+
+SAMPLE = 100
+"""Nodes of a class that an attack on all of them goes by."""
 
 CACHE_BYTES = 3e8
 """Memory for trained models."""
@@ -72,7 +76,8 @@ class Attacker:
     def attack_nodes(self, lower: Int) -> None:
         """Try to change every node whose radius is open, at the least cost."""
         radius = self._attacks.radius
-        for t in np.flatnonzero(lower < radius).tolist():
+        open_ = np.flatnonzero(lower < radius)
+        for t in open_[np.argsort(-radius[open_], kind="stable")].tolist():  # first those without an attack so far
             if self._over():
                 return
             if lower[t] >= radius[t]:  # an attack on another node has settled it
@@ -86,7 +91,8 @@ class Attacker:
             nodes = np.flatnonzero((self._question.predicted == c) & (self._attacks.radius > budget))
             if nodes.size == 0:
                 continue
-            gains = -self._foretold(NOTHING, nodes).mean(axis=0) / a.costs[:, None]
+            some = nodes[:: max(1, nodes.size // SAMPLE)]
+            gains = -self._foretold(NOTHING, some).mean(axis=0) / a.costs[:, None]
             change = NOTHING
             for change in self._steps(by_merit(a, budget, fixed(gains)), NOTHING):
                 if len(change).bit_count() == 1:
@@ -245,3 +251,12 @@ class Attacker:
         training = self._question.predictor.scorer.train(y, sharp=False)
         assert training.state is not None
         return TrainedModel(self._rows @ training.z, y, training.z, training.state)
+
+
+def upper_ends(question: Question, control: Control) -> Findings:
+    """An attack on every node, if only a bad one, in little time."""
+    attacks, lower = Attacks(question), Findings.nothing(question).radius_lower
+    if question.nodes.size:
+        control.note("attacks on all nodes of a class")
+        Attacker(question, attacks, control.over).attack_classes()
+    return attacks.findings(lower, {})

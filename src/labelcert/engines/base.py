@@ -250,6 +250,14 @@ class Attacks:
         self._entered[change] = found = int(changed.sum()), bool((changed | unchanged).all())
         return found
 
+    def enter_for(self, changes: Sequence[Relabelling], nodes: Int) -> None:
+        """The same for what some relabellings do to some nodes."""
+        found, _ = self._question.predictor.changed_by(changes, self._question.nodes[nodes])
+        for change, some in zip(changes, found, strict=True):
+            changed = np.zeros(self.radius.size, dtype=bool)
+            changed[nodes] = some
+            self.take(change, changed)
+
     def take(self, change: Relabelling, changed: Bool) -> None:
         """Improve all that a relabelling can, which provably changes some nodes."""
         cost = self._question.problem.adversary.cost(change)

@@ -16,10 +16,13 @@ from labelcert.arrays import Signs
 from labelcert.certificate import Stop
 from labelcert.errors import InvalidInput
 from labelcert.signals import TERMINATION
-from labelcert.stopping import stopped_by
+from labelcert.stopping import hurried, stopped_by
 
 GRACE_SECONDS, GRACE_ON_INTERRUPT = 0.8, 0.3
 """How long open points may still be decided once the search has stopped, and then as long again attacks be checked."""
+
+UNHURRIED_SECONDS = 15.0
+"""With a shorter time limit, measurements for estimates are shorter, too."""
 
 SOLVERS = ("highs", "scip", "gurobi")
 """What ``solver=`` takes."""
@@ -89,7 +92,8 @@ class Control:
         That holds for every signal that would raise KeyboardInterrupt. Others are left as they are: whoever ignores
         Ctrl-C, or has a handler of their own, means it.
         """
-        with stopped_by(self.over), self._signals_caught():
+        pace = 1.0 if self.time_limit is None else min(1.0, self.time_limit / UNHURRIED_SECONDS)
+        with stopped_by(self.over), hurried(pace), self._signals_caught():
             yield
 
     @contextmanager

@@ -50,8 +50,7 @@ def check(question: Question, findings: Findings, closed: Callable[[], bool] = l
             doubtful[nodes] = ~(hit | missed) & agreed[nodes]
             proved = nodes[hit & agreed[nodes]]
             codes = problem.relabelled(change)
-            for t in proved:
-                becomes[t] = checker.predictor.becomes(codes, int(question.nodes[t]))
+            becomes[proved] = checker.predictor.become(codes, question.nodes[proved])
             most[a.cost(change) :] = np.maximum(most[a.cost(change) :], proved.size)
     refuted = [t for t, change in enumerate(changes) if change is not None and becomes[t] < 0]
     for t in refuted:

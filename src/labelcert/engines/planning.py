@@ -96,6 +96,16 @@ class Plan:
         """Whether upper ends of radii are asked for."""
         return any(stage.engine.capabilities.finds_attacks for stage in self.stages)
 
+    @property
+    def attacks_first(self) -> bool:
+        """Whether there may be no time for more than attacks: several engines share it, and one finds attacks at last.
+
+        They know nothing of models of all classes at once, nor of removed labels.
+        """
+        problem = self.question.problem
+        limited = len(self.stages) > 1 and any(stage.engine.capabilities.searches for stage in self.stages)
+        return limited and not (problem.coupled or problem.adversary.removes)
+
 
 def plan(
     name: str,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Signs
 from labelcert.engines.control import Control
-from labelcert.stopping import is_over
+from labelcert.stopping import is_over, pace
 
 Chunk = TypeVar("Chunk")
 
@@ -275,6 +275,7 @@ def seconds_per_step(walk: Callable[[Signs], int], moment: float = 0.3) -> float
         timer.cancel()
         return steps, spent
 
+    moment *= pace()
     steps, spent = timed(0.0)  # compiles
     if is_over():  # nobody will go by it
         return spent / max(1, steps)

@@ -100,7 +100,7 @@ def transfer(
     """
     rng = np.random.default_rng([seed, width])
     K, rows = pair.kernels
-    C = float(pair.model.C)
+    C = pair.C
     how: dict[str, Any] = {"collective": False, "device": "cpu", "workers": workers, "time_limit": time_limit}
     plain = certify(K, pair.labels, rows, C, max_flips=min(3, pair.labels.size), **how)
     margin = measured(pair, width, networks=margin_networks, flips=margin_flips, seed=seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +40,11 @@ class Twins:
         return self.model.kernel_blocks(self.graph, self.labeled, self.test, inductive=self.inductive)
 
     @cached_property
+    def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
+        """Regularisation of both."""
+        return float(self.model.settled(self.graph, self.labeled, self.test, inductive=self.inductive).C)
+
+    @cached_property
     def labels(self) -> Int:
         """(m,) clean class codes."""
         codes: Int = np.asarray(self.graph.labels, dtype=np.int64)[np.asarray(self.labeled)]
@@ -62,14 +67,14 @@ class Twins:
         """Scores of the kernel machine for B sets of labels: (B, n), or (B, n, K) for more than two classes."""
         K, rows = self.kernels
         codes = np.searchsorted(self.classes, labels)
-        C, count = float(self.model.C), self.classes.size
+        C, count = self.C, self.classes.size
         if count == 2:
             return np.stack([rows @ HINGE.train(K, signs_of(one, 1), C) for one in codes])
         return np.stack([rows @ HINGE.train_classes(K, one, count, C).T for one in codes])
 
     def network(self, labels: Int, width: int, seed: int, recipe: Recipe = "theory") -> Float:
         """Scores of a network for B sets of labels, in the same form."""
-        network = self.model.network(width, seed, recipe=recipe, device=self.device)
+        network = replace(self.model, C=self.C).network(width, seed, recipe=recipe, device=self.device)
         trained = network.train(
             self.graph, self.labeled, self.test, labels=labels, validation=self.validation, inductive=self.inductive
         )

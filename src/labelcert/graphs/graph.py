@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from labelcert.arrays import Float, Int, Text
+from labelcert.checking import in_short, unmasked
 from labelcert.errors import InvalidInput
 from labelcert.files import write_archive
 from labelcert.graphs import checks
@@ -151,6 +152,28 @@ class Graph:
         """
         index = as_indices(nodes, n_nodes=self.n_nodes).tolist()
         return [str(i) for i in index] if self.node_names is None else [self.node_names[i] for i in index]
+
+    def indices(self, nodes: ArrayLike, *, what: str = "nodes") -> Int:
+        """Return the indices of distinct nodes, given by their names, indices, or a boolean mask.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from labelcert import Graph
+        >>> Graph([[0, 1], [1, 0]], np.eye(2), [0, 1], node_names=("ann", "bob")).indices(["bob"]).tolist()
+        [1]
+        """
+        given = np.asarray(unmasked(what, nodes))
+        names = given.tolist() if given.ndim == 1 and given.dtype.kind in "OU" else []
+        if not names or not all(isinstance(name, str) for name in names):
+            return as_indices(nodes, n_nodes=self.n_nodes, what=what)
+        unknown = [name for name in names if name not in self.positions()]
+        if unknown:
+            some = ", ".join(list(self.positions())[:3])
+            raise InvalidInput(
+                f"{what}: {self.name!r} has no node {in_short(unknown[0])}; its nodes are called {some}, ..."
+            )
+        return as_indices([self.positions()[name] for name in names], n_nodes=self.n_nodes, what=what)
 
     def positions(self) -> dict[str, int]:
         """Return the index of each node by its name (see `names`); computed once, not to be changed.

@@ -129,9 +129,9 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
     ----------
     graph : Graph
         The graph; its training and validation nodes must have labels.
-    train, validation : array of int, or boolean mask of shape (n,)
+    train, validation : array of int or names, or boolean mask of shape (n,)
         The labelled nodes.
-    test : array of int, or boolean mask of shape (n,), optional
+    test : array of int or names, or boolean mask of shape (n,), optional
         Test nodes. Defaults to all other nodes.
 
     Examples
@@ -143,8 +143,8 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
     (array([ 8, 30]), 30)
     """
     n = graph.n_nodes
-    chosen = as_indices(train, n_nodes=n, what="train nodes")
-    checked = as_indices(validation, n_nodes=n, what="validation nodes")
+    chosen = graph.indices(train, what="train nodes")
+    checked = graph.indices(validation, what="validation nodes")
     labeled = np.concatenate((chosen, checked))
     if labeled.size == 0:
         raise InvalidInput("expected at least one labelled node to train on, got none; name some in train")
@@ -154,7 +154,7 @@ def own_split(graph: Graph, *, train: ArrayLike, validation: ArrayLike = (), tes
             f"expected training and validation nodes with labels, but node {without[0]} of {graph.name!r} "
             f"has none; leave it out or label it"
         )
-    tested = np.setdiff1d(np.arange(n), labeled) if test is None else as_indices(test, n_nodes=n, what="test nodes")
+    tested = np.setdiff1d(np.arange(n), labeled) if test is None else graph.indices(test, what="test nodes")
     rest = np.setdiff1d(np.arange(n), np.concatenate((labeled, tested)))
     return Split(train=chosen, validation=checked, test=tested, unlabeled=rest)
 

@@ -73,9 +73,9 @@ class Contest:
                 )
             # As it would be without this search: a GCN or, where none is searched, the first of the models.
             names = [name_of(model) for model in models]
-            usual = "gcn" if "gcn" in names else names[0]
-            model = choose_model(usual, graph, nodes, seed=search.seed, report=show.report).model
-            [own] = validated([model], replace(search, losses=["hinge"], C=[model.C], parts=None, flips=0))
+            name = "gcn" if "gcn" in names else names[0]
+            usual = choose_model(name, graph, nodes, seed=search.seed, joining=joining, report=show.report)
+            [own] = validated([usual.model], replace(search, losses=["hinge"], C=[usual.C], parts=None, flips=0))
         default = next((c for c in found if (c.model, c.loss, c.parts) == (own.model, own.loss, own.parts)), own)
         top = max(found, key=accuracy)
         assert top.deviation is not None

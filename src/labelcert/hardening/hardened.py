@@ -168,4 +168,5 @@ class Hardened:
 
     def __repr__(self) -> str:
         now, then = self.certified[self.default][0], self.certified[self.chosen][0]
-        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)}% -> {per_cent(then)}% survive {self.flips} flips)"
+        flips = f"{self.flips} flip{'' if self.flips == 1 else 's'}"
+        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)}% -> {per_cent(then)}% survive {flips})"

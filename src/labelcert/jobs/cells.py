@@ -118,6 +118,7 @@ class Cell:
         """What decides its answer beside the kernel, in plain values; defaults of newer options are left out."""
         recipe = self.recipe
         folds = {"rule": self.rule, "folds": FOLDS, "grid": list(C_GRID), "seed": job.seed}
+        folds |= {"joining": True} if job.inductive else {}
         found: dict[str, Any] = {
             "C": float(recipe.C) if self.rule is None else folds,
             "test": digest(self.test),
@@ -145,6 +146,7 @@ class Cell:
         if self.rule is None:
             return recipe
         how: dict[str, Any] = {"C": "cv", "rule": self.rule, "seed": job.seed, "loss": recipe.loss, **recipe.options}
+        how |= {"joining": self.test} if job.inductive else {}
         return replace(recipe, model=choose_model(recipe.name, job.graph, job.labeled, **how).model)
 
     def certified(

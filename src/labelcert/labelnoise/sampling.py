@@ -150,7 +150,7 @@ def _judge(question: Question) -> Callable[[Int], tuple[Int, Bool, Bool]]:
         if K == 2:
             outcome[yes] = 1 - own[yes]
         else:
-            outcome[yes] = [predictor.becomes(new, t) for t in nodes[yes].tolist()]
+            outcome[yes] = predictor.become(new, nodes[yes])
         return outcome, yes, no
 
     def judged(codes: Int) -> tuple[Int, Bool, Bool]:

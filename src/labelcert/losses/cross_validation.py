@@ -12,6 +12,9 @@ from labelcert.errors import InvalidInput
 from labelcert.losses.base import Loss
 from labelcert.stopping import Stopped, go_on
 
+CROSS_VALIDATED = "cv"
+"""Stands where C would: choose it by cross-validation over the labels."""
+
 C_GRID = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The paper's grid for C."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,10 @@ import scipy.sparse as sp
 from labelcert.arrays import Float, Int
 from labelcert.checking import in_short, one_of, real_number, whole_number
 from labelcert.errors import InvalidInput
+from labelcert.graphs import Graph
 from labelcert.graphs.checks import as_indices
+from labelcert.losses import get_loss
+from labelcert.losses.cross_validation import CROSS_VALIDATED, best_C
 from labelcert.models.features import Features, as_features
 from labelcert.models.layers import Architecture
 from labelcert.models.networks.network import Network
@@ -66,7 +69,7 @@ class Model(ABC):
 
     Options mean the same in every model that has them:
 
-    - ``C``: regularisation of the SVM, the cap on its dual variables;
+    - ``C``: regularisation of the SVM, the cap on its dual variables; ``"cv"``: chosen by cross-validation;
     - ``depth``: hidden layers L, at least 1;
     - ``normalization``: ``"row"``, ``"symmetric"`` or ``"none"``, how :math:`\beta A + I` is normalised to S;
     - ``edge_weight``: β, the weight of edges relative to self-loops;
@@ -74,7 +77,7 @@ class Model(ABC):
     - ``variant``: ``"exact"``, the kernel of the network, or ``"published"``, the one that the published code computes.
     """
 
-    C: float = 1.0
+    C: float | str = CROSS_VALIDATED
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -117,7 +120,7 @@ class Model(ABC):
         graph
             Graph with n nodes.
         labeled, test
-            Node indices, or boolean masks of length n. The blocks keep their order.
+            Node indices, names of nodes, or boolean masks of length n. The blocks keep their order.
         inductive
             False: labelled and test nodes are in one graph, which is known in training. True: all test nodes
             join together after training. Training then sees the graph :math:`G` without them, and the trained
@@ -149,8 +152,8 @@ class Model(ABC):
         """Labelled nodes in the graph of training, and test nodes in the whole graph."""
         n = int(graph.adjacency.shape[0])
         features = as_features(graph.features, n)
-        rows = as_nodes(labeled, n, "labeled")
-        columns = as_nodes(test, n, "test")
+        rows = as_nodes(graph, labeled, "labeled")
+        columns = as_nodes(graph, test, "test")
         after = View(graph.adjacency, features, columns)
         if not inductive:
             return View(graph.adjacency, features, rows), after
@@ -165,6 +168,16 @@ class Model(ABC):
             sp.csr_array(graph.adjacency[kept][:, kept]), features[kept], np.searchsorted(kept, rows).astype(np.int64)
         )
         return before, after
+
+    def settled(
+        self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike, *, inductive: bool = False
+    ) -> Self:
+        """The model with a number as C: its own, or what cross-validation chooses on these nodes, as in `certify`."""
+        if self.C != CROSS_VALIDATED:
+            return self
+        K, _ = self.kernel_blocks(graph, labeled, test, inductive=inductive)
+        labels = np.asarray(graph.labels)[as_nodes(graph, labeled, "labeled")]
+        return replace(self, C=best_C(K, labels, get_loss("hinge")))
 
     @property
     def has_network(self) -> bool:
@@ -214,7 +227,7 @@ class Model(ABC):
             As in `kernel_blocks`.
         **options
             Passed to `labelcert.certify`: ``threat``, ``max_flips``, ``engine``, ``time_limit``, ``workers``,
-            ``progress``, ``loss``, ``collective``. With ``C="cv"``, cross-validation chooses C instead of the model.
+            ``progress``, ``loss``, ``collective``, or another ``C`` than the model's.
 
         Returns
         -------
@@ -292,6 +305,15 @@ def require_positive(name: str, value: float) -> None:
     require(number is not None and number > 0.0, f"{name} must be a positive finite number, got {in_short(value)}")
 
 
+def _check_C(name: str, value: float | str) -> None:  # noqa: N802 (the name that everybody gives it)
+    """Refuse what is neither a positive finite number nor a word for cross-validation."""
+    if not (isinstance(value, str) and value == CROSS_VALIDATED):
+        number = real_number(value)
+        good = number is not None and number > 0.0
+        advice = "cross-validation chooses it with C='cv'"
+        require(good, f"{name} must be a positive finite number, got {in_short(value)}; {advice}")
+
+
 def require_between(name: str, value: float, low: float, high: float) -> None:
     """Refuse a number outside a closed interval."""
     number = real_number(value)
@@ -300,7 +322,7 @@ def require_between(name: str, value: float, low: float, high: float) -> None:
 
 
 SHARED_OPTIONS: dict[str, Callable[[str, Any], object]] = {
-    "C": require_positive,
+    "C": _check_C,
     "depth": partial(whole_number, least=1, remark="hidden layers"),
     "normalization": partial(one_of, choices=NORMALIZATIONS),
     "activation": partial(one_of, choices=ACTIVATIONS),
@@ -310,8 +332,11 @@ SHARED_OPTIONS: dict[str, Callable[[str, Any], object]] = {
 """Options that mean the same in every model that has them, and the check of each."""
 
 
-def as_nodes(nodes: npt.ArrayLike, n: int, name: str) -> Int:
-    """Return node indices from indices or a boolean mask; refuse repeated, unknown or no nodes."""
-    index = as_indices(nodes, n_nodes=n, what=name)
+def as_nodes(graph: GraphLike, nodes: npt.ArrayLike, name: str) -> Int:
+    """Return node indices from indices, a boolean mask or names; refuse repeated, unknown or no nodes."""
+    if isinstance(graph, Graph):
+        index = graph.indices(nodes, what=name)
+    else:
+        index = as_indices(nodes, n_nodes=int(graph.adjacency.shape[0]), what=name)
     require(index.size > 0, f"{name}: expected at least one node, got none")
     return index

@@ -50,8 +50,8 @@ class Recipe:
 
     @property
     def C(self) -> float:  # noqa: N802 (the name that everybody gives it)
-        """Regularisation of the model's SVM."""
-        return self.model.C
+        """Regularisation of the model's SVM, once it is chosen."""
+        return float(self.model.C)
 
     @property
     def has_C(self) -> bool:  # noqa: N802
@@ -123,7 +123,7 @@ class Recipe:
                 if unknown:
                     raise InvalidInput(f"ensembles on parts of the labels have no option {unknown[0]}; leave one out")
                 using = partial(certify_partition, parts=self.parts, seed=self.seed, combine=self.combine)
-        return certifier.certify(test, C=self.C, using=using, loss=self.loss, **options)
+        return certifier.certify(test, C=self.model.C, using=using, loss=self.loss, **options)
 
     def _words(self) -> list[str]:
         return [self.name, *(f"{key}={value}" for key, value in self.changed.items())]

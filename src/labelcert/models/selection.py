@@ -73,6 +73,7 @@ def select(
     loss: str = "hinge",
     rule: Rule = "best",
     folds: int | None = None,
+    joining: npt.ArrayLike | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
     """Choose C, and other options if a grid for them is given, by stratified cross-validation.
@@ -86,7 +87,7 @@ def select(
     graph
         Graph with n nodes and the labels of the labelled ones.
     labeled
-        Labelled nodes: indices or a boolean mask. Their order affects how scikit-learn shuffles them into folds.
+        Labelled nodes: indices, names or a boolean mask. Their order affects how scikit-learn shuffles them into folds.
     seed
         Seed of that shuffle; the paper uses the seed of the split.
     C
@@ -101,6 +102,8 @@ def select(
         more accurate.
     folds
         Number of folds; 4 by default, or as many as the smallest class has labels.
+    joining
+        Nodes that join the graph after training, which certificates call inductive; models are chosen without them.
     progress
         Called after each evaluation with the number done and the total.
 
@@ -118,7 +121,7 @@ def select(
     whole_number("seed", seed, 0, 2**32 - 1)
     require(len(C) > 0, "C must hold at least one value to try, got none")
     searched = variants(model, {name: tuple(values) for name, values in (grid or {}).items()}, type(model).__name__)
-    nodes = as_nodes(labeled, int(graph.adjacency.shape[0]), "labeled")
+    nodes = as_nodes(graph, labeled, "labeled")
     labels = np.asarray(graph.labels)[nodes]
     require(
         bool((labels >= 0).all()),
@@ -133,7 +136,8 @@ def select(
 
     candidates: list[Recipe] = []
     for variant in searched:
-        K = variant.kernel_blocks(graph, nodes, nodes[:1])[0]
+        tested = nodes[:1] if joining is None else joining
+        K = variant.kernel_blocks(graph, nodes, tested, inductive=joining is not None)[0]
         for value, found in zip(C, accuracies(K, labels, C, parts, trained_with, count), strict=True):
             measured: dict[str, Any] = {"accuracy": float(np.mean(found)), "deviation": float(np.std(found))}
             candidates.append(Recipe(replace(variant, C=value), loss, source="cross-validation", **measured))

@@ -166,6 +166,12 @@ def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path
         result.certificate.save(path, problem=True)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)
+            if kind == "nodes":  # where no attack is known, there is no upper end
+                upper = frame["radius_upper"].astype("Int64")
+                frame["radius_upper"] = upper.where(upper < result.certificate.never)
+            for claim, proof in (("radius_claimed", "radius_lower"), ("changed_claimed", "changed_upper")):
+                if claim in frame and np.array_equal(frame[claim], frame[proof]):
+                    frame = frame.drop(columns=claim)
             witnesses = (row[column] or {} for row in rows)
             frame[column] = ["; ".join(f"{node} -> {label}" for node, label in each.items()) for each in witnesses]
             written.append(table := folder / f"{path.stem}-{kind}.csv")

@@ -112,6 +112,7 @@ def choose_model(
     seed: int = 0,
     loss: str = "hinge",
     validate: bool = False,
+    joining: npt.ArrayLike | None = None,
     report: Report | None = None,
     **options: Any,
 ) -> Recipe:
@@ -119,6 +120,7 @@ def choose_model(
 
     The paper has values of C for the hinge loss alone; ``C="cv"`` is cross-validation even there, by a rule (the
     paper's for the dataset by default). With ``validate``, its accuracy is told even where C needs none.
+    Nodes ``joining`` after training have no part in it.
     """
     if name in TABLE_MODELS:
         how: dict[str, Any] = {"seed": seed, "loss": loss, "validate": validate, "report": report}
@@ -140,7 +142,8 @@ def choose_model(
     if len(grid) == 1 and not (validate and np.unique(labels, return_counts=True)[1].min() > 1):
         return Recipe(replace(model, C=grid[0]), loss, source=source)
     chosen = known_rule(graph.name) if rule is None else cast(Rule, rule)
-    found = select(model, graph, labeled, seed=seed, C=grid, loss=loss, rule=chosen, progress=report)
+    how = {"C": grid, "rule": chosen, "loss": loss, "seed": seed, "joining": joining}
+    found = select(model, graph, labeled, progress=report, **how)
     return Recipe(found.model, loss, source=source, accuracy=found.accuracy)
 
 

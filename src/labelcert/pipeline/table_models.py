@@ -17,7 +17,6 @@ from labelcert.errors import InvalidInput
 from labelcert.estimators import from_sklearn
 from labelcert.estimators.base import agreement, remarked
 from labelcert.graphs import Graph
-from labelcert.graphs.checks import as_indices
 from labelcert.labelnoise import noise
 from labelcert.losses.cross_validation import C_GRID, stratified_folds
 from labelcert.memory import require_memory
@@ -46,19 +45,19 @@ class TableModelInfo:
 def _logistic(model: TableModel, _: int) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=model.C, max_iter=10_000)
+    return LogisticRegression(C=float(model.C), max_iter=10_000)
 
 
 def _ridge(model: TableModel, _: int) -> Any:
     from sklearn.linear_model import RidgeClassifier
 
-    return RidgeClassifier(alpha=0.5 / model.C)
+    return RidgeClassifier(alpha=0.5 / float(model.C))
 
 
 def _svm(model: TableModel, seed: int) -> Any:
     from sklearn.svm import LinearSVC
 
-    return LinearSVC(C=model.C, max_iter=100_000, random_state=seed)
+    return LinearSVC(C=float(model.C), max_iter=100_000, random_state=seed)
 
 
 def _knn(model: TableModel, _: int) -> Any:
@@ -161,12 +160,12 @@ class TableRecipe(Recipe):
 class _RowCertifier(GraphCertifier):
     """Certificates for several sets of rows, from the estimator itself."""
 
-    def _prepare(self, tests: Sequence[npt.ArrayLike], n: int) -> None:
+    def _prepare(self, tests: Sequence[npt.ArrayLike]) -> None:
         """Nothing is shared: estimators take features."""
 
     def answer(self, estimator: Any, test: npt.ArrayLike, using: Callable[..., Any], options: dict[str, Any]) -> Any:
         """What ``using`` makes of the estimator's predictions for some rows."""
-        nodes: Int = as_indices(test, n_nodes=int(self._graph.adjacency.shape[0]), what="test")
+        nodes: Int = self._indices(test, "test")
         if using not in (certify, recheck, noise):
             raise InvalidInput(
                 "classifiers of plain tables know no poisoned features; use a model with a kernel: linear"
@@ -204,7 +203,7 @@ class _RowCertifier(GraphCertifier):
 
     def _named(self, cert: Certificate, nodes: Int) -> Certificate:
         """The certificate with what is known about the table."""
-        names = self._names(nodes)
+        names = self._names(nodes, self._model.C)
         model = "; ".join([cert.run.model, *getattr(self._graph, "notes", ())])
         known = replace(cert, class_list=names.class_list, around=names.around, run=replace(cert.run, model=model))
         return replace(known, checksum=known.computed_checksum())

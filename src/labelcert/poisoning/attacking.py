@@ -75,7 +75,9 @@ class _Contest:
     """One model on one graph, and what features do to the leads of its test nodes."""
 
     def __init__(self, model: Model, graph: GraphLike, labeled: Int, test: Int, nodes: Int, inductive: bool) -> None:
-        self.model, self.graph, self.labeled, self.test, self.nodes = model, graph, labeled, test, nodes
+        # C is chosen once, on the features as they are.
+        self.model = model.settled(graph, labeled, test, inductive=inductive)
+        self.graph, self.labeled, self.test, self.nodes = graph, labeled, test, nodes
         self.inductive, self.tried = inductive, 0
         given: Any = graph.features
         self.features: Float = np.array(given if isinstance(given, np.ndarray) else given.toarray(), dtype=np.float64)
@@ -95,7 +97,7 @@ class _Contest:
             self._other(additions), self.labeled, self.test, inductive=self.inductive
         )
         self.tried += 1
-        return np.asarray(get_loss("hinge").train_classes(K_train, self.codes, self.K, self.model.C) @ K_test.T)
+        return np.asarray(get_loss("hinge").train_classes(K_train, self.codes, self.K, float(self.model.C)) @ K_test.T)
 
     def leads(self, additions: Float) -> Float:
         """(n,) score of each clean prediction minus the highest other one."""

@@ -93,7 +93,10 @@ class Highest(Predictor):
     @dropping
     def changed(self, codes: Int, nodes: Index) -> tuple[Bool, Bool]:
         """Another class reaches the score of the predicted one."""
-        p, tau = self._all_scores(codes, nodes)
+        return self._judged(codes, nodes, *self._all_scores(codes, nodes))
+
+    def _judged(self, codes: Int, nodes: Index, p: Float, tau: Float) -> tuple[Bool, Bool]:
+        """The same from (K, n) scores and the (K,) error bounds of the classes."""
         own = self.predicted[nodes]
         columns = np.arange(nodes.size)
         rivals = own[None, :] != np.arange(self.problem.n_classes)[:, None]
@@ -126,6 +129,19 @@ class Highest(Predictor):
         """The first of the other classes with the highest score."""
         others = [c for c in range(self.problem.n_classes) if c != self.predicted[node]]
         return self.leaders(codes, node, others)[0][0]
+
+    def become(self, codes: Int, nodes: Index) -> Int:
+        """At once, but for those whose highest score float64 does not tell."""
+        if self.fewer(codes) is not None:
+            return super().become(codes, nodes)
+        p, tau = self._all_scores(codes, nodes)
+        columns = np.arange(nodes.size)
+        p[self.predicted[nodes], columns] = -np.inf
+        best: Int = p.argmax(axis=0).astype(np.int64)
+        close = ~(p[best, columns] - p > GUARD * (tau[best] + tau[:, None]))
+        for k in np.flatnonzero(close.sum(axis=0) > 1):  # the highest score is always close to itself
+            best[k] = self.becomes(codes, int(nodes[k]))
+        return best
 
     @dropping
     def predicts(self, codes: Int, node: int) -> int:

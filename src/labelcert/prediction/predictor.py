@@ -143,6 +143,10 @@ class Predictor(ABC):
     def becomes(self, codes: Int, node: int) -> int:
         """The class other than the predicted one with the highest score under labels ``codes``."""
 
+    def become(self, codes: Int, nodes: Index) -> Int:
+        """(n,) the same for some nodes."""
+        return np.array([self.becomes(codes, t) for t in nodes.tolist()], dtype=np.int64)
+
     def class_scores(self, codes: Int, nodes: Index) -> tuple[Float, Float]:
         """(K, n) scores of some scaled rows under labels ``codes``, and bounds on their errors that fit the shape."""
         raise NotImplementedError(f"{type(self).__name__} has no scores of classes")

@@ -110,7 +110,8 @@ class Problem:
         anywhere: Callable[[], bool] = (
             (lambda: True) if self.trained_with.defined_anywhere else partial(self.is_linear, strict=True)
         )
-        Q, shift, min_eig = validation.settle_kernel(self.K_train, self.K_test, anywhere)
+        roughly = self.max_flips == 0  # nothing is trained but the clean labels
+        Q, shift, min_eig = validation.settle_kernel(self.K_train, self.K_test, anywhere, roughly=roughly)
         return replace(self, K_train=frozen(Q), K_test=frozen(self.K_test), shift=shift, min_eig=min_eig)
 
     def restricted(self, index: Int) -> Problem:

@@ -130,11 +130,13 @@ def recheck_table(advice: Recheck, *, title: str = "Labels to confirm") -> Table
     frame = advice.to_frame()
     what, about = frame.columns[:2]
     for step, row in frame.iterrows():
-        low, high = row["after"], row["after_upper"]
+        low, high, n = row["after"], row["after_upper"], advice.certificate.n_test
         share = between(low, high, "%")
-        alone = "" if np.isnan(row["gain_alone"]) else f"+{per_cent(row['gain_alone'])}%"
+        share = f"{round(low * n)} of {n} ({share})" if low == high else share
+        alone = "not known" if np.isnan(row["gain_alone"]) else f"+{round(row['gain_alone'] * n)}"
         names = [str(name) for name in row["secures"]]
         shown = ", ".join(names[:5]) + (f", … ({len(names)} nodes)" if len(names) > 5 else "")
+        shown = shown or "none by itself"
         table.add_row(str(step), str(row[what]), str(row[about]), share, alone, *([shown] if secures else []))
     return table
 

@@ -93,6 +93,9 @@ def verify_regression(
     if not (np.isfinite(alpha) and alpha >= 0):
         raise InvalidInput(f"alpha must be a number of at least 0, got {alpha!r}")
     out, pace = Verification(stated=STATED.split(", ")), Pace(report, time_limit)
+    if strange := _not_numbers(cert):
+        out.add("record", CheckStatus.WRONG, f"{strange} must hold numbers")
+        return out
     try:
         pace.begin("the model")
         values = _given(cert, H) if H is not None else _solved(cert, X_train, X_test, alpha, intercept, pace)
@@ -104,6 +107,15 @@ def verify_regression(
         out.add("the rest", CheckStatus.NOT_CHECKED, "it was not reached within the time limit")
     out.add("record", CheckStatus.STATED, f"not checked: {STATED}")
     return out
+
+
+def _not_numbers(cert: RegressionCertificate) -> str:
+    """The first of the fields that are not what they are in any certificate."""
+    finite = ("predictions", "coefficients", "targets", "up", "down", "moved_to")
+    some = ("slack", "coefficient_slack")
+    wrong = [name for name in finite if not np.isfinite(getattr(cert, name)).all()]
+    wrong += [name for name in some if np.isnan(getattr(cert, name)).any()]
+    return (wrong + ["threshold"] * bool(np.isinf(cert.threshold).any()) + [""])[0]
 
 
 def _table(name: str, given: npt.ArrayLike | None, rows: int, columns: int | None) -> npt.NDArray[np.float64]:

@@ -191,9 +191,10 @@ def test_a_short_time_limit_makes_two_stages(problem: Problem, truth: Certificat
     assert stages == [("enumerate", 1), *[("enumerate", BUDGET)] * (problem.n_classes > 2), ("milp", BUDGET)]
     assert "trainings" in cert.run.stages[0].statistics
     assert cert.run.stages[-1].statistics["solver"].startswith("highs")
-    # What one flip changes was settled by the first stage. With two classes, the rest could not be.
+    # What one flip changes was settled by the first stage, and what an early attack changes with two may have been.
     for t, radius in enumerate(truth.radius_lower.tolist()):
-        assert cert.radius_proved_by[t] == ("enumerate" if radius == 1 or problem.n_classes > 2 else "milp")
+        by = ["enumerate"] if radius == 1 or problem.n_classes > 2 else ["enumerate", "milp"][radius > 2 :]
+        assert cert.radius_proved_by[t] in by
         assert cert.witness(t) is not None or radius > BUDGET
     assert cert.collective_proved_by[1] == "enumerate"
     assert set(cert.collective_proved_by[2:].tolist()) <= {"milp"}

@@ -17,6 +17,7 @@ from labelcert.engines.tables import forest as forests
 from labelcert.engines.tables import open_nodes
 from labelcert.engines.tables.forest import with_scores
 from labelcert.engines.tables.open_nodes import OpenNodes
+from labelcert.engines.tables.sizes import new_forest
 from labelcert.problem import Problem
 
 
@@ -88,3 +89,17 @@ def test_error_bounds_of_products_hold() -> None:
         assert tau.max() < 1e-5 * np.sqrt(m)
     nothing = np.zeros((1, 4), dtype=np.float32)
     assert with_scores(nothing, np.full(1, np.inf, dtype=np.float32), np.ones((4, 2)))[1][0] == np.inf
+
+
+def test_a_chunk_that_is_stopped_has_the_shape_of_others() -> None:
+    """Duals become scores where a chunk is finished; tables take up what was stopped, too."""
+    problem = Problem.build(*blobs(66, 40, classes=3), 5.0, max_flips=1)
+    forest = new_forest(asked(problem), np.inf, 1)
+    assert forest.task.scores
+    control = Control(workers=1)
+    control.flag[0] = 1
+    [chunk] = forest.chunks(1)
+    found, finished = forest.task.walk(chunk, forest.task.new_worker(), control.flag)
+    assert not finished
+    assert found.P.shape == (chunk.stops, 40)
+    assert np.all(np.isinf(found.tau))

@@ -31,9 +31,6 @@ SECONDS_FOR_A_NODE = 0.02
 SHARE_FOR_CHECKS, SECONDS_FOR_CHECKS = 0.4, 5.0
 """Part of the time that is kept for checking attacks then, and no more than this."""
 
-FEW_NODES = 100
-"""With more nodes, there may be no time for each of them."""
-
 
 class Searching:
     """One run.
@@ -84,15 +81,11 @@ class Searching:
             SHARE_FOR_ATTACKS * left if proofs_too else left - min(SHARE_FOR_CHECKS * left, SECONDS_FOR_CHECKS)
         )
         attacker = Attacker(self.question, self.attacks, self._over)
+        attacker.attack_classes()
         control.note("attacks on single nodes")
-        many = self.question.nodes.size > FEW_NODES
-        if many:
-            attacker.attack_classes()
         with attacker.until(began + 0.75 * (end - began)):
             attacker.attack_nodes(self.lower)
         control.note("attacks on all nodes")
-        if not many:
-            attacker.attack_classes()
         with attacker.until(end):
             if control.collective:
                 attacker.attack_all()

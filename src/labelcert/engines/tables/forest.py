@@ -168,6 +168,8 @@ class FillTask(NamedTuple):
             finished = False
         if self.scores and finished:
             P, tau = with_scores(P, tau, self.fill.scores)
+        elif self.scores:  # nobody reads them
+            P, tau = np.zeros((stops, self.fill.scores.shape[1]), dtype=np.float32), np.full_like(tau, np.inf)
         return Filled(worker.own.counters.copy(), first, P, tau), finished
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from labelcert.arrays import Float, Index, Int
+from labelcert.arrays import Index, Int
 from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
+from labelcert.engines.tables.forecasting import Forecast, attack
 from labelcert.engines.tables.forest import SLOT_BYTES, Filled, Forest, Siblings, Tables, with_scores
 from labelcert.engines.tables.levels import PAIR_SECONDS, Sweep
 from labelcert.engines.tables.sizes import (
@@ -32,6 +33,9 @@ from labelcert.problem import Problem
 
 SHARE_FOR_TRAINING = 0.6
 """Part of the time that training may take."""
+
+SHARE_FOR_ATTACKS = 0.25
+"""Part of the time for attacks that single moves foretell."""
 
 SHARE_FOR_DUALS = 0.5
 """Part of the memory for tables that duals may take; the tables of a block get the rest."""
@@ -66,17 +70,47 @@ class OpenNodes(PlainEngine):
         started = time.perf_counter()
         attacks, lower = Attacks(question, known), known.radius_lower.copy()
         statistics: dict[str, float] = {"trainings": 0}
-        retrained = question.predictor.enumerated == "toggled sets" and not question.predictor.linear
-        budget = _budget(question, control, known) if retrained else 0
-        if budget:
-            part = replace(question, problem=replace(question.problem, max_flips=budget))
-            forest = new_forest(part, math.inf, part.problem.adversary.most_flips(budget), duals=True)
-            duals = Duals(forest)
-            if all(forest.train(size, duals, control) for size in range(1, forest.levels + 1)):
-                self._blocks(part, control, duals, lower, attacks, _order(part, duals, known))
-            statistics["trainings"] = int(forest.counters[0])
+        if question.predictor.enumerated == "toggled sets" and not question.predictor.linear:
+            self._foretold(question, control, attacks, lower)
+            self._proved(question, control, attacks, lower, statistics)
         statistics["seconds"] = time.perf_counter() - started
         return attacks.findings(lower, statistics)
+
+    def _foretold(self, question: Question, control: Control, attacks: Attacks, lower: Int) -> None:
+        """Attacks on open nodes that single moves foretell: what they change needs no proof."""
+        open_ = np.flatnonzero(lower < attacks.radius)
+        per_training, sets = seconds_per_training(question, duals=True), toggled_sets(question.problem)
+        if (
+            not open_.size
+            or question.budget < 2
+            or sets[1] * per_training > SHARE_FOR_ATTACKS * _worker_seconds(control)
+        ):
+            return
+        if sets[1] * (4 * question.problem.m + SLOT_BYTES) > SHARE_FOR_DUALS * memory_for_tables():
+            return
+        own, forest = control.part(SHARE_FOR_ATTACKS), new_forest(question, math.inf, 1, duals=True)
+        duals = Duals(forest)
+        control.note("attacks that single moves foretell")
+        if forest.train(1, duals, own):
+            attack(question, Forecast(question, forest, duals.z), attacks, open_, int(lower[open_].min()), own)
+
+    def _proved(
+        self, question: Question, control: Control, attacks: Attacks, lower: Int, statistics: dict[str, float]
+    ) -> None:
+        """Train on all sets of the next budgets, and go from block to block; raises ``lower``."""
+        open_ = np.flatnonzero(lower < attacks.radius)
+        budget = _budget(question, control, open_, lower)
+        if not budget:
+            return
+        part = replace(question, problem=replace(question.problem, max_flips=budget))
+        forest = new_forest(part, math.inf, part.problem.adversary.most_flips(budget), duals=True)
+        duals = Duals(forest)
+        if all(forest.train(size, duals, control) for size in range(1, forest.levels + 1)):
+            forecast = Forecast(part, forest, duals.z)
+            found = list(forecast.about(open_, budget))
+            order = np.argsort(-np.concatenate([some.lead for some in found]), kind="stable")
+            self._blocks(part, control, duals, lower, attacks, np.concatenate([some.nodes for some in found])[order])
+        statistics["trainings"] = int(forest.counters[0])
 
     def _blocks(
         self, question: Question, control: Control, duals: Duals, lower: Int, attacks: Attacks, order: Int
@@ -133,48 +167,20 @@ class BlockTables(Tables):
         return True
 
 
-def _budget(question: Question, control: Control, known: Findings) -> int:
+def _worker_seconds(control: Control) -> float:
+    return control.left_seconds() * control.workers
+
+
+def _budget(question: Question, control: Control, open_: Int, lower: Int) -> int:
     """The largest budget whose sets can be trained on in time, and kept; 0 where that proves nothing new."""
     m, n, sets = question.problem.m, question.nodes.size, toggled_sets(question.problem)
-    open_ = known.radius_lower < known.radius_upper
-    if not open_.any():
+    if not open_.size:
         return 0
     training = sets * seconds_per_training(question, duals=True)
-    block = min(int(open_.sum()), BLOCK_NODES)
+    block = min(open_.size, BLOCK_NODES)
     reading = sets * block * m * MULTIPLY_SECONDS + Sizes.of(question).pairs * PAIR_SECONDS * block / n
-    left = control.left_seconds() * control.workers
+    left = _worker_seconds(control)
     fits = (training <= SHARE_FOR_TRAINING * left) & (training + reading <= left)
     fits &= sets * (4 * m + SLOT_BYTES) <= SHARE_FOR_DUALS * memory_for_tables()
     budget = last_fitting(fits)
-    return budget if budget >= int(known.radius_lower[open_].min()) else 0
-
-
-def _order(question: Question, duals: Duals, known: Findings) -> Int:
-    """Open nodes, from the one that seems to be the most robust: by what its two worst moves leave of its lead."""
-    open_ = np.flatnonzero(known.radius_lower < known.radius_upper)
-    own = question.predicted[open_]
-    lead = np.zeros(open_.size)
-    for c in np.unique(own).tolist():
-        for some in np.array_split(np.flatnonzero(own == c), math.ceil((own == c).sum() / BLOCK_NODES)):
-            lead[some] = _leads(duals, question.problem.codes, c, question.nodes[open_[some]])
-    order: Int = open_[np.argsort(-lead, kind="stable")].astype(np.int64)
-    return order
-
-
-def _leads(duals: Duals, codes: Int, c: int, nodes: Index) -> Float:
-    """What the two worst moves would leave of the leads of nodes of class ``c``, if moves added up."""
-    forest = duals.forest.about(nodes)
-    K, tree = forest.starts[1], forest.tree
-    clean = np.array([forest.clean_scores(k)[0] for k in range(K)])
-    single = np.arange(K, forest.starts[2])
-    scores = duals.z[single] @ forest.rows.T
-    effect = np.zeros((K, codes.size, nodes.size))  # of toggling one label in one class
-    owner = tree.owner[single]
-    effect[owner, forest.rules.labels[owner, tree.last[single]]] = scores - clean[owner]
-    lead = np.full(nodes.size, np.inf)
-    for r in np.flatnonzero(np.arange(K) != c).tolist():
-        down, up = -effect[c], effect[r]
-        both = ((codes == c) | (codes == r))[:, None]  # such a label moves between the two
-        worst = np.maximum(np.where(both, down + up, 0.0), np.maximum(down, up))
-        lead = np.minimum(lead, clean[c] - clean[r] - np.sort(worst, axis=0)[-2:].sum(axis=0))
-    return lead
+    return budget if budget >= int(lower[open_].min()) else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,17 +35,18 @@ def pair_options(question: Question, place: Int, c: int, r: int) -> Options:
     """
     problem = question.problem
     a = problem.adversary
-    source = problem.codes[a.labels]
-    rows: list[tuple[int, ...]] = []
-    for i in range(a.labels.size):
-        seen = set()
-        for k in np.flatnonzero(a.targets[i]).tolist():
-            toggled = (source[i] == c or k == c, source[i] == r or k == r)
-            if any(toggled) and toggled not in seen:
-                seen.add(toggled)
-                places = [int(place[x, i]) if on else -1 for x, on in zip((c, r), toggled, strict=True)]
-                rows.append((i, k, int(a.costs[i]), int(a.groups[i]), c, r, *places))
-    return _options(rows)
+    source, becomes = problem.codes[a.labels][:, None], np.arange(a.targets.shape[1])
+    toggled = np.where(a.targets, ((source == c) | (becomes == c)) + 2 * ((source == r) | (becomes == r)), 0)
+    moves = []  # of each label the first class that toggles it in the one model, in the other one, and in both
+    for kind in (1, 2, 3):
+        there = np.flatnonzero((toggled == kind).any(axis=1))
+        moves.append(np.column_stack([there, (toggled[there] == kind).argmax(axis=1)]))
+    i, k = np.concatenate(moves).T
+    order = np.lexsort([k, i])
+    i, k = i[order], k[order]
+    places = [np.where(toggled[i, k] & bit, place[x, i], -1) for x, bit in ((c, 1), (r, 2))]
+    both = np.full((i.size, 2), (c, r))
+    return _options(np.column_stack([i, k, a.costs[i], a.groups[i], both, *places]))
 
 
 def all_options(question: Question, place: Int) -> Options:
@@ -59,11 +59,11 @@ def all_options(question: Question, place: Int) -> Options:
         for i, s in enumerate(source)
         for k in np.flatnonzero(a.targets[i]).tolist()
     ]
-    return _options(rows)
+    return _options(np.array(rows, dtype=np.int64).reshape(len(rows), 8))
 
 
-def _options(rows: Sequence[tuple[int, ...]]) -> Options:
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), 8)
+def _options(rows: Int) -> Options:
+    table = rows.astype(np.int64)
     position, target = table[:, 0], table[:, 1]
     following = np.searchsorted(position, position, side="right")
     return Options(np.ascontiguousarray(np.column_stack([following, table[:, 2:]])), position.copy(), target.copy())

@@ -128,7 +128,10 @@ class Network:
                 raise InvalidInput("validation nodes must have known labels of the classes of the labelled nodes")
             before = replace(before, nodes=np.concatenate([before.nodes, extra.nodes]))
             checks = np.searchsorted(classes, truth).astype(np.int64)
-        scores, moved = _Trainer(self, before, after, len(classes)).run(codes, checks)
+        network = self
+        if self.recipe == "theory":
+            network = replace(self, model=self.model.settled(graph, labeled, test, inductive=inductive))
+        scores, moved = _Trainer(network, before, after, len(classes)).run(codes, checks)
         scores = scores[:, :, 0] if len(classes) == 2 else scores
         scores = scores if given.ndim == 2 else scores[0]
         last = {"moved" if self.recipe == "theory" else "epochs": moved}
