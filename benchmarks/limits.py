@@ -97,12 +97,10 @@ def on_graph(loss: str, m: int, classes: int) -> Call:
 
 
 def hardened(loss: str, m: int, classes: int) -> Call:
-    """One candidate beside the default one: two certificates."""
+    """One candidate beside the default one."""
     graph = _graph(3000, classes)
     how: dict[str, Any] = {"flips": 3, "models": {"sgc": {}}, "losses": [loss], "C": [1.0], "workers": 1}
-    return lambda limit: harden(
-        graph, np.arange(m), np.arange(m, m + TEST_NODES), time_limit=None if limit is None else limit / 2, **how
-    )
+    return lambda limit: harden(graph, np.arange(m), np.arange(m, m + TEST_NODES), time_limit=limit, **how)
 
 
 def on_arrays(function: Callable[..., Any], **options: Any) -> Callable[[str, int, int], Call]:
@@ -132,20 +130,20 @@ FUNCTIONS: dict[str, Callable[[str, int, int], Call]] = {
     "certify_linear": linear,
     "from_sklearn": probe,
     "GCN.certify": on_graph,
-    "harden (each certificate)": hardened,
+    "harden": hardened,
 }
 SIZES = {
     "certify": [(m, k) for m in (500, 2000, 5000) for k in (2, 7)],
     "verify": [(150, 2), (250, 7), (2000, 2)],
     "GCN.certify": [(300, 15)],
-    "harden (each certificate)": [(60, 3)],
+    "harden": [(60, 3)],
 }
 """Labels and classes that are tried; of all others, :data:`TWO_SIZES`."""
 TWO_SIZES = [(2000, 7), (5000, 2)]
 TRAINED_WITH = {
     "certify_linear": ("linear",),
     "from_sklearn": ("LogisticRegression", "LinearSVC", "RidgeClassifier", "KNeighborsClassifier"),
-    "harden (each certificate)": ("hinge", "square"),
+    "harden": ("hinge", "square"),
 }
 """In place of losses."""
 

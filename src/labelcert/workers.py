@@ -23,9 +23,13 @@ from typing import IO, Any
 
 from labelcert.errors import WorkersUnavailable
 from labelcert.signals import leave_signals_to_parent
+from labelcert.stopping import Stopped
 
 STARTS = 3
 """How often a worker is started before it is given up, if it ends before its first job."""
+
+LOOKS = 0.5
+"""Seconds after which somebody who waits looks whether there is time left."""
 
 AHEAD = 4
 """Jobs of :meth:`Workers.map` under way, for each worker."""
@@ -135,20 +139,24 @@ class Workers:
             yield under_way.popleft().result()
 
     def stream(
-        self, function: Callable[[Any, int], Iterable[Any]], jobs: Iterable[tuple[Any, int]]
+        self,
+        function: Callable[[Any, int], Iterable[Any]],
+        jobs: Iterable[tuple[Any, int]],
+        left: Callable[[], float] | None = None,
     ) -> Iterator[tuple[Any, int, Any]]:
         """What jobs with several results each yield, as it arrives: triples of job, number and result.
 
         Each job comes with the number of its results; ``function(job, first)`` yields those from number ``first`` on.
-        The result is a :class:`WorkerDied` where there is none. Whatever else they raise is raised here.
+        The result is a :class:`WorkerDied` where there is none. Whatever else they raise is raised here. Where no
+        seconds are ``left``, Stopped is raised; the workers are good for nothing else then.
         """
         inbox: Inbox = queue.SimpleQueue()
-        given, left = dict[WorkerJob, tuple[Any, int]](), 0
+        given, missing = dict[WorkerJob, tuple[Any, int]](), 0
         for job, results in jobs:
             given[self._add(WorkerJob((function, (job,)), results, self._most, inbox))] = job, 0
-            left += results
-        for _ in range(left):
-            handed, value, error = inbox.get()
+            missing += results
+        for _ in range(missing):
+            handed, value, error = _next_result(inbox, left)
             if error is not None and not isinstance(error, WorkerDied):
                 raise error
             job, number = given[handed]
@@ -230,6 +238,16 @@ class Workers:
                 with contextlib.suppress(OSError):
                     stream.close()
         return code
+
+
+def _next_result(inbox: Inbox, left: Callable[[], float] | None) -> Any:
+    """What arrives next; raises Stopped where that takes longer than there is time."""
+    if left is None:
+        return inbox.get()
+    while (seconds := left()) > 0:
+        with contextlib.suppress(queue.Empty):
+            return inbox.get(timeout=min(seconds, LOOKS))
+    raise Stopped
 
 
 def _have_done(process: subprocess.Popen[bytes], job: WorkerJob, request: bytes) -> None:

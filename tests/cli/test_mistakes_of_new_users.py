@@ -161,7 +161,7 @@ def test_other_names_of_nodes_hold_for_all_tables(call: Call) -> None:
     """`--node-column` is that of costs, groups, annotators and votes as well; plain `node` will do, too."""
     Path("edges.csv").write_text(EDGES)
     Path("labels.csv").write_text("id,label,who\na,x,m\nb,x,t\nd,y,m\n")
-    Path("costs.csv").write_text("id;cost\na;3\nd;2\n")
+    Path("costs.csv").write_text("id;cost\na;2,5\nd;2\n")
     Path("votes.csv").write_text("node,annotator,label\na,m,x\nb,t,x\nd,m,y\n")
     own = (
         "certify",

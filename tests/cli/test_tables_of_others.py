@@ -265,3 +265,15 @@ def test_ridge_of_a_plain_table_against_scikit_learn(call: Call, tmp_path: Path)
         breaks |= RidgeClassifier().fit(X, other).predict(T) != before
     assert [node["prediction"] for node in nodes] == before.tolist()
     assert [node["radius_lower"] == 1 for node in nodes] == breaks.tolist()
+
+
+@pytest.mark.parametrize("model", ["logistic", "ridge", "knn", "ensemble"])
+def test_saved_certificates_of_plain_tables_are_verified(model: str, call: Call, tmp_path: Path) -> None:
+    """With the arrays beside them where they hold no kernels; scores of neighbours begin with a fraction of a vote."""
+    titanic(40).to_csv(tmp_path / "t.csv", index=False)
+    own = ("t.csv", "--label", "Survived", "--model", model, "--scaled", "--no-pictures", "--max-flips", "1")
+    assert call("certify", *own, "--out", "o")[0] == 0
+    beside = ("--problem", f"o/{model}-rows.npz") if (tmp_path / "o" / f"{model}-rows.npz").exists() else ()
+    assert bool(beside) == (model == "ridge")
+    if model != "knn":
+        assert call("verify", f"o/{model}-rows.cert", *beside)[0] == 0

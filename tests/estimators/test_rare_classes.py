@@ -104,9 +104,12 @@ class Refitted:
         self._estimator, self._votes = estimator, votes
 
     def __call__(self, X: Any, y: Any, T: Any) -> tuple[Any, Any]:
-        """Of test points: predictions, and which are clear. One class alone is what everybody would predict."""
+        """Of test points: predictions, and which are clear. One class alone is what everybody would predict.
+
+        But for neighbours, which train on one class, too, and predict ``outlier_label`` far from it.
+        """
         sure = np.ones(len(T), dtype=bool)
-        if np.unique(y).size == 1 and not isinstance(self._estimator, REGRESSORS):
+        if np.unique(y).size == 1 and not self._votes and not isinstance(self._estimator, REGRESSORS):
             return np.full(len(T), y[0]), sure
         fitted = clone(self._estimator).fit(X, y)
         predicted = fitted.predict(T)
@@ -117,9 +120,28 @@ class Refitted:
         scored = "predict_proba" if hasattr(fitted, "predict_proba") else "decision_function"
         scores = getattr(fitted, scored)(T)
         if scores.ndim == 1:
-            return predicted, np.abs(scores) > NOISE
+            sure = np.abs(scores) > NOISE
+            if isinstance(fitted, SVC):
+                low, high = (scores + moved for moved in optimal_intercepts(fitted, X, y) - fitted.intercept_[0])
+                sure &= low * high > 0
+            return predicted, sure
         ordered = np.sort(scores, axis=1)
         return predicted, ordered[:, -1] - ordered[:, -2] > NOISE
+
+
+def optimal_intercepts(fitted: SVC, X: Any, y: Any) -> Any:
+    """Least and largest intercept that is optimal: where all support vectors are at their caps, there are many.
+
+    The estimator takes the one in the middle, the certified model the one nearest to 0.
+    """
+    signs = np.where(y == fitted.classes_[1], 1.0, -1.0)
+    weights = np.zeros(len(y))
+    weights[fitted.support_] = np.abs(fitted.dual_coef_[0]) / fitted.C
+    wanted = signs - (fitted.decision_function(X) - fitted.intercept_[0])  # with it, the margin is 1
+    at_most = np.where(signs > 0, weights > 1e-9, weights < 1.0 - 1e-9)
+    at_least = np.where(signs > 0, weights < 1.0 - 1e-9, weights > 1e-9)
+    ends = [wanted[at_least].max(initial=-np.inf), wanted[at_most].min(initial=np.inf)]
+    return np.array([min(ends), max(ends)])
 
 
 def labellings(data: Data) -> Iterator[tuple[Any, int]]:

@@ -68,6 +68,14 @@ def test_direction_and_weights(write: Any) -> None:
     np.testing.assert_array_equal(directed.adjacency.toarray(), [[0, 0.5, 0], [0.5, 0, 2], [0, 0, 1]])
 
 
+def test_decimal_commas(write: Any) -> None:
+    paths = write(edges="source;target;weight\na;b;0,5\nb;c;1.200,0\n", features="node;x\na;1,5\nb;2\nc;1.000\n")
+    with pytest.warns(UserWarning, match="separated by semicolons"):
+        graph = graph_from_files(**paths, raw=True)
+    assert (graph.adjacency[0, 1], graph.adjacency[1, 2]) == (0.5, 1200.0)
+    assert graph.features[:, 0].tolist() == [1.5, 2.0, 1000.0]
+
+
 def test_own_names_of_columns(write: Any) -> None:
     paths = write(edges="from,to,w\na,b,2\n", features="id,x\na,1\nb,2\n", labels="id,kind\na,u\n")
     graph = graph_from_files(**paths, source="from", target="to", weight="w", node="id", label="kind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from sklearn.linear_model import LogisticRegression
 
 import labelcert
 from labelcert import Graph, InvalidInput, harden
 from labelcert.graphs import csbm, karate, published_split
+from labelcert.hardening import Contest
 from labelcert.hardening.candidates import settings, within_reach
-from labelcert.jobs.runner import in_process, run_plan
+from labelcert.jobs.runner import run_plan
 from labelcert.models import name_of
 from labelcert.studies import Store, expand
 from labelcert.studies.study_files import parse_study
@@ -28,6 +31,7 @@ SMALL: dict[str, Any] = {
     "losses": ["hinge", "square"],
     "C": [0.01, 0.1, 1.0],
     "time_limit": None,
+    "model_time_limit": None,
     "workers": 1,
 }
 
@@ -183,37 +187,108 @@ search = true
         expand(parse_study(text + "parts = 2\n", name="searching"))
 
 
-def test_an_interrupted_search_tells_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def stops(monkeypatch: pytest.MonkeyPatch, after: int, how: type[BaseException] = KeyboardInterrupt) -> None:
+    """End a search after so many records."""
+    left = iter(range(after))
+    real = Store.append
+
+    def append(self: Store, record: Any) -> None:
+        real(self, record)
+        if next(left, None) is None:
+            raise how
+
+    monkeypatch.setattr(Store, "append", append)
+
+
+def test_a_search_that_is_stopped_anywhere_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, labeled, test = asked()
-    calls = []
-
-    def interrupted(plan: Any, store: Any, **options: Any) -> Any:
-        calls.append(plan)
-        if len(calls) < 3:  # certificates for one flip, and that of the default
-            return run_plan(plan, store, **options)
-        for _, record in zip(range(2), in_process(plan.jobs), strict=False):
-            store.append(record)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("labelcert.hardening.model_search.run_plan", interrupted)
-    found = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
-    assert len(calls) == 3
-    assert not found.complete
-    assert found.summary().endswith("the search was interrupted: other models may certify more")
-    assert 1 <= len(found.certified) <= 3
-    monkeypatch.setattr("labelcert.hardening.model_search.run_plan", run_plan)
-    whole, fresh = (harden(graph, labeled, test, flips=2, out=out, **SMALL) for out in (tmp_path, None))
-    assert whole.complete
-    assert whole.table.to_csv() == fresh.table.to_csv()
+    whole = harden(graph, labeled, test, flips=2, **SMALL)
+    for moment, known in ((3, False), (12, True), (11, True)):
+        with monkeypatch.context() as patched:
+            stops(patched, moment)
+            if not known:
+                with pytest.raises(KeyboardInterrupt):
+                    harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
+                continue
+            found = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
+            assert not found.complete
+            assert found.summary().endswith("the search was interrupted: other models may certify more")
+            assert len(found.certified) < len(whole.certified)
+            again = found.best.certify(graph, labeled, test, max_flips=2, loss=found.best_loss)
+            assert np.array_equal(found.certificate.radius_lower, again.radius_lower)  # computed when asked for
+    resumed = harden(graph, labeled, test, flips=2, out=tmp_path, **SMALL)
+    assert resumed.complete
+    assert resumed.table.to_csv() == whole.table.to_csv()
+    assert resumed.summary() == whole.summary()
 
 
-def test_an_interrupt_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
+def test_time_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labeled, test = asked()
+    with pytest.raises(InvalidInput, match="give a larger time_limit"):
+        harden(graph, labeled, test, flips=2, **{**SMALL, "time_limit": 0.01})
+    with pytest.raises(InvalidInput, match="model_time_limit"):
+        harden(graph, labeled, test, flips=1, **{**SMALL, "model_time_limit": -1.0})
+    monkeypatch.setattr(Contest, "left", lambda self: 1000.0 if len(self.certified) < 3 else 0.0)
+    for workers in (1, 2):
+        found = harden(graph, labeled, test, flips=2, **{**SMALL, "workers": workers, "time_limit": 1000.0})
+        assert not found.complete
+        assert found.summary().endswith("time was over before the search was: other models may certify more")
+        assert {"gcn C=0.01", found.default.full_label} >= {c.full_label for c in found.certified if c.loss == "hinge"}
+        assert found.certificate.certified_ratio(flips=2) == found.certified[found.chosen][0]
 
-    monkeypatch.setattr("labelcert.hardening.model_search.run_plan", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        harden(*asked(), flips=2, **SMALL)
+
+def test_ensembles_of_a_learner_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labeled, test = asked()
+    asking = {**SMALL, "models": {"mlp": {}}, "losses": ["square"], "C": [0.1], "parts": [3, 6], "floor": 0.0}
+    asking |= {"learner": LogisticRegression(C=0.5), "out": tmp_path, "flips": 1}
+    found = harden(graph, labeled, test, **asking)
+    own = [c for c in found.candidates if c.name == "LogisticRegression"]
+    assert [(c.parts, c.options["combine"]) for c in own] == [
+        (k, rule) for k in (3, 6) for rule in ("votes", "run-off")
+    ]
+    for recipe in own:
+        model = recipe.trained.fit(graph.features[labeled], graph.named_labels(labeled))
+        cert = model.certify(graph.features[test], max_flips=1, attempts=0)
+        assert found.certified[recipe][0] == cert.certified_ratio(flips=1)
+        assert cert.correct(graph.named_labels(test)).sum() > 0
+    assert len(found.plot_parts(Figure().subplots()).lines) == 6
+    assert found.total == len(found.candidates) == 3 + 4 + 1
+    monkeypatch.setattr("labelcert.hardening.learners.LearnerRecipe.accuracies", None)
+    assert harden(graph, labeled, test, **asking).table.to_csv() == found.table.to_csv()
+    monkeypatch.undo()
+    other = replace(found, chosen=max(own, key=lambda c: found.certified[c][0]))
+    assert other.command == ""
+    assert other.certificate.part_votes is not None
+    assert other.certificate.certified_ratio(flips=1) == found.certified[other.chosen][0]
+    with pytest.raises(InvalidInput, match=r"learner must be a classifier of scikit-learn, got str"):
+        harden(graph, labeled, test, **{**asking, "learner": "forest"})
+
+
+def test_what_is_shown_meanwhile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labelcert.hardening.showing.SELDOM", 0.0)
+    monkeypatch.setattr("labelcert.hardening.contest.FIRST", 1)
+    graph, labeled, test = asked()
+    found = harden(graph, labeled, test, flips=1, progress=True, **SMALL)
+    shown = capsys.readouterr().err
+    assert "25 models: 4 settings of 2 architectures, 2 losses, 3 values of C; cheap ones come first" in shown
+    assert "best so far" in shown
+    assert "of 25 models cross-validated, the others in about" in shown
+    assert found.total == len(found.candidates) == 25
+
+
+def test_kernels_and_accuracies_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, labeled, test = asked()
+    first = harden(graph, labeled, test, flips=1, out=tmp_path, **SMALL)
+    kept = sorted((tmp_path / "kernels").iterdir())
+    assert len(kept) == 4
+    kept[0].write_bytes(kept[0].read_bytes()[:-200])  # damaged files are computed again
+    with Store(tmp_path) as store:
+        records = len(store.records)
+        assert sum("validated" in record for record in store.records.values()) == 9
+    monkeypatch.setattr("labelcert.hardening.validation.accuracies", None)
+    assert harden(graph, labeled, test, flips=1, out=tmp_path, **SMALL).table.to_csv() == first.table.to_csv()
+    with Store(tmp_path) as store:
+        assert len(store.records) == records
 
 
 def test_every_certificate_has_the_threat(tmp_path: Path) -> None:
@@ -232,7 +307,8 @@ def test_every_certificate_has_the_threat(tmp_path: Path) -> None:
         before = len(store.records)
     harden(graph, labeled, test, flips=1, collective=False, out=tmp_path, **{**asking, "threat": None})
     with Store(tmp_path) as store:
-        assert len(store.records) == 2 * before
+        certificates = [record for record in store.records.values() if "result" in record]
+        assert len(certificates) == 2 * (before - (len(store.records) - len(certificates)))
 
 
 def test_what_is_left_out_is_told() -> None:

@@ -99,6 +99,7 @@ KINDS: dict[str, Callable[[], Certificate]] = {
     "features": lambda: certify_on_features(_POINTS[:8], list("aabbccab"), _POINTS[8:13], 1.0, max_flips=1),
     "linear map": lambda: labelcert.certify_linear(_POINTS[8:13] @ _POINTS[:8].T, list("aabbccab"), max_flips=3),
     "models": lambda: _models(combine="votes", spread=2),
+    "certified parts": lambda: _certified_parts(),
     "run-off": lambda: _models(combine="run-off", labels="aabbccab"),
     "logistic": lambda: certify(*_with(list("aabbccab")), C=1.0, loss="logistic", max_flips=2),
     "metrics": lambda: certify(
@@ -129,6 +130,21 @@ def _models(labels: str = "aabbabab", **how: Any) -> Certificate:
         return np.array([near[:, given == c].max(axis=1, initial=0.0) for c in sorted(set(labels))]).T
 
     return labelcert.certify_votes(train, list(labels), n_test=5, parts=3, max_flips=2, **how)
+
+
+def _certified_parts(labels: str = "aabbabab") -> Certificate:
+    """Kernel ridge regression in two parts, each with its exact radii."""
+    K, rows = _points(len(labels), 5)
+
+    def certify_part(indices: Any, given: Any) -> Certificate:
+        return certify(K[np.ix_(indices, indices)], given, rows[:, indices], C=1.0, loss="square", max_flips=2)
+
+    def train(indices: Any, given: Any) -> Any:
+        alike = np.unique(given).size == 1
+        return np.repeat(given[:1], 5) if alike else certify_part(indices, given).predictions
+
+    how: dict[str, Any] = {"n_test": 5, "parts": 2, "max_flips": 2, "certify_part": certify_part}
+    return labelcert.certify_votes(train, list(labels), **how)
 
 
 def _with(labels: list[str]) -> tuple[Any, Any, Any]:
@@ -291,6 +307,7 @@ SPECIAL: dict[str, Callable[[Certificate], Any]] = {
                 {"trainings": "many"},
                 {"seconds": float("inf")},
                 {"black_box_radius": [6] * cert.n_test},
+                {"part_radii": [[3] * cert.n_test] * 2},
             )
         ),
     ],

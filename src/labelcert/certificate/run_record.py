@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -105,6 +105,7 @@ class _Statistics(msgspec.Struct):
     proved_by_relaxation: Count = 0
     black_box_radius: list[Count] = []
     part_of: list[Count] = []
+    part_radii: list[list[Count]] = []
     alone: list[list[Count]] = []
     perhaps_alone: list[list[Count]] = []
     combine: str = ""
@@ -209,12 +210,7 @@ class RunRecord:
     @property
     def unit(self) -> str:
         """What budgets and radii count."""
-        if self.threat.get("samples"):
-            return "samples"
-        if self.counts_annotators:
-            return "annotators" if self.threat.get("prices") is None else "cost units"
-        counted = "flips" if not self.removes else "labels" if self.threat.get("changes", True) else "removals"
-        return counted if self.threat.get("costs") is None else "cost units"
+        return unit_of(self.threat)
 
     @property
     def removes(self) -> bool:
@@ -224,7 +220,7 @@ class RunRecord:
     @property
     def counts_annotators(self) -> bool:
         """Whether budgets and radii count annotators."""
-        return self.threat.get("annotators") is not None or self.threat.get("votes") is not None
+        return _owned(self.threat)
 
     @property
     def threat_is_readable(self) -> bool:
@@ -237,7 +233,7 @@ class RunRecord:
 
     def amount(self, budget: int) -> str:
         """A budget in words."""
-        return f"{budget} {self.unit.removesuffix('s') if budget == 1 else self.unit}"
+        return amount(budget, self.unit)
 
     def contradiction(self, classes: Sequence[str], m: int, never: int) -> str:
         """What cannot be, in words; empty where the record may be one of m labels of these classes.
@@ -284,3 +280,24 @@ def _finite(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_finite, value))
     return not isinstance(value, float) or math.isfinite(value)
+
+
+def unit_of(threat: Mapping[str, Any]) -> str:
+    """What budgets against a threat count, from its record."""
+    if threat.get("samples"):
+        return "samples"
+    if _owned(threat):
+        return "annotators" if threat.get("prices") is None else "cost units"
+    removes = threat.get("removable") is not None
+    counted = "flips" if not removes else "labels" if threat.get("changes", True) else "removals"
+    return counted if threat.get("costs") is None else "cost units"
+
+
+def amount(budget: int, unit: str) -> str:
+    """A budget in words."""
+    return f"{budget} {unit.removesuffix('s') if budget == 1 else unit}"
+
+
+def _owned(threat: Mapping[str, Any]) -> bool:
+    """Whether budgets count annotators."""
+    return threat.get("annotators") is not None or threat.get("votes") is not None

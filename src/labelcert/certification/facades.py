@@ -385,6 +385,7 @@ def certify_votes(
     max_fraction: float | None = None,
     attempts: int | None = None,
     twice: int = 2,
+    certify_part: Callable[..., Certificate | None] | None = None,
     store: str | os.PathLike[str] | None = None,
     time_limit: float | None = None,
     workers: int | None = None,
@@ -432,6 +433,10 @@ def certify_votes(
         Trainings on changed labels that look for attacks; by default as many as there are models.
     twice : int
         So many models are trained twice. Where one says something else then, the certificate is refused.
+    certify_part : callable, optional
+        ``certify_part(indices, labels)`` returns a certificate, against any changed labels, of the model that ``train``
+        returns for these labels and all test points, where an engine knows it; None for other models. Then that many
+        labels have to change before the part votes for another class, and not one. With ``combine="votes"``.
     store : path, optional
         A folder for what each model says. Who comes back to it trains only what is missing.
     workers : int, optional
@@ -465,7 +470,8 @@ def certify_votes(
     run = Run(
         VoteEngine.name, time_limit=time_limit, workers=workers, progress=progress, scheduler=scheduler, device=CPU
     )
-    model = GivenVotes(train, n_test, parts, combine, spread, seed, rows, store, twice, attempts)
+    how: dict[str, Any] = {"twice": twice, "attempts": attempts, "certify_part": certify_part}
+    model = GivenVotes(train, n_test, parts, combine, spread, seed, rows, store, **how)
     known = names or Names()
     known = replace(known, model=", ".join(words for words in (known.model, model.described) if words))
     task = Task(model, labels, threat, max_flips, max_fraction, collective=collective, metrics=metrics, names=known)

@@ -86,10 +86,7 @@ class GraphCertifier:
                 f"test nodes must not be labelled ones, but {both.size} of {nodes.size} are (such as {name}); leave "
                 "them out of `test`, or certify the arrays of model.kernel_blocks"
             )
-        if self._inductive:
-            K_train, K_test = self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)
-        else:
-            K_train, K_test = self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
+        K_train, K_test = self.blocks(nodes)
         C = self._model.C if C is None else C
         options = self._with_truth(nodes, options)
         return using(K_train, self.labels, K_test, C, names=self._names(nodes, C), **options)
@@ -99,6 +96,17 @@ class GraphCertifier:
         if isinstance(graph, Graph):
             return graph.indices(nodes, what=what)
         return as_indices(nodes, n_nodes=int(graph.adjacency.shape[0]), what=what)
+
+    @property
+    def graph(self) -> Any:
+        """The graph, as it was given."""
+        return self._graph
+
+    def blocks(self, nodes: Int) -> tuple[Float, Float]:
+        """The kernel among the labelled nodes, and between one set of test nodes and them."""
+        if self._inductive:
+            return self._model.kernel_blocks(self._graph, self.labeled, nodes, inductive=True)
+        return self._blocks[0], self._blocks[1][np.searchsorted(self._nodes, nodes)]
 
     def _with_truth(self, nodes: Int, options: dict[str, Any]) -> dict[str, Any]:
         """The options, with true classes for metrics that have none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -11,7 +11,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Float, Int, Values
+from labelcert.certificate import Certificate
 from labelcert.certificate.metric import Measure, Metric
 from labelcert.certification.advice import Adviser
 from labelcert.checking import flag, in_short, one_of, whole_number, word
@@ -189,9 +190,12 @@ class GivenVotes:
     attempts: int | None = None
     known: Mapping[int, Any] | None = None
     """What models say that are trained already, by their numbers."""
+    certify_part: Callable[[Int, Values], Certificate | None] | None = None
     C: float = 1.0  # of no meaning
 
     def __post_init__(self) -> None:
+        if not (self.certify_part is None or callable(self.certify_part)):
+            raise InvalidInput(f"certify_part must be a function of indices and labels, got {self.certify_part!r}")
         if not callable(self.train):
             raise InvalidInput(f"train must be a function train(indices, labels), got {in_short(self.train)}")
         one_of("combine", self.combine, RULES)
@@ -204,12 +208,17 @@ class GivenVotes:
         """The labels and the threat, and who is trained on which of them."""
         problem = Problem.linear(task.labels, threat=task.threat, max_flips=task.max_flips, usual=1, loss=UNKNOWN)
         dealt = self.parts if isinstance(self.parts, Dealt) else self._dealt(task, problem)
+        threat, alone = problem.threat, self.combine == VOTES and bool(np.all(dealt.members.sum(axis=1) == 1))
+        if self.certify_part is not None and (not alone or threat.samples or threat.owns_annotators or threat.removes):
+            raise InvalidInput(
+                "certificates of parts are about changed labels, each in one part, and count with combine='votes'; "
+                "leave out certify_part (part_flips)"
+            )
         if task.max_flips is None:
             problem = replace(problem, max_flips=min(problem.adversary.full_budget, dealt.models))
         folder = None if self.folder is None else Path(self.folder)
-        by = BlackBox(
-            self.train, dealt, self.combine, folder, self.twice, self.attempts, seed=self.seed, known=self.known or {}
-        )
+        how: dict[str, Any] = {"seed": self.seed, "known": self.known or {}, "certify_part": self.certify_part}
+        by = BlackBox(self.train, dealt, self.combine, folder, self.twice, self.attempts, **how)
         return replace(problem, K_test=np.zeros((self.n_test, 0)), by=by), ""
 
     def _dealt(self, task: Task, problem: Problem) -> Dealt:

@@ -397,6 +397,7 @@ def _table(
     nodes = table.positions(node, position, f"the nodes of {graph.name!r} are called {_some([*position])}")
     values = ["" if value != value or value is None else str(value).strip() for value in table.frame[column].tolist()]
     if number:
+        values = [value.replace(",", ".") if table.decimal_comma else value for value in values]
         bad = [i for i, value in enumerate(values) if not re.fullmatch(r"[+-]?(\d{1,9}(\.\d*)?|\.\d+)", value)]
         problems.add_each(
             np.array(bad, dtype=np.int64),

@@ -215,7 +215,7 @@ WORK_OPTIONS = OptionGroup(
 RECHECK_WORK_OPTIONS = WORK_OPTIONS.some("time_limit", "workers")
 HARDEN_WORK_OPTIONS = WORK_OPTIONS.some(
     *("device", "collective"),
-    time_limit=option("--time-limit", float, "For each certificate.", 20.0, metavar="SECONDS"),
+    time_limit=option("--time-limit", float, "For everything; the best so far is told then.", 180.0, metavar="SECONDS"),
     workers=option("--workers", int, "Local processes. [default: one per core]"),
     scheduler=option("--scheduler", "ADDRESS", "Run on the Dask cluster with this scheduler."),
 )

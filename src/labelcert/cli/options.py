@@ -112,7 +112,8 @@ def in_options(message: str, params: Sequence[click.Parameter]) -> str:
     for param in params:
         if not isinstance(param, click.Option) or param.name is None:
             continue
-        flag = max(param.opts, key=len)
+        named = (word for word in param.opts if word.lstrip("-").replace("-", "_") == param.name)
+        flag = next(named, max(param.opts, key=len))
         names = {param.name, flag.lstrip("-").removesuffix("-column")} if flag.endswith("-column") else {param.name}
         for name in names:
             message = re.sub(rf"(?<![\w-]){name}=(True\b|\[\.\.\.\])", flag, message)
@@ -153,10 +154,11 @@ class OptionGroup:
     def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values that differ from their defaults, as keyword arguments."""
         values = {param.name: (given[param.name], param.default) for param in self.params}
+        switches = {param.name for param in self.params if param.secondary_opts}
         return {
             name: value
             for name, (value, default) in values.items()
-            if value not in (None, (), default) and (value is not False or default is True)
+            if value not in (None, (), default) and (value is not False or default is True or name in switches)
         }
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
@@ -167,6 +169,9 @@ class OptionGroup:
             if param.name in chosen:
                 flag, value = "" if param.param_type_name == "argument" else param.opts[0], chosen[param.name]
                 values = value if param.multiple else [value]
+                if value is False:
+                    words.append(param.secondary_opts[0])
+                    continue
                 words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}".strip() for each in values]
         return words
 

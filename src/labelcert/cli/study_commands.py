@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from labelcert.cli.exits import EXIT_FAILED, EXIT_INTERRUPTED
-from labelcert.cli.inputs import shows_progress
+from labelcert.cli.inputs import noted, shows_progress
 from labelcert.cli.options import GroupOfCommands, OptionGroup, option
 from labelcert.cli.printing import print_table, say
 from labelcert.errors import InvalidInput
@@ -158,7 +158,8 @@ class RanStudy:
 def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None) -> StudyPlan:
     """The study with what the command line overrides, and all its cells."""
     own = {word: given[word] for word in ("variant", "hyperparameters")}
-    return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
+    with noted(given):
+        return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
 
 
 def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from labelcert.engines.voting.dealing import deal, row_keys
 from labelcert.engines.voting.rules import RULES, RUN_OFF, Ballots
 from labelcert.engines.voting.training import ranks
 from labelcert.errors import InvalidInput
+from labelcert.estimators import from_sklearn
 from labelcert.estimators.base import row_names
 from labelcert.estimators.choosing import ComparedEnsembles, compared
 from labelcert.problem import Threat
@@ -130,7 +131,13 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         return np.asarray(strength / strength.sum(axis=1, keepdims=True))
 
     def certify(
-        self, X_test: Any, *, threat: Threat | str | None = None, max_flips: int | None = None, **options: Any
+        self,
+        X_test: Any,
+        *,
+        threat: Threat | str | None = None,
+        max_flips: int | None = None,
+        part_flips: int = 0,
+        **options: Any,
     ) -> Certificate:
         """Certify the predictions for test points against changes of what this was fitted on.
 
@@ -145,6 +152,10 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         **options
             Of :func:`labelcert.certify_votes`: ``attempts``, ``twice``, ``store``, ``max_fraction``, ``collective``,
             ``metrics``, ``time_limit``, ``scheduler``, ``workers``, ``progress``.
+
+        - ``part_flips``: certify each member on its own against so many changed labels, where an exact engine knows it
+          (see :func:`labelcert.from_sklearn`). It then takes that many labels to buy its vote, and not one. By default
+          0: every label may buy a vote. With ``combine="votes"``, ``spread=1`` and threats about labels.
         """
         check_is_fitted(self)
         threat = self.threat if threat is None else threat
@@ -161,6 +172,8 @@ class CertifiedEnsemble(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         asked = {name: options.pop(name) for name in ("max_fraction", "collective", "metrics") if name in options}
         box: dict[str, Any] = {name: options.pop(name) for name in ("attempts", "twice") if name in options}
         box["folder"] = options.pop("store", None)
+        if whole_number("part_flips", part_flips):
+            box["certify_part"] = self._refit.certifier(X_test, part_flips)
         members = {j: self._refit.said(m, X_test) for j, m in enumerate(self.estimators_) if m is not None}
         model = GivenVotes(
             replace(self._refit, X_test=X_test),
@@ -276,6 +289,18 @@ class _Refit:
     def __call__(self, indices: Int, labels: Values) -> Any:
         """What a new member says about the test points."""
         return self.said(self.member(indices, labels), self.X_test)
+
+    def certifier(self, X_test: Any, flips: int) -> Callable[[Int, Values], Certificate | None]:
+        """What certifies members on their own labels; refuses learners that no engine knows."""
+        known = from_sklearn(self.estimator)
+
+        def certified(indices: Int, labels: Values) -> Certificate | None:
+            rarest = int(np.unique(labels, return_counts=True)[1].min())
+            budget = min(flips, rarest - 1)  # no class loses all of its labels
+            own = _safe_indexing(self.X, indices)
+            return known.certify(own, labels, X_test, max_flips=budget, collective=False) if budget else None
+
+        return certified
 
     def member(self, indices: Int, labels: Values) -> Any:
         """A member that is trained on some rows; None without any, a class where all labels are alike."""

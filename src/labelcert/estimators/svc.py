@@ -72,7 +72,9 @@ def svc(estimator: Any, transform: Transform) -> SupportVectorMachine:
         lambda classes: "hinge",
         explanation="The certified model is SVC with an intercept that is slightly regularised: its feature is "
         f"{STRENGTH:g} times as large, squared, as the largest squared norm of a training point. The estimator's own "
-        "is not regularised; `disagreement(X_train, y_train, X_test)` measures the difference.",
+        "is not regularised; `disagreement(X_train, y_train, X_test)` measures the difference. Where all support "
+        "vectors are at their caps, many intercepts are optimal: the estimator takes the middle one, this model the "
+        "one nearest to 0.",
         estimator=estimator,
     )
 

@@ -154,7 +154,7 @@ def as_they_are(table: TableFile, names: Sequence[Any], ids: Sequence[str] | Non
     """Columns of finite numbers as a matrix of shape (n, d); one complaint about each other one."""
     X = np.empty((len(table.frame), len(names)))
     for j, name in enumerate(names):
-        X[:, j] = numeric(table.frame[name])
+        X[:, j] = decimal(table, name)
         _complain(table, name, ids, ~np.isfinite(X[:, j]), of)
     return X
 
@@ -295,6 +295,14 @@ def _take_text(sorted_: _Sorted, table: TableFile, name: Any, ids: Sequence[str]
         sorted_.found[name] = text.to_numpy(dtype=object)
         if blanks := int((text == "(blank)").sum()):
             sorted_.filled[name] = blanks
+
+
+def decimal(table: TableFile, name: Any) -> Float:
+    """A column of numbers, which may have decimal commas, with NaN for everything else."""
+    values = table.frame[name]
+    if not table.decimal_comma or values.dtype.kind in "fiubmM":
+        return numeric(values)
+    return _numbers_of(values.where(values.notna(), "").astype(str).str.strip(), decimal_comma=True)[0]
 
 
 def _numbers_of(text: pd.Series[str], *, decimal_comma: bool) -> tuple[Float, bool]:

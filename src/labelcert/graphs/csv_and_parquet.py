@@ -16,7 +16,7 @@ from labelcert.arrays import Bool, Float, Int
 from labelcert.errors import InvalidInput
 from labelcert.graphs.checks import UNLABELED, SparseMatrix
 from labelcert.graphs.class_coding import encode_classes
-from labelcert.graphs.columns import Preparation, as_they_are, numeric
+from labelcert.graphs.columns import Preparation, as_they_are, decimal
 from labelcert.graphs.graph import Graph
 from labelcert.graphs.problems import Problems
 from labelcert.graphs.table_files import TableFile, TableSource
@@ -429,7 +429,7 @@ class EdgeTable(NodeTable):
     def _weights(self, weight: str) -> Float:
         if weight not in self.frame.columns:
             return np.ones(len(self.frame))
-        values = numeric(self.frame[weight])
+        values = decimal(self, weight)
         good = np.isfinite(values) & (values > 0)
         self.problems.add_each(
             np.flatnonzero(~good),

@@ -1,4 +1,4 @@
-"""Recipes to choose among, and how accurate they are by cross-validation over the labelled nodes."""
+"""Recipes to choose among, cheap ones first."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from labelcert.arrays import Float, Int
-from labelcert.certification import assign
 from labelcert.checking import whole_number
 from labelcert.errors import InvalidInput
-from labelcert.graphs import Graph
-from labelcert.losses import Loss, get_loss
-from labelcert.losses.cross_validation import C_GRID, Folds, accuracies, stratified_folds
-from labelcert.models import Model, Recipe, model_from_name
+from labelcert.hardening.learners import learner_recipes
+from labelcert.losses import get_loss
+from labelcert.losses.cross_validation import C_GRID
+from labelcert.models import Model, Recipe, model_from_name, name_of
 from labelcert.models.selection import variants
 from labelcert.problem import Threat
 from labelcert.problem.owners import total_cost
-from labelcert.progress import Report
+from labelcert.problem.validation import check_seconds
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -40,11 +36,6 @@ Smoothing over large neighbourhoods (SGC of many steps, small α) often certifie
 """
 
 LOSSES = ("hinge", "logistic", "square")
-REPEATS = 5
-"""Cross-validation is repeated with other folds: a few labels make it coarse."""
-
-MANY_LABELS = 100
-"""From this many labels on, cross-validation need not be repeated."""
 
 MOST_SETS = 2_000_000
 """With more sets of labels within budget, only losses that are linear in the labels are tried, and ensembles."""
@@ -60,6 +51,13 @@ def settings(models: Mapping[str, Grid] | Sequence[str] | None) -> list[Model]:
         raise InvalidInput("models must name at least one model to search")
     each = (variants(model_from_name(name), grid, name, ("C", "variant")) for name, grid in models.items())
     return [model for found in each for model in found]
+
+
+def effort(model: Model) -> float:
+    """Roughly what the kernel of a model takes, compared with others on the same graph."""
+    if hasattr(model, "iterations"):
+        return 5.0 if model.iterations is None else 1.0
+    return 5.0 if name_of(model) == "ppnp" else float(getattr(model, "depth", 1))
 
 
 def within_reach(loss: str, m: int, flips: int) -> bool:
@@ -91,11 +89,13 @@ class ModelSearch:
     device: str = "auto"
     collective: bool = True
     time_limit: float | None = None
+    model_time_limit: float | None = None
+    learner: Any = None
 
     @property
     def limits(self) -> dict[str, Any]:
         """What certificates of any budget are asked with."""
-        return {"threat": self.threat, "collective": self.collective, "time_limit": self.time_limit}
+        return {"threat": self.threat, "collective": self.collective, "time_limit": self.model_time_limit}
 
     def checked(self, m: int) -> ModelSearch:
         """The same with whole numbers; refuses what makes no sense for m labels."""
@@ -106,8 +106,25 @@ class ModelSearch:
             get_loss(loss)
         if not self.losses or not len(self.C) or min(self.C) <= 0:
             raise InvalidInput("losses and C must hold at least one entry each, and every C must be positive")
+        check_seconds("time_limit", self.time_limit)
+        check_seconds("model_time_limit", self.model_time_limit)
         parts = [whole_number("parts", count, 1, m, "one label each") for count in self.parts or ()]
         return replace(self, flips=flips, parts=parts)
+
+    def plans(self, m: int, n_classes: int) -> list[Recipe]:
+        """All that is searched, each without its C: cheap kernels first, each with all losses.
+
+        Models that cannot be certified at that many flips are left out.
+        """
+        found = []
+        for model in sorted(settings(self.models), key=effort):
+            for loss, count in itertools.product(self.losses, (None, *(self.parts or ()))):
+                if count is None and within_reach(loss, m, self.flips):
+                    found.append(Recipe(model, loss))
+                elif count is not None and not no_parts(loss, n_classes):
+                    found.append(Recipe(model, loss, parts=count, seed=self.seed))
+        own = [] if self.learner is None else learner_recipes(self.learner, self.parts, m, self.seed)
+        return list(dict.fromkeys([*found, *own]))
 
     def left_out(self, m: int, n_classes: int) -> Iterator[str]:
         """What is not searched, and why."""
@@ -116,65 +133,3 @@ class ModelSearch:
                 yield f"single models with the loss {loss} were left out: {self.flips} flips of {m} labels are too many"
             if self.parts and (reason := no_parts(loss, n_classes)):
                 yield f"parts with the loss {loss} were left out: {reason}"
-
-
-def cross_validated(
-    graph: Graph, labeled: Int, models: Sequence[Model], search: ModelSearch, report: Report, joining: Int | None
-) -> Iterator[Recipe]:
-    """Every model with every C and loss, and on parts of the labels, with its accuracy; kernels are shared.
-
-    Models that cannot be certified at that many flips are left out. Nodes that are ``joining`` come after training:
-    then they are not in the graph.
-    """
-    labels, parts = np.asarray(graph.labels)[labeled], search.parts or ()
-    repeats = REPEATS if labels.size < MANY_LABELS else 1
-    folds = [fold for repeat in range(repeats) for fold in stratified_folds(labels, seed=search.seed + repeat)]
-    keys = graph.names(labeled)
-    total, done = len(models) * len(search.losses) * (1 + len(parts)), 0
-    for model in models:
-        test = labeled[:1] if joining is None else joining
-        K = model.kernel_blocks(graph, labeled, test, inductive=joining is not None)[0]
-        for loss, count in itertools.product(search.losses, (None, *parts)):
-            trained_with = get_loss(loss)
-            if count is None and not within_reach(loss, labels.size, search.flips):
-                continue
-            if count is None:
-                found = accuracies(K, labels, search.C, folds, trained_with)
-            elif no_parts(loss, np.unique(labels).size):
-                continue
-            else:
-                part_of = assign(keys, count, search.seed)
-                found = _ensemble_accuracies(K, labels, search.C, folds, trained_with, part_of)
-            done += 1
-            report(done, total)
-            error = np.maximum(
-                found.std(axis=1) / np.sqrt(len(folds) / repeats),  # repeats are not independent
-                _binomial_error(found.mean(axis=1), labels.size),
-            )
-            for C, accuracy, deviation in zip(search.C, found.mean(axis=1), error, strict=True):
-                own = Recipe(replace(model, C=C), loss, accuracy=float(accuracy), deviation=float(deviation))
-                yield own if count is None else replace(own, parts=count, seed=search.seed)
-
-
-def _ensemble_accuracies(
-    K: Float, labels: Int, values: Sequence[float], folds: Folds, loss: Loss, part_of: Int
-) -> Float:
-    """(values, folds) accuracies of the mean scores of models on parts of the labels."""
-    classes, codes = np.unique(labels, return_inverse=True)
-    found = np.zeros((len(values), len(folds)))
-    for a, C in enumerate(values):
-        for b, (fit, validation) in enumerate(folds):
-            scores = np.zeros((classes.size, validation.size))
-            for part in np.unique(part_of):
-                own = fit[part_of[fit] == part]
-                if own.size:
-                    Z = loss.train_classes(np.ascontiguousarray(K[np.ix_(own, own)]), codes[own], classes.size, C)
-                    scores += Z @ loss.rows(K[np.ix_(validation, own)]).T
-            found[a, b] = np.mean(np.argmax(scores, axis=0) == codes[validation])
-    return found
-
-
-def _binomial_error(accuracy: Float, m: int) -> Float:
-    """Standard error of an accuracy that was measured on m labels; one more of each kind keeps it from being zero."""
-    share = (m * accuracy + 1) / (m + 2)
-    return np.asarray(np.sqrt(share * (1 - share) / m))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from labelcert.certificate import Certificate
+from labelcert.certificate import Certificate, Stop
+from labelcert.certificate.run_record import amount
 from labelcert.models import Recipe
 from labelcert.text import per_cent
 
@@ -46,10 +49,14 @@ class Hardened:
     threshold : float
         Accuracies from here on are good enough.
     flips, seed : int
-    complete : bool
-        Whether the search ran to its end. If it was interrupted, other models may certify more.
-    certificate : Certificate
-        Of the chosen model.
+    stopped : Stop
+        Why the search ended. Where that was before all models were looked at, others may certify more.
+    certify : callable
+        Makes the certificate of a recipe.
+    total : int
+        How many models there are to search.
+    unit : str
+        What budgets count.
     notes : tuple of str
         What was left out of the search, and why.
     rule : str
@@ -72,14 +79,29 @@ class Hardened:
     threshold: float
     flips: int
     seed: int
-    complete: bool
-    certificate: Certificate
+    stopped: Stop
+    certify: Callable[[Recipe], Certificate]
+    total: int
+    unit: str = "flips"
     notes: tuple[str, ...] = ()
     rule: str = ""
 
+    @cached_property
+    def certificate(self) -> Certificate:
+        """Of the chosen model; after Ctrl-C, it is computed when it is asked for."""
+        return self.certify(self.chosen)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the search ran to its end."""
+        return self.stopped is Stop.FINISHED and self.certificate.run.stopped is not Stop.INTERRUPTED
+
     @property
     def best(self) -> Model | Partition:
-        """The chosen model, ready to certify or to be looked at; train it with ``best_loss``."""
+        """The chosen model, ready to certify or to be looked at; train it with ``best_loss``.
+
+        Of a learner of the user's own, the :class:`labelcert.CertifiedEnsemble`, to be fitted.
+        """
         return self.chosen.trained
 
     @property
@@ -89,7 +111,9 @@ class Hardened:
 
     @property
     def command(self) -> str:
-        """The options of ``labelcert certify`` that certify the chosen model."""
+        """The options of ``labelcert certify`` that certify the chosen model; empty for a learner of the user's own."""
+        if not self.chosen.command:
+            return ""
         seed = f" --seed {self.seed}" if self.chosen.parts is not None and self.seed else ""
         return f"{self.chosen.command} --max-flips {self.flips}{seed}"
 
@@ -143,30 +167,65 @@ class Hardened:
             ax.scatter(*at, s=60, color=colour, zorder=5, label=f"{text}: {candidate.full_label}")
         ax.axvline(100 * self.threshold, linestyle=":", color="black", linewidth=1)
         ax.set_xlabel("cross-validated accuracy (%)")
-        ax.set_ylabel(f"predictions that survive {self.flips} wrong labels (%)")
+        ax.set_ylabel(f"predictions that survive {amount(self.flips, self.unit)} (%)")
         ax.legend(frameon=False, fontsize="small")
         return ax
 
+    def plot_parts(self, ax: Axes | None = None) -> Axes:
+        """Draw accuracy and what is certified over the number of parts of ensembles; returns the axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.gca()
+        kinds = dict.fromkeys((c.name, c.C, c.loss, c.options.get("combine", c.combine)) for c in self._ensembles)
+        for kind in kinds:
+            own = [c for c in self._ensembles if (c.name, c.C, c.loss, c.options.get("combine", c.combine)) == kind]
+            own.sort(key=lambda c: c.parts or 1)
+            parts = [c.parts or 1 for c in own]
+            [line] = ax.plot(
+                parts, [100 * accuracy(c) for c in own], linestyle="--", label=f"{kind[0]}, {kind[3]}: right"
+            )
+            survive = [100 * self.certified[c][0] if c in self.certified else float("nan") for c in own]
+            words = f"{kind[0]}, {kind[3]}: survive {amount(self.flips, self.unit)}"
+            ax.plot(parts, survive, marker="o", color=line.get_color(), label=words)
+        ax.set_xlabel("parts")
+        ax.set_ylabel("cross-validated, and predictions that survive (%)")
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+
+    @property
+    def _ensembles(self) -> list[Recipe]:
+        """Candidates that are trained on parts of the labels."""
+        return [c for c in self.candidates if c.parts is not None]
+
     def summary(self) -> str:
         """What to train instead, and what that changes."""
+        tried = "" if len(self.candidates) == self.total else f"{len(self.candidates)} of "
         lines = [
-            f"{len(self.candidates)} models, {sum(accuracy(c) >= self.threshold for c in self.candidates)} of them "
+            f"{tried}{self.total} models, {sum(accuracy(c) >= self.threshold for c in self.candidates)} of them "
             f"accurate enough (at least {per_cent(self.threshold)}%)",
             *(
-                f"{what + ':':9} {c.full_label}\n          {per_cent(self.certified[c][0])}% of predictions survive "
-                f"{self.certificate.run.amount(self.flips)}, cross-validated accuracy {per_cent(accuracy(c))}%"
+                f"{what + ':':9} {c.full_label}\n          {self._share(c)} of predictions survive "
+                f"{amount(self.flips, self.unit)}, cross-validated accuracy {per_cent(accuracy(c))}%"
                 for what, c in (("default", self.default), ("train", self.chosen))
             ),
         ]
         lines += self.notes
-        if not self.complete:
+        if self.stopped is Stop.TIME_LIMIT:
+            lines.append("time was over before the search was: other models may certify more")
+        elif not self.complete:
             lines.append("the search was interrupted: other models may certify more")
         return "\n".join(lines)
+
+    def _share(self, recipe: Recipe) -> str:
+        """What survives, in words."""
+        known = self.certified[recipe] != (0.0, 1.0)
+        return f"{per_cent(self.certified[recipe][0])}%" if known else "an unknown share"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
 
     def __repr__(self) -> str:
         now, then = self.certified[self.default][0], self.certified[self.chosen][0]
-        flips = f"{self.flips} flip{'' if self.flips == 1 else 's'}"
-        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)}% -> {per_cent(then)}% survive {flips})"
+        words = amount(self.flips, self.unit)
+        return f"Hardened({self.chosen.full_label!r}: {per_cent(now)}% -> {per_cent(then)}% survive {words})"

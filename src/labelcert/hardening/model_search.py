@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelcert.certificate import Stop
 from labelcert.certification import GraphCertifier
 from labelcert.checking import in_short
 from labelcert.errors import InvalidInput
@@ -18,14 +20,16 @@ from labelcert.graphs import Graph
 from labelcert.hardening.candidates import LOSSES, Grid, ModelSearch
 from labelcert.hardening.contest import Contest
 from labelcert.hardening.hardened import Hardened, accuracy
+from labelcert.hardening.showing import showing
 from labelcert.jobs.cells import Answer, Cell, Job, JobBatch
 from labelcert.jobs.execution import run_job
-from labelcert.jobs.records import Record, RecordStatus
-from labelcert.jobs.runner import run_plan
+from labelcert.jobs.records import Record
+from labelcert.jobs.runner import lasting_backend, run_plan
 from labelcert.jobs.store import Store
 from labelcert.losses.cross_validation import C_GRID
 from labelcert.problem import Threat
 from labelcert.problem.ballots import Votes
+from labelcert.problem.validation import check_workers
 
 
 def harden(
@@ -43,9 +47,11 @@ def harden(
     inductive: bool = False,
     threat: Threat | None = None,
     votes: Mapping[str, Votes] | None = None,
+    learner: Any = None,
     device: str = "auto",
     collective: bool = True,
-    time_limit: float | None = 20.0,
+    time_limit: float | None = 180.0,
+    model_time_limit: float | None = 20.0,
     workers: int | None = None,
     scheduler: str | None = None,
     out: str | Path | None = None,
@@ -54,7 +60,8 @@ def harden(
     """Search for the model that certifies the most at a budget, among those that are accurate enough.
 
     Accuracy is measured by cross-validation over the labelled nodes. Labels of test nodes are never looked at. A model
-    is accurate enough if it is within one standard error of the most accurate one.
+    is accurate enough if it is within one standard error of the most accurate one. What is quickly certified comes
+    first, so that a search whose time is over has something to show.
 
     Parameters
     ----------
@@ -79,8 +86,19 @@ def harden(
         Ways to make the labels of the labelled nodes from votes on them, in their order (a weight for each annotator,
         say): one of them is chosen together with the model. Budgets then count annotators. Accuracy is measured against
         the labels that each way makes.
-    threat, collective, time_limit, progress
+    learner : classifier, optional
+        Of scikit-learn: also ensembles of copies of it (:class:`labelcert.CertifiedEnsemble`) on ``parts`` of the
+        labels, 10, 30 and 100 by default, by votes and by run-off. They see the features of nodes, and no edges.
+    threat, collective
         As in :func:`labelcert.certify`, for each certificate.
+    time_limit : float, optional
+        Seconds for everything: 180 by default; None for as long as it takes. The best model so far is the answer then.
+        With ``votes``, for each way to make labels. On a cluster, what was begun is awaited.
+    model_time_limit : float, optional
+        Seconds for the certificate of each model; what it leaves open counts as not certified.
+    progress : bool
+        Show the best models so far on standard error: a table that is drawn again in a terminal, one now and then
+        elsewhere.
     device : {"auto", "cpu", "gpu"}
         Where certificates are computed. With "auto", a GPU computes that of the chosen model alone.
     workers : int, optional
@@ -88,7 +106,7 @@ def harden(
     scheduler : str, optional
         Address of a Dask scheduler to use instead.
     out : path, optional
-        Folder that keeps every certificate that was computed, so that the search can be resumed.
+        Folder that keeps kernels, accuracies and certificates as they come, so that the search can be resumed.
 
     Returns
     -------
@@ -120,14 +138,39 @@ def harden(
         device=device,
         collective=collective,
         time_limit=time_limit,
+        model_time_limit=model_time_limit,
+        learner=learner,
     )
+    started = time.monotonic()
     contest = Contest.prepare(graph, labeled, test, search, progress=progress)
-    with tempfile.TemporaryDirectory() as scratch, Store(Path(scratch if out is None else out), write=True) as store:
+    contest.until = None if time_limit is None else started + time_limit
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch if out is None else out)
+        contest.kernels = folder / "kernels" if scheduler is None else None
+        found = _searched(contest, folder, workers, scheduler, progress)
+        if found.stopped is Stop.INTERRUPTED:
+            contest.until = None  # who wants the certificate after all has time
+        else:
+            assert found.certificate  # which is computed now
+        contest.kernels = None if out is None else contest.kernels
+    return found
 
-        def run(batch: JobBatch) -> None:
-            run_plan(batch, store, workers=workers, scheduler=scheduler, progress=progress)
 
-        return contest.decide(run, store.records)
+def _searched(contest: Contest, folder: Path, workers: int | None, scheduler: str | None, progress: bool) -> Hardened:
+    """The answer, with everything kept in a folder."""
+    with (
+        showing(contest, check_workers(workers), progress),
+        Store(folder, write=True) as store,
+        lasting_backend(workers, scheduler, contest.left) as backend,
+    ):
+
+        def run(batch: JobBatch, take: Callable[[Record], None]) -> None:
+            for key in batch.keys:
+                if key in store.records:
+                    take(store.records[key])
+            run_plan(batch, store, backend=backend, watch=take)
+
+        return contest.decide(run)
 
 
 def _by_rule(
@@ -167,15 +210,15 @@ class SearchedCell(Cell):
             flips=self.max_flips,
             seed=job.seed,
             inductive=job.inductive,
-            time_limit=self.time_limit,
+            model_time_limit=self.time_limit,
             threat=self.threat,
             collective=self.collective,
         )
         contest = Contest.prepare(job.graph, job.labeled, self.test, search)
-        known: dict[str, Record] = {}
 
-        def run(batch: JobBatch) -> None:
-            records: Iterable[Record] = (record for each in batch.jobs for record in run_job(each, workers=1))
-            known.update((record["cell"], record) for record in records if record["status"] == RecordStatus.DONE)
+        def run(batch: JobBatch, take: Callable[[Record], None]) -> None:
+            for each in batch.jobs:
+                for record in run_job(each, workers=1):
+                    take(record)
 
-        return contest.decide(run, known, stoppable=False).certificate, {}
+        return contest.decide(run, stoppable=False).certificate, {}

@@ -7,13 +7,15 @@ which says what else decides its answer and how that comes about.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelcert._version import NUMERICS
 from labelcert.arrays import Int
 from labelcert.attacks import ATTACKS, attack
 from labelcert.baselines import BASELINES, certify_baseline
@@ -21,6 +23,7 @@ from labelcert.certificate import Certificate
 from labelcert.certificate.metric import Metric
 from labelcert.certification import GraphCertifier
 from labelcert.graphs import Graph
+from labelcert.jobs.kept_kernels import KeptKernel
 from labelcert.jobs.store import canonical
 from labelcert.losses.cross_validation import C_GRID, FOLDS
 from labelcert.models import Model, Recipe, name_of
@@ -50,8 +53,8 @@ Each function takes the arrays as `labelcert.certify` does, with the keywords ``
 KERNELS: dict[str, Callable[..., Certificate]] = {}
 """What certifies kernels of a variant, instead of `labelcert.certify`; extensions fill it."""
 
-Answer = tuple[Certificate, dict[str, Any]]
-"""A certificate, and what else a record keeps."""
+Answer = tuple[Certificate | None, dict[str, Any]]
+"""A certificate, and what else its result keeps; without one, what the record keeps in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +67,22 @@ class Job:
     model: Model
     inductive: bool
     cells: tuple[Cell, ...] = ()
+    kernels: Path | None = None
+    """Folder that keeps kernels."""
 
     def only(self, wanted: set[str]) -> Job | None:
         """The job with the wanted cells, or None if there are none."""
         cells = tuple(cell for cell in self.cells if cell.key in wanted)
         return replace(self, cells=cells) if cells else None
+
+    def certifier(self, tests: Sequence[Int]) -> GraphCertifier:
+        """What certifies all that has its kernel, for these sets of test nodes."""
+        model: Any = self.model
+        if self.kernels is not None:
+            nodes = [digest(test) for test in tests]
+            name = content_hash({**self.kernel(self.graph.fingerprint()), "tests": nodes, "numerics": NUMERICS})
+            model = KeptKernel(model, self.kernels / f"kernel-{name}.npz")
+        return GraphCertifier(model, self.graph, self.labeled, tests, inductive=self.inductive)
 
     def kernel(self, fingerprint: str) -> dict[str, Any]:
         """What decides its kernel, in plain values."""
@@ -131,6 +145,7 @@ class Cell:
             "collective": None if self.collective else False,
             "parts": recipe.parts and {"parts": recipe.parts, "combine": recipe.combine, "seed": recipe.seed},
             "loss": None if recipe.loss == "hinge" else recipe.loss,
+            "learner": recipe.extra,
             "metrics": [list(metric) for metric in self.metrics] or None,
             "threat": {key: value for key, value in threat.items() if value is not None} or None,
         }

@@ -2,48 +2,71 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from labelcert._version import NUMERICS
 from labelcert.arrays import Int
 from labelcert.certificate import Certificate, Stop
-from labelcert.certification import GraphCertifier, versions
+from labelcert.certification import versions
 from labelcert.errors import ClusterLost, LabelcertError
 from labelcert.jobs.cells import Cell, Job
 from labelcert.jobs.records import Record, RecordStatus
+from labelcert.stopping import Stopped
+
+COMPILING = 0.1
+"""Share of a time limit: if compiling took more, and the limit was reached, a certificate is computed once more."""
 
 Backend = Callable[[Sequence[Job]], Iterator[Record]]
 
 
-def run_job(job: Job, *, workers: int | None = None) -> Iterator[Record]:
-    """Records of all cells, one by one; what goes wrong with one is its record and does not stop the others."""
+def run_job(job: Job, *, workers: int | None = None, left: Callable[[], float] = lambda: math.inf) -> Iterator[Record]:
+    """Records of all cells, one by one; what goes wrong with one is its record and does not stop the others.
+
+    Raises Stopped where no seconds are ``left``. A certificate that was cut short by that has no record.
+    """
     started = time.perf_counter()
     try:
-        tests = [cell.test for cell in job.cells]
-        certifier = GraphCertifier(job.model, job.graph, job.labeled, tests, inductive=job.inductive)
+        certifier = job.certifier(list({cell.test.tobytes(): cell.test for cell in job.cells}.values()))
+    except Stopped:
+        raise
     except Exception as error:
         for cell in job.cells:
             yield failure(cell, error, time.perf_counter() - started)
         return
     kernel_seconds = time.perf_counter() - started
     for cell in job.cells:
-        started = time.perf_counter()
+        started, most = time.perf_counter(), left()
+        if most <= 0:
+            raise Stopped
+        cut = most < (math.inf if cell.time_limit is None else cell.time_limit)
         try:
-            certificate, more = cell.answer(job, certifier, workers)
-            result = {**summary(certificate, job, cell), **more}
-        except ClusterLost:
+            certificate, more = (replace(cell, time_limit=most) if cut else cell).answer(job, certifier, workers)
+            if certificate is not None and not cut and _lost_to_compiling(certificate):
+                certificate, more = cell.answer(job, certifier, workers)  # which is compiled now
+            found = more if certificate is None else {"result": {**summary(certificate, job, cell), **more}}
+        except (ClusterLost, Stopped):
             raise
         except Exception as error:
             yield failure(cell, error, time.perf_counter() - started)
             continue
-        if certificate.run.stopped is Stop.INTERRUPTED:
+        if certificate is not None and certificate.run.stopped is Stop.INTERRUPTED:
             raise KeyboardInterrupt
+        if certificate is not None and cut and certificate.run.stopped is Stop.TIME_LIMIT:
+            raise Stopped
         seconds = time.perf_counter() - started + kernel_seconds / len(job.cells)
-        yield _record(cell, RecordStatus.DONE, seconds, result=result)
+        yield _record(cell, RecordStatus.DONE, seconds, **found)
+
+
+def _lost_to_compiling(certificate: Certificate) -> bool:
+    """Whether time was over since much of it went into compiling."""
+    run = certificate.run
+    return run.stopped is Stop.TIME_LIMIT and run.compiling > COMPILING * (run.time_limit or math.inf)
 
 
 def failure(cell: Cell, error: Exception, seconds: float = 0.0) -> Record:

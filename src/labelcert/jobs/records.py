@@ -128,6 +128,17 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
                 raise ValueError("counts out of range")
 
 
+class Validated(msgspec.Struct, forbid_unknown_fields=True):
+    """Cross-validated accuracy, and its standard error, for each C."""
+
+    accuracy: list[Annotated[float, msgspec.Meta(ge=0, le=1)]]
+    error: list[Annotated[float, msgspec.Meta(ge=0, le=1)]]
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.accuracy) == len(self.error):
+            raise ValueError("not one error for each accuracy")
+
+
 class RunStamp(msgspec.Struct):
     """How a record came about; ``numerics`` is the version of all that decides its numbers."""
 
@@ -143,11 +154,13 @@ class _Stored(msgspec.Struct, omit_defaults=True):
     about: dict[str, Any]
     run: RunStamp
     result: Result | None = None
+    validated: Validated | None = None
+    """In place of a result, where no certificate was asked for."""
     reason: str = ""
     traceback: str = ""
 
     def __post_init__(self) -> None:
-        if (self.status is RecordStatus.DONE) != (self.result is not None):
+        if (self.result is not None) + (self.validated is not None) != (self.status is RecordStatus.DONE):
             raise ValueError("a result, or a reason why there is none")
 
 

@@ -97,6 +97,11 @@ class Recipe:
         return " ".join(words)
 
     @property
+    def extra(self) -> dict[str, Any] | None:
+        """What else decides what is trained, in plain values."""
+        return None
+
+    @property
     def trained(self) -> Model | Partition:
         """What is certified: the model itself, or an ensemble of it."""
         return self.model if self.parts is None else Partition(self.model, self.parts, self.seed, self.combine)
@@ -124,6 +129,10 @@ class Recipe:
                     raise InvalidInput(f"ensembles on parts of the labels have no option {unknown[0]}; leave one out")
                 using = partial(certify_partition, parts=self.parts, seed=self.seed, combine=self.combine)
         return certifier.certify(test, C=self.model.C, using=using, loss=self.loss, **options)
+
+    def beside(self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike) -> dict[str, Any]:
+        """The arrays that `labelcert verify` asks for where a certificate does not hold its kernels."""
+        return {}
 
     def _words(self) -> list[str]:
         return [self.name, *(f"{key}={value}" for key, value in self.changed.items())]

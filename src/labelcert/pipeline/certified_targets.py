@@ -12,7 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate, Stop
-from labelcert.files import write_csv
+from labelcert.files import write_archive, write_csv
 from labelcert.finite import finite_margin
 from labelcert.graphs import UNLABELED, Graph
 from labelcert.models import Recipe
@@ -156,14 +156,19 @@ def certificate_file(result: CertifiedTargets, folder: Path) -> Path:
 
 
 def save_results(results: Sequence[CertifiedTargets], folder: Path) -> list[Path]:
-    """Write certificates, which can be verified alone, and tables: ``*.cert``, ``*-nodes.csv``, ``*-budgets.csv``."""
+    """Write certificates, with an ``*.npz`` where verification asks for one, ``*-nodes.csv`` and ``*-budgets.csv``."""
     import pandas as pd
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for result in results:
         written.append(path := certificate_file(result, folder))
-        result.certificate.save(path, problem=True)
+        held = result.certificate.K_train is not None
+        result.certificate.save(path, problem=held)
+        arrays = {} if held else result.recipe.beside(result.graph, result.labeled, result.targets.nodes)
+        if arrays:
+            written.append(beside := path.with_suffix(".npz"))
+            write_archive(beside, arrays)
         for kind, rows, column in (("nodes", result.node_rows(), "flips"), ("budgets", result.budget_rows(), "attack")):
             frame = pd.DataFrame(rows)
             if kind == "nodes":  # where no attack is known, there is no upper end

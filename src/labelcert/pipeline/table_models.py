@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
 from labelcert.certificate import Certificate
-from labelcert.certification import GraphCertifier, certify, support
+from labelcert.certification import GivenFeatures, GivenRows, GraphCertifier, certify, support
 from labelcert.checking import known_name, whole_number
 from labelcert.errors import InvalidInput
 from labelcert.estimators import from_sklearn
@@ -156,6 +156,11 @@ class TableRecipe(Recipe):
         assert isinstance(certifier, _RowCertifier)
         return certifier.answer(self.estimator, test, using or certify, options)
 
+    def beside(self, graph: GraphLike, labeled: npt.ArrayLike, test: npt.ArrayLike) -> dict[str, Any]:
+        """The rows of a linear map, or features, with the labels; nothing for votes, which certificates hold."""
+        certifier = _RowCertifier(self.model, graph, labeled, [test])
+        return certifier.arrays(self.estimator, test)
+
 
 class _RowCertifier(GraphCertifier):
     """Certificates for several sets of rows, from the estimator itself."""
@@ -180,6 +185,23 @@ class _RowCertifier(GraphCertifier):
         if using is noise:
             return door.noise(rows, labels, tested, **options)
         return self._named(door.certify(rows, labels, tested, **options), nodes)
+
+    def arrays(self, estimator: Any, test: npt.ArrayLike) -> dict[str, Any]:
+        """What the estimator is certified by, but for kernels."""
+        if hasattr(estimator, "compare"):
+            return {}
+        nodes: Int = self._indices(test, "test")
+        posed: Any = from_sklearn(estimator)._certified(
+            self._rows(self.labeled), self.labels, self._rows(nodes), None, {"using": lambda task: task}
+        )
+        model = posed.model
+        if isinstance(model, GivenRows) and posed.offsets is not None:
+            return {}  # the verifier knows no scores that labels do not add up to
+        if isinstance(model, GivenRows):
+            H: Any = model.H
+            return {"H": H.toarray() if hasattr(H, "toarray") else H, "labels": posed.labels}
+        features = isinstance(model, GivenFeatures)
+        return {"X_train": model.X_train, "labels": posed.labels, "X_test": model.X_test} if features else {}
 
     def _elected(self, fitted: Any, rows: Any, nodes: Int, using: Callable[..., Any], options: dict[str, Any]) -> Any:
         for asked, question in ((recheck, support.RECHECK), (noise, support.NOISE)):

@@ -117,7 +117,7 @@ class Graphs:
     def load(self, spec: DatasetSpec, seed: int, parameters: Mapping[str, Any]) -> Graph:
         """The graph of one seed. A dataset that was unavailable before is so again."""
         random = spec.name is not None and dataset_info(spec.name).source == "random"
-        files = {**spec.files, **spec.columns, "directed": spec.directed}
+        files = {**spec.files, **spec.columns, "directed": spec.directed, "raw": spec.raw}
         key = canonical([spec.name, files, dict(parameters), seed if random else None])
         if key not in self._known:
             try:
@@ -140,7 +140,8 @@ class Graphs:
         main = spec.files.get("edges", spec.files.get("features"))
         tables: dict[str, Any] = {**spec.files, **spec.columns}
         edges = tables.pop("edges", None)
-        return graph_from_files(edges, directed=bool(spec.directed), name=Path(str(main)).name, **tables)
+        how: dict[str, Any] = {"directed": bool(spec.directed), "raw": spec.raw, "name": Path(str(main)).name}
+        return graph_from_files(edges, **how, **tables)
 
 
 def expand(study: Study, *, graphs: Graphs | None = None) -> StudyPlan:

@@ -77,6 +77,8 @@ class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True):
     label_column: Column | None = None
     """From `edges` on: paths of the user's own tables, and names of their columns."""
     directed: bool | None = None
+    raw: bool | None = None
+    """As in `graph_from_files`: whether numbers are taken as they are."""
     per_class: Positive | None = None
     """Training nodes per class of the paper's split."""
     labeled: Nodes | None = None

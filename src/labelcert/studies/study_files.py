@@ -215,7 +215,7 @@ def _own_tables(spec: DatasetSpec, at: str, folder: Path) -> DatasetSpec:
 
 
 def _named(spec: DatasetSpec, name: str, at: str, folder: Path) -> DatasetSpec:
-    for key in ("directed", *COLUMNS):
+    for key in ("directed", "raw", *COLUMNS):
         if getattr(spec, key) is not None:
             raise _wrong(f"{at}.{key}", "this key only beside your own tables", repr(getattr(spec, key)))
     try:

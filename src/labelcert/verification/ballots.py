@@ -12,6 +12,9 @@ from labelcert.arrays import Bool, Int
 from labelcert.certificate import Certificate
 from labelcert.errors import InvalidInput
 
+NOBODY = 1 << 40
+"""The price of what cannot be bought."""
+
 
 @dataclass(frozen=True, eq=False)
 class ModelVotes:
@@ -25,6 +28,8 @@ class ModelVotes:
     offsets: Int
     combine: str
     samples: bool
+    radii: Int | None = None
+    """(k, n) how many labels have to change before each model votes for another class, where that is stated."""
 
     @classmethod
     def of(cls, cert: Certificate, votes: Any = None) -> ModelVotes:
@@ -49,27 +54,34 @@ class ModelVotes:
         )
         if not sound:
             raise InvalidInput("the certificate does not say which model is trained on which labels, or how they vote")
-        samples = bool(cert.run.threat.get("samples"))
+        samples, radii = bool(cert.run.threat.get("samples")), None
         ranks, part_of, offsets = (array.astype(np.int64) for array in (ranks, part_of, offsets))
-        return cls(ranks, part_of, offsets, about["combine"], samples)
+        if "part_radii" in about:
+            radii = np.array(about["part_radii"], dtype=np.int64)
+            alone = offsets.tolist() == [0] and about["combine"] == "votes" and not samples
+            if radii.shape != (k, cert.n_test) or not alone or np.any(radii < 1):
+                raise InvalidInput(
+                    "radii of parts must be whole numbers, one for each model that a label reaches alone"
+                )
+        return cls(ranks, part_of, offsets, about["combine"], samples, radii)
 
     def digest(self, finish: Any) -> str:
         """The hash that a certificate names; ``finish`` takes in labels and threat."""
         h = hashlib.sha256(f"{self.combine} {self.ranks.shape}".encode())
-        for array in (self.ranks, self.part_of, self.offsets):
+        for array in (self.ranks, self.part_of, self.offsets, *([] if self.radii is None else [self.radii])):
             h.update(np.ascontiguousarray(array, dtype="<i8").tobytes() + b"|")
         h.update(b"samples" if self.samples else b"labels")
         return str(finish(h))
 
     def purchases(self, statement: Any) -> tuple[Int, Bool]:
-        """(I,) prices and (I, k) the models that each purchase reaches."""
+        """(I,) prices, or (n, I) for each node, and (I, k) the models that each purchase reaches."""
         k = self.ranks.shape[1]
         models = np.zeros((k, k), dtype=bool)
         for offset in self.offsets.tolist():
             models[np.arange(k), (np.arange(k) + offset) % k] = True
         if self.samples:
             return np.ones(k, dtype=np.int64), models
-        bought: list[tuple[int, Bool]] = []
+        bought: list[tuple[int | list[int], Bool]] = []
         if statement.crowd is not None:
             crowd = statement.crowd
             for who in np.flatnonzero(crowd.prices > 0).tolist():
@@ -78,11 +90,13 @@ class ModelVotes:
         else:
             for b in range(k):
                 own = np.flatnonzero(self.part_of == b)
-                costs = [int(statement.costs[i]) for i in own.tolist() if self._may_change(statement, i)]
-                if costs:
-                    bought.append((min(costs), models[b]))
+                costs = sorted(int(statement.costs[i]) for i in own.tolist() if self._may_change(statement, i))
+                if costs and self.radii is None:
+                    bought.append((costs[0], models[b]))
+                elif costs and self.radii is not None:
+                    bought.append(([sum(costs[:r]) if r <= len(costs) else NOBODY for r in self.radii[b]], models[b]))
         prices = np.array([price for price, _ in bought], dtype=np.int64)
-        return prices, np.array([touched for _, touched in bought], dtype=bool).reshape(-1, k)
+        return prices.T, np.array([touched for _, touched in bought], dtype=bool).reshape(-1, k)
 
     @staticmethod
     def _may_change(statement: Any, i: int) -> bool:

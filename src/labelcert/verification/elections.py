@@ -10,9 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from labelcert.arrays import Bool, Int
-
-NOBODY = 1 << 40
-"""The price of what cannot be bought."""
+from labelcert.verification.ballots import NOBODY
 
 FAR = 1 << 41
 
@@ -27,6 +25,7 @@ class Election:
         Classes from the best one on; the first alone where a plurality decides.
     classes : int
     prices : (I,) array
+        Or (n, I), where votes for some nodes cost more.
     touches : (I, k) array
         Which models each purchase takes over.
     """
@@ -82,7 +81,7 @@ class Election:
         rivals = [c for c in range(self.classes) if c != own]
         for r in rivals:
             if self.plurality:
-                yield self._price(*self._gap(votes, own, r))
+                yield self._price(*self._gap(votes, own, r), t)
             else:
                 yield self._second(t, votes, own, r)
         if not self.plurality:
@@ -145,23 +144,24 @@ class Election:
                 low = middle + 1
         return NOBODY if low > most else self._price([1] * self.ranks.shape[1], low)
 
-    def _price(self, gains: list[int], need: int) -> int:
+    def _price(self, gains: list[int], need: int, t: int = 0) -> int:
         """The least that purchases cost whose gains, added up, reach a need: an integer knapsack."""
         if need <= 0:
             return 0
         adds = (self.touches @ np.array(gains, dtype=np.int64)).tolist()
         if sum(adds) < need:
             return NOBODY
-        if len(set(self.prices.tolist())) == 1:
+        prices = (self.prices if self.prices.ndim == 1 else self.prices[t]).tolist()
+        if len(set(prices)) == 1:
             total = 0
             for count, gain in enumerate(sorted(adds, reverse=True), 1):
                 total += gain
                 if total >= need:
-                    return count * int(self.prices[0])
+                    return int(min(count * prices[0], NOBODY))
         # table[w]: the least price of gains of w or more
         table = np.full(need + 1, FAR)
         table[0] = 0
-        for gain, price in zip(adds, self.prices.tolist(), strict=True):
+        for gain, price in zip(adds, prices, strict=True):
             before = table[np.maximum(np.arange(need + 1) - gain, 0)]
-            table = np.minimum(table, before + price)
+            table = np.minimum(table, np.minimum(before + price, FAR))
         return int(min(table[need], NOBODY))

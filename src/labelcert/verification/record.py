@@ -84,6 +84,7 @@ def stated(cert: Certificate) -> list[str]:
     """What the certificate says beside its claims, in words: nothing of it was checked."""
     words = [word for word, fields in STATED.items() if any(_said(cert, name) for name in fields)]
     words += UNSEEN if cert.part_votes is not None else []
+    words += ["radii of parts"] * any("part_radii" in stage.statistics for stage in cert.run.stages)
     words += ["size of the shift"] * bool(cert.run.kernel_shift)
     words += ["radii of votes"] * (cert.black_box_radius is not None)
     words += ["claims of a solver"] * _claims_more(cert)

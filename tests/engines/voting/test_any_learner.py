@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 from tests.engines.voting.test_counting import elected
 
-from labelcert import Certificate, InvalidInput, Threat, certify_votes
+from labelcert import Certificate, CertifiedEnsemble, InvalidInput, Threat, Votes, certify_votes, from_sklearn, verify
 from labelcert.engines.voting.dealing import by_hash, row_keys
 from labelcert.engines.voting.rules import RUN_OFF, VOTES
 
@@ -177,6 +177,70 @@ def edits(X: Any, labels: Any, T: Any, K: int) -> Iterator[tuple[Any, Any]]:
         yield np.vstack([X, x]), np.append(labels, c)
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_parts_that_an_engine_knows_take_their_exact_radii(seed: int) -> None:
+    """Mixed ensembles: some parts are logistic regressions or nearest neighbours, some are trees."""
+    better, rng, m = 0, np.random.default_rng(seed), 10
+    for _ in range(40 if seed else 5):
+        labels = rng.permutation(np.arange(m) % 2)
+        X, T = rng.integers(0, 3, (m, 2)) + 2.0 * labels[:, None], rng.integers(0, 5, (4, 2)).astype(float)
+        learners = {kind: Learner(kind, X, T, 2) for kind in ("logistic", "neighbours", "tree")}
+        kinds = rng.choice(["logistic", "logistic", "neighbours", "tree"], m)
+
+        def train(indices: Any, given: Any, learners: Any = learners, kinds: Any = kinds) -> Any:
+            return learners[kinds[indices[0]]](indices, given)
+
+        train.K = 2  # type: ignore[attr-defined]
+
+        def certify_part(indices: Any, given: Any, X: Any = X, T: Any = T, kinds: Any = kinds) -> Certificate | None:
+            kind = kinds[indices[0]]
+            if kind == "tree":
+                return None
+            budget = min(2, int(np.bincount(given, minlength=2).min()) - 1)
+            known = from_sklearn(LEARNERS[kind]())
+            return known.certify(X[indices], given, T, max_flips=budget) if budget > 0 else None
+
+        for threat in threats(rng, m, 2):
+            asked: dict[str, Any] = {"n_test": 4, "parts": 2, "threat": threat, "max_flips": 3}
+            plain = certify_votes(train, labels, attempts=0, **asked)
+            cert = certify_votes(train, labels, certify_part=certify_part, **asked)
+            assert np.all(cert.radius_lower >= plain.radius_lower)
+            assert np.all(cert.collective_upper <= plain.collective_upper)
+            better += int(np.sum(cert.radius_lower > plain.radius_lower))
+            assert verify(cert).accepted
+            clean = np.array(predicted(train, members_of(cert), labels, VOTES))  # type: ignore[arg-type]
+            for cost, changed in labellings(labels, 2, threat, 3):
+                hit = np.array(predicted(train, members_of(cert), changed, VOTES)) != clean  # type: ignore[arg-type]
+                assert np.all(cert.radius_lower[hit] <= cost), (kinds, threat)
+                assert hit.sum() <= cert.collective_upper[cost]
+    assert better > 5
+
+
+def test_an_ensemble_certifies_its_members_on_request() -> None:
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(60, 2)), np.array(["no", "yes"])[rng.integers(0, 2, 60)]
+    X[labels == "yes"] += 1.5
+    model = CertifiedEnsemble(RidgeClassifier(alpha=5.0), parts=5).fit(X, labels)
+    plain, cert = (model.certify(X[:20], max_flips=4, part_flips=flips, attempts=0) for flips in (0, 3))
+    assert np.all(cert.radius_lower >= plain.radius_lower)
+    assert cert.radius_lower.sum() > plain.radius_lower.sum()
+    assert verify(cert).accepted
+    with pytest.raises(InvalidInput, match="cannot be certified"):
+        CertifiedEnsemble(DecisionTreeClassifier(), parts=5).fit(X, labels).certify(X[:2], part_flips=1)
+    for how in ({"spread": 2}, {"combine": "run-off"}, {"threat": "samples"}):
+        other = CertifiedEnsemble(LogisticRegression(), parts=5, **how).fit(X, labels)
+        with pytest.raises(InvalidInput, match="certi"):
+            other.certify(X[:2], part_flips=1, max_flips=1)
+    with pytest.raises(InvalidInput, match="certify_part must return a certificate of the"):
+        certify_votes(
+            lambda indices, given: np.repeat("no", 20),
+            labels,
+            n_test=20,
+            parts=5,
+            certify_part=lambda indices, given: cert,
+        )
+
+
 def test_dishonest_annotators_take_all_models_that_they_reach() -> None:
     for X, labels, T, K, rng in problems(4, 15):
         who = rng.integers(0, 3, labels.size)
@@ -190,6 +254,32 @@ def test_dishonest_annotators_take_all_models_that_they_reach() -> None:
                 changed = labels.copy()
                 changed[own[:5]] = new
                 assert np.all(cert.radius_lower[np.array(predicted(train, members, changed, VOTES)) != clean] <= 1)
+
+
+def test_attacks_of_dishonest_annotators_work() -> None:
+    found = 0
+    for X, labels, T, K, rng in problems(5, 12):
+        table = [(i, int(rng.integers(4)), c) for i, c in enumerate(labels.tolist()) for _ in range(3)]
+        table = list({(i, who): (i, who, c) for i, who, c in table}.values())
+        train = Learner("tree", X, T, K)
+        for threat in (Threat(annotators=rng.integers(0, 4, labels.size).tolist()), Threat(votes=Votes(table))):
+            cert = certify_votes(train, labels, n_test=4, parts=4, threat=threat, max_flips=2, attempts=12)
+            members = members_of(cert)
+            clean = np.array(predicted(train, members, labels, VOTES))
+            for t in np.flatnonzero(cert.radius_upper <= 2).tolist():
+                changed, found = labels.copy(), found + 1
+                for i, c in cert.witness(t).items():
+                    changed[i] = c
+                assert predicted(train, members, changed, VOTES)[t] != clean[t]
+                assert len(cert.witness_votes(t)) == cert.radius_upper[t]
+            for b in range(3):
+                changed = labels.copy()
+                for i, c in cert.collective_witness(b).items():
+                    changed[i] = c
+                now = np.array(predicted(train, members, changed, VOTES))
+                assert np.sum(now != clean) == cert.collective_lower[b]
+            assert verify(cert).accepted
+    assert found > 5
 
 
 def test_nobody_asks_a_black_box_about_single_annotators() -> None:

@@ -6,9 +6,10 @@ bucket. Trials that touch different models can be made together, and are then kn
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from labelcert.engines.voting.dealing import Dealt
 from labelcert.engines.voting.rules import RUN_OFF, Ballots, leaders
 from labelcert.engines.voting.training import Chunk, Trainer
 from labelcert.problem import Problem, Relabelling
+from labelcert.problem.owners import OwnerAdversary, VotedRelabelling
 
 RIVALS = 2
 """So many rivals of a prediction are tried, those with the most votes first."""
@@ -45,14 +47,38 @@ class Combined:
 def trials(
     problem: Problem, weak: Int, dealt: Dealt, trainer: Trainer, attempts: int, seed: int, control: Control
 ) -> Iterator[Trial]:
-    """As many trainings on changed labels as are allowed: of one label of each bucket, then two, and so on.
+    """As many trainings on changed labels as are allowed: of single buckets, or of single annotators.
+
+    A bucket has one changed label, then two, and so on.
 
     ``weak`` (w, 2): predictions that may be within reach, each with its closest rival. Labels of the one become the
     other, where a bucket has such labels.
     """
+    planned = (_owned if isinstance(problem.adversary, OwnerAdversary) else _dealt)(
+        problem, weak, dealt, attempts, seed
+    )
+    asked = [
+        (
+            change,
+            [
+                chunk_of(dealt, problem.relabelled(change), k)
+                for k in dealt.models_of(problem.adversary.labels[change.positions]).tolist()
+            ],
+        )
+        for change in planned
+    ]
+    trained = trainer.trained([chunk for _, chunks in asked for chunk in chunks], control)
+    for change, chunks in asked:
+        found = {chunk.number: said for chunk, (_, said) in zip(chunks, trained, strict=False)}
+        if len(found) < len(chunks):
+            return
+        yield Trial(change, problem.adversary.cost(change), found)
+
+
+def _dealt(problem: Problem, weak: Int, dealt: Dealt, attempts: int, seed: int) -> Iterator[Relabelling]:
+    """Changes of labels of single buckets."""
     a, rng = problem.adversary, np.random.default_rng([seed, 1])
     buckets = [np.flatnonzero(dealt.bucket_of[a.labels] == b) for b in range(dealt.members.shape[0])]
-    planned: list[tuple[Relabelling, list[Chunk]]] = []
     spread = int(dealt.members[0].sum())
     for q in range(attempts // spread):
         own = rng.permutation(buckets[q % len(buckets)])
@@ -62,16 +88,43 @@ def trials(
         if positions.size == 0 or not a.affords(positions, problem.max_flips):
             continue
         targets = [rival if a.targets[p, rival] else int(rng.choice(np.flatnonzero(a.targets[p]))) for p in positions]
-        change = Relabelling(positions.astype(np.int64), np.array(targets, dtype=np.int64))
-        codes = problem.relabelled(change)
-        models = dealt.models_of(a.labels[positions]).tolist()
-        planned.append((change, [chunk_of(dealt, codes, k) for k in models]))
-    trained = trainer.trained([chunk for _, chunks in planned for chunk in chunks], control)
-    for change, chunks in planned:
-        found = {chunk.number: said for chunk, (_, said) in zip(chunks, trained, strict=False)}
-        if len(found) < len(chunks):
-            return
-        yield Trial(change, a.cost(change), found)
+        yield Relabelling(positions.astype(np.int64), np.array(targets, dtype=np.int64))
+
+
+def _owned(problem: Problem, weak: Int, dealt: Dealt, attempts: int, seed: int) -> Iterator[Relabelling]:
+    """Changes that annotators make: one of them after the other, then sets of more; all of their labels at once.
+
+    As long as the models that they reach are no more than the attempts; one change in any case.
+    """
+    a, rng, left = cast(OwnerAdversary, problem.adversary), np.random.default_rng([seed, 1]), attempts
+    for price in range(1, problem.max_flips + 1):
+        for owners in itertools.islice(a.sets_of(price), max(attempts, 1)):
+            members = a.members([owners])
+            may = a.attainable(members)[0]
+            was, rival = rng.choice(weak)
+            positions = np.flatnonzero((problem.codes[a.labels] == was) & may[:, rival])
+            if positions.size == 0:
+                continue
+            change = Relabelling(positions.astype(np.int64), np.full(positions.size, rival, dtype=np.int64))
+            voted = a.voted(change, members[0])
+            if voted is None or not a.admits(voted, problem.max_flips):
+                continue
+            reached = dealt.models_of(a.labels[positions]).size
+            if reached > left < attempts:
+                return
+            left -= reached
+            yield voted
+
+
+def _together(changes: Sequence[Relabelling]) -> Relabelling:
+    """Changes of different labels, and the votes that make them."""
+    if not isinstance(changes[0], VotedRelabelling):
+        return Relabelling.of({k: v for change in changes for k, v in change.moves.items()})
+    voted = cast(Sequence[VotedRelabelling], changes)
+    positions, votes = (np.concatenate([getattr(one, name) for one in voted]) for name in ("positions", "votes"))
+    targets, says = (np.concatenate([getattr(one, name) for one in voted]) for name in ("targets", "says"))
+    first, then = np.argsort(positions), np.argsort(votes)
+    return VotedRelabelling(positions[first], targets[first], votes[then], says[then])
 
 
 def chunk_of(dealt: Dealt, codes: Int, model: int) -> Chunk:
@@ -123,13 +176,11 @@ class _Book:
     def made(self, chosen: Sequence[int]) -> Combined:
         """What some trials do together, counted from what their models say."""
         ranks = self._ballots.ranks.copy()
-        moves: dict[int, int] = {}
         for q in chosen:
-            moves |= self._known[q].change.moves
             for k, said in self._known[q].ranks.items():
                 ranks[:, k] = said[self._question.nodes]
         winners = replace(self._ballots, ranks=ranks).winners()
-        return Combined(Relabelling.of(moves), winners != self._own, winners)
+        return Combined(_together([self._known[q].change for q in chosen]), winners != self._own, winners)
 
     def strongest(self) -> Iterator[list[int]]:
         """Trials one by one, and then more and more of those that take most votes from predictions."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from labelcert.arrays import Bool, Int
 from labelcert.checking import unmasked, whole_number
 from labelcert.engines.partition.parts import assign
-from labelcert.engines.voting.prices import Reach
+from labelcert.engines.voting.prices import FAR, Reach
 from labelcert.errors import InvalidInput
 from labelcert.problem import Adversary
 from labelcert.problem.owners import OwnerAdversary
@@ -46,8 +46,12 @@ class Dealt:
         """The models that are trained on any of some labels."""
         return np.flatnonzero(self.members[self.bucket_of[labels]].any(axis=0)).astype(np.int64)
 
-    def reach(self, adversary: Adversary, whole_samples: bool) -> Reach:
-        """What the adversary can buy: of each bucket, its cheapest label; or annotators; or a sample in any bucket."""
+    def reach(self, adversary: Adversary, whole_samples: bool, least: Int | None = None) -> Reach:
+        """What the adversary can buy: of each bucket, its cheapest label; or annotators; or a sample in any bucket.
+
+        Where each label is in one model alone, ``least`` (n, k) may say how many labels have to change before that
+        model votes for another class: then these are bought, the cheapest ones of the bucket.
+        """
         buckets = self.members.shape[0]
         if whole_samples:
             return Reach.of(np.ones(buckets, dtype=np.int64), self.members)
@@ -55,10 +59,13 @@ class Dealt:
             return Reach.of(*self._owned(adversary))
         affordable = adversary.affordable(int(adversary.costs.max(initial=1)))
         labels, costs = adversary.labels[affordable], adversary.costs[affordable]
-        least = np.full(buckets, np.iinfo(np.int64).max)
-        np.minimum.at(least, self.bucket_of[labels], costs)
         some = np.unique(self.bucket_of[labels])
-        return Reach.of(least[some], self.members[some])
+        sums = [np.cumsum(np.sort(costs[self.bucket_of[labels] == b])) for b in some.tolist()]
+        prices = np.array([paid[0] for paid in sums], dtype=np.int64)
+        if least is None:
+            return Reach.of(prices, self.members[some])
+        own = [np.append(paid, FAR)[np.clip(least[:, b] - 1, 0, paid.size)] for b, paid in zip(some, sums, strict=True)]
+        return Reach.of(prices, self.members[some], np.array(own, dtype=np.int64).reshape(some.size, -1).T)
 
     def _owned(self, adversary: OwnerAdversary) -> tuple[Int, Bool]:
         """The price of each annotator, and all models with a label on which they vote."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from labelcert.arrays import Float, Int
+from labelcert.arrays import Float, Int, Values
+from labelcert.certificate import Certificate
 from labelcert.engines.base import Capabilities, Findings, PlainEngine, Question, ReadOnce, Work, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.voting.attacks import Trial, chunk_of, search, trials
@@ -53,6 +54,8 @@ class BlackBox:
     seed: int = 0
     known: Mapping[int, Any] = field(default_factory=dict)
     """What models say that are trained already, by their numbers."""
+    certify_part: Callable[[Int, Values], Certificate | None] | None = None
+    """Certificates of the models that an exact engine knows."""
     kind: str = BLACK_BOX
 
     def predictor(self, problem: Problem) -> Predictor:
@@ -122,13 +125,14 @@ class _Count:
         if said is None:
             return replace(known, statistics=self._statistics([]))
         problem, box = self._problem, self._box
-        reach = box.dealt.reach(problem.adversary, problem.threat.samples)
+        least = self._least_labels(said[:, :, 0])
+        reach = box.dealt.reach(problem.adversary, problem.threat.samples, least)
         ballots = Ballots(said, problem.n_classes, box.rule, reach.takeable)
         winners = ballots.winners()
         question = Question.ask(Gathered(problem, winners, winners, decision(ballots.strength())))
         ballots = ballots.of(question.nodes)
         wanted = self._control.collective and question.nodes.size * reach.prices.size <= SHARES
-        costs = costs_of(ballots, question.predicted, reach, shares=wanted)
+        costs = costs_of(ballots, question.predicted, reach.at(question.nodes), shares=wanted)
         lower = np.minimum(costs.least, question.budget + 1)
         if not isinstance(problem.adversary, OwnerAdversary):
             lower = problem.adversary.next_payable(question.budget)[lower]
@@ -136,11 +140,48 @@ class _Count:
         rivals = np.where(first == question.predicted, second, first)
         tried = self._trials(question, np.column_stack([question.predicted, rivals])[lower <= question.budget])
         attacks, becomes, changed = search(question, ballots, lower, tried, self._control)
-        found = attacks.findings(lower, self._statistics(tried), self._curve(lower, costs, reach, wanted))
+        if least is not None and np.any(attacks.radius < lower):
+            raise InvalidInput(
+                "fewer labels than the certificates of parts say were changed, and turned a prediction; certify_part "
+                "must certify the very models that train returns"
+            )
+        statistics = self._statistics(tried)
+        if least is not None:
+            statistics |= {"part_radii": least.T.tolist(), "certified_parts": int((least > 1).any(axis=0).sum())}
+        found = attacks.findings(lower, statistics, self._curve(lower, costs, reach, wanted))
         nobody = np.zeros(question.nodes.size, dtype=bool)
         used = {change: changed.get(change, nobody) for change in found.curve_changes}
         read = ReadOnce(question, becomes, {NOTHING: nobody, **used}, votes=said)
-        return replace(found, read=read, sha256=self._digest(said))
+        return replace(found, read=read, sha256=self._digest(said, least))
+
+    def _least_labels(self, votes: Int) -> Int | None:
+        """(n, k) how many labels have to change before each model votes for another class; None where nobody asked.
+
+        One, unless a certificate of the model says more: one of the same labels, of all classes, without limits on what
+        may change. Of points where it predicts something else than the model, it says nothing.
+        """
+        box, problem = self._box, self._problem
+        if box.certify_part is None:
+            return None
+        least = np.ones(votes.shape, dtype=np.int64)
+        for j in range(box.dealt.models):
+            chunk = chunk_of(box.dealt, problem.codes, j)
+            if self._control.over() or np.unique(chunk.codes).size < problem.n_classes:
+                continue  # a class that is not there yet may come: no certificate of the part knows of it
+            labels = problem.classes[chunk.codes]
+            cert = box.certify_part(chunk.indices.copy(), labels)
+            self._control.report(j + 1, box.dealt.models)
+            if cert is None:
+                continue
+            limited = any(value is not None for value in cert.run.threat.values())
+            if cert.n_test != problem.n_test or limited or not np.array_equal(cert.labels, labels):
+                raise InvalidInput(
+                    f"certify_part must return a certificate of the {labels.size} labels that it was given and of all "
+                    f"{problem.n_test} test points, against any changed labels; got {cert}"
+                )
+            agrees = np.searchsorted(problem.classes, cert.predictions) == votes[:, j]
+            least[agrees, j] = np.maximum(cert.radius_lower[agrees], 1)
+        return least
 
     def _all(self) -> Int | None:
         """(n, k, R) what all models say; None where the run was over before."""
@@ -201,12 +242,7 @@ class _Count:
         """Trainings on changed labels, as many as were asked for and as time allows."""
         box, problem = self._box, self._problem
         attempts = box.dealt.models if box.attempts is None else box.attempts
-        if (
-            isinstance(problem.adversary, OwnerAdversary)
-            or question.budget == 0
-            or not len(weak)
-            or self._control.over()
-        ):
+        if question.budget == 0 or attempts == 0 or not len(weak) or self._control.over():
             return []
         found: list[Trial] = []
         for trial in trials(problem, weak, box.dealt, self._trainer, attempts, box.seed, self._control):
@@ -245,10 +281,11 @@ class _Count:
             "seconds": time.perf_counter() - self._started,
         }
 
-    def _digest(self, said: Int) -> str:
+    def _digest(self, said: Int, least: Int | None) -> str:
         """Everything that decides the answer, the votes included."""
         h = hashlib.sha256(f"{self._box.rule} {said.shape}".encode())
-        for array in (said, self._box.dealt.bucket_of, np.flatnonzero(self._box.dealt.members[0])):
+        radii = [] if least is None else [least.T]
+        for array in (said, self._box.dealt.bucket_of, np.flatnonzero(self._box.dealt.members[0]), *radii):
             h.update(np.ascontiguousarray(array, dtype="<i8").tobytes() + b"|")
         h.update(b"samples" if self._problem.threat.samples else b"labels")
         return self._problem.finish_digest(h)

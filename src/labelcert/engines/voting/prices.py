@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,17 +34,24 @@ class Reach:
     prices : (I,) array
         In ascending order.
     touches : (I, k) array
+    own : (n, I) array, optional
+        What it costs to change the vote for each test point, where that is known to be more.
     """
 
     prices: Int
     touches: Bool
+    own: Int | None = None
 
     @classmethod
-    def of(cls, prices: Int, touches: Bool) -> Reach:
+    def of(cls, prices: Int, touches: Bool, own: Int | None = None) -> Reach:
         """Sorted, without purchases that reach nothing."""
         some = np.flatnonzero(touches.any(axis=1))
         order = some[np.argsort(prices[some], kind="stable")]
-        return cls(prices[order].astype(np.int64), touches[order])
+        return cls(prices[order].astype(np.int64), touches[order], None if own is None else own[:, order])
+
+    def at(self, nodes: Int) -> Reach:
+        """The same for some test points."""
+        return self if self.own is None else replace(self, own=self.own[nodes])
 
     @property
     def takeable(self) -> Bool:
@@ -66,14 +73,15 @@ class Reach:
         open_ = np.flatnonzero((one.need > 0) & (one.need <= 3 * self.touches.shape[1]))
         if open_.size and self.prices.size:
             part = Condition(one.gains[open_], one.need[open_])
-            out[open_] = self._one_each(part) if self.alone else self._in_part(part)
+            out[open_] = self.at(open_)._one_each(part) if self.alone else self._in_part(part)
         return out
 
     def _one_each(self, one: Condition) -> Int:
         """Each purchase reaches one model. Of those that gain as much as each other, the cheapest are bought first."""
         gains = one.gains[:, self.touches.argmax(axis=1)]
         high = gains.max(axis=1, initial=1)
-        of_high, of_one = _cheapest(gains == high[:, None], self.prices), _cheapest(gains == 1, self.prices)
+        prices = self.prices if self.own is None else self.own
+        of_high, of_one = _cheapest(gains == high[:, None], prices), _cheapest(gains == 1, prices)
         of_one[high == 1, 1:] = NEVER  # they are counted once
         best, rows = np.full(one.need.size, NEVER), np.arange(one.need.size)
         for x in range(of_high.shape[1]):
@@ -126,8 +134,8 @@ def costs_of(ballots: Ballots, own: Int, reach: Reach, *, shares: bool) -> Costs
         part = ballots.of(some)
         for way in part.ways(own[some]):
             models = Condition(np.ones((some.size, k), dtype=np.int64), way.least)
-            every = [models, *way.conditions]
-            paid = np.array([reach.least(one) for one in every])
+            every, here = [models, *way.conditions], reach.at(some)
+            paid = np.array([here.least(one) for one in every])
             least[some] = np.minimum(least[some], paid.max(axis=0))
             if shares:
                 possible = paid.max(axis=0) < NEVER
@@ -171,8 +179,7 @@ def _spent(worth: Float, prices: Int, budget: int) -> Float:
 
 def _cheapest(mask: Bool, prices: Int) -> Int:
     """(n, I + 1) what the cheapest x of the purchases in a mask cost together, for each x."""
-    order = np.argsort(~mask, axis=1, kind="stable")
-    total = np.cumsum(np.where(np.take_along_axis(mask, order, axis=1), prices[order], FAR), axis=1)
+    total = np.cumsum(np.sort(np.where(mask, np.minimum(prices, FAR), FAR), axis=1), axis=1)
     return np.hstack([np.zeros((mask.shape[0], 1), dtype=np.int64), np.where(total >= FAR, NEVER, total)])
 
 
