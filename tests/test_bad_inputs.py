@@ -94,6 +94,14 @@ CASES = {
     "graph of another library": (lambda _: GCN().certify(object(), [0], [1]), r"expected a labelcert.Graph.*from_pyg"),
     "several masks": (lambda _: GCN().certify(GRAPH, np.ones((34, 3), bool), [1]), r"mask\[:, 0\]"),
     "mask of another graph": (lambda _: GCN().certify(GRAPH, np.ones(33, bool), [1]), "one entry for each of the 34"),
+    "labelled test nodes": (
+        lambda _: GCN().certify(GRAPH, [0, 1, 32, 33], [1, 5]),
+        "must not be labelled ones, but 1 of 2",
+    ),
+    "name that is not there": (lambda _: GCN().certify(GRAPH, ["0", "anna"], [1]), "no node 'anna'"),
+    "one label of a class": (lambda _: GCN().certify(GRAPH, ["0", "33"], [1]), "give C as a number"),
+    "C in another word": (lambda _: GCN(C="auto"), "got 'auto'; cross-validation chooses it with C='cv'"),
+    "report as PDF": (lambda _: labelcert.write_report({}, "x.pdf"), "must end in .html, got x.pdf; for a PDF, open"),
     "node that is not there": (lambda _: GCN().certify(GRAPH, [0, 99], [1]), "99"),
     "threat of another size": (
         lambda _: certify(CLOUDS.K_train, CLOUDS.labels, CLOUDS.K_test, 1.0, threat=Threat(trusted=[True])),

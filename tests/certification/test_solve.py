@@ -54,7 +54,7 @@ def test_auto_finds_the_engine_by_who_predicts() -> None:
 @pytest.mark.parametrize(
     ("task", "run", "message"),
     [
-        (replace(TASK, parts=Parts(2)), Run("milp"), "it answers for one model, not for an ensemble on parts"),
+        (replace(TASK, parts=Parts(2)), Run("milp"), "one model, not for an ensemble on parts"),
         (TASK, Run("partition"), "it answers for an ensemble on parts of the labels, not for one model"),
         (TASK, Run("enumerate", {"seed": 1}), "engine='enumerate' takes no options, got seed"),
         (TASK, Run("baseline:smoothing"), "needs the loss 'square', got 'hinge'"),

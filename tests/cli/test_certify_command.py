@@ -106,7 +106,8 @@ def test_out_writes_certificates_tables_and_pictures(call: Call, tmp_path: Path)
     assert cert.test_names is not None
     heading, *rows = (folder / "gcn-all-nodes.csv").read_text().splitlines()
     assert len(rows) == 26
-    assert {"runner_up", "becomes"} <= set(heading.split(","))
+    assert {"runner_up", "becomes", "radius_upper"} <= set(heading.split(","))
+    assert "radius_claimed" not in heading  # nothing is claimed
     assert len((folder / "gcn-all-budgets.csv").read_text().splitlines()) == 10
     assert (folder / "graph-all.png").stat().st_size > 10_000
 
@@ -495,6 +496,25 @@ def test_start_page(call: Call, tmp_path: Path) -> None:
     for row in rows:
         assert row in printed
     assert (tmp_path / "first" / "graph-all.png").is_file()
+    # The same in Python.
+    scope: dict[str, object] = {}
+    for block in page_blocks(page, "python"):
+        exec(block, scope)
+    _, shown, _ = call(*shlex.split(next(line for line in lines if "accounts.html" in line))[1:-2], "--json")
+    [certified] = json.loads(shown)["results"][0]["certificates"]
+    assert [row["radius_lower"] for row in certified["nodes"]] == scope["cert"].radius_lower.tolist()
+    graph = karate()
+    split = labelcert.published_split(graph, seed=0, per_class=4)
+    for name, model in (("gcn", labelcert.models.GCN(C=10.0)), ("appnp", labelcert.models.APPNP(C=10.0))):
+        saved = labelcert.load(tmp_path / "first" / f"{name}-all.cert")
+        assert np.array_equal(saved.radius_lower, model.certify(graph, split.labeled, split.pool).radius_lower)
+    owned = labelcert.graph_from_files("edges.csv", features="features.csv", labels="labels.csv")
+    nodes = owned.labels >= 0, owned.labels < 0
+    for advice in (
+        labelcert.models.GCN().recheck(owned, *nodes, flips=1, confirm=2),
+        labelcert.models.GCN(C=10.0).recheck(graph, split.labeled, split.pool, flips=2, confirm=3),
+    ):
+        assert all(f"│ {name} " in printed for name in advice.names)
 
 
 def test_own_graph_that_is_called_like_a_dataset(call: Call, tmp_path: Path) -> None:

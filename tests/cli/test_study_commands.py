@@ -102,6 +102,18 @@ def test_figure_one_beside_the_paper(tmp_path: Path) -> None:
     assert (tmp_path / "fig1-karate" / "graph.png").is_file()
 
 
+def test_claims_are_judged_by_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labelcert.paper.commands.NEEDED", ("fig1-karate", "csbm-homophily"))
+    given = ("--out", tmp_path, "--workers", 1, "--seeds", "0", "--no-pictures")
+    result = run("reproduce", "claims", *given)
+    assert result.exit_code == 0
+    written = (tmp_path / "claims.md").read_text()
+    assert "a GCN harder than an SGC" in written
+    assert "not computed" in written
+    overview = (tmp_path / "overview.html").read_text()
+    assert "All studies" in overview
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

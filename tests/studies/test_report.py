@@ -16,7 +16,7 @@ from labelcert.models import Model, recipe
 from labelcert.paper import published_code
 from labelcert.paper.paper_reports import _attack_panels
 from labelcert.studies import Store, StudyPlan, expand, parse_study, run_plan
-from labelcert.studies.report import StudyReport, make_report
+from labelcert.studies.report import Sheet, StudyReport, _with_imitated, make_report
 
 STUDY = """
 report = "attack"
@@ -67,6 +67,19 @@ def test_the_attack_is_read_from_the_records(plan: StudyPlan, tmp_path: Path) ->
     assert (panel.graph.name, panel.flipped.tolist(), panel.changed.tolist()) == ("karate", [0], [1, 2, 3])
     assert panel.labeled.size + 26 == panel.graph.n_nodes
     assert pd.read_csv(tmp_path / "out" / "comparison.csv")["verdict"].tolist() == ["equal"]
+
+
+def test_published_kernels_stand_beside_exact_ones(plan: StudyPlan, tmp_path: Path) -> None:
+    exact, store = reported(plan, tmp_path, result(correct_after=[18, 8], attack=ATTACK))
+    own = Sheet("A: ratio in % / paper", ("model", "ε"), (("GCN", "50.0 / 51.0 (-1.0)"), ("SGC", "–")))
+    other = Sheet("A: ratio in % / paper", ("model", "ε"), (("GCN", "51.0 / 51.0 ="), ("SGC", "–")))
+    both = _with_imitated(own, other)
+    assert both.rows == (("GCN", "50.0 (51.0 / 51.0 =)"), ("SGC", "–"))
+    assert both.title == "A: ratio in %: exact kernels (published kernels / paper)"
+    assert _with_imitated(own, own).rows[1] == own.rows[1]
+    beside = make_report(plan, store, imitated=exact)
+    assert beside.counts == exact.counts
+    assert "published code" in beside.notes[-1]
 
 
 def test_panels_show_one_graph_and_one_set_of_labels(plan: StudyPlan, tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None
         return expand(study.changed(seeds=_seeds(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
 
 
-def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:
+def run_study(plan: StudyPlan, out: Path, given: dict[str, Any], *, imitated: StudyReport | None = None) -> RanStudy:
     """Compute what is missing, and write the report; Ctrl-C ends the program, with all results kept."""
     how = {word: given[word] for word in ("workers", "scheduler", "retry_failed")}
     with Store(out, write=True, keep_old=given["keep_old"]) as store:
@@ -178,7 +178,8 @@ def run_study(plan: StudyPlan, out: Path, given: dict[str, Any]) -> RanStudy:
                 error=True,
             )
             sys.exit(EXIT_INTERRUPTED)
-        report = make_report(plan, store, out / plan.study.name, pictures=given["pictures"], page=given["page"])
+        shown = {"pictures": given["pictures"], "page": given["page"], "imitated": imitated}
+        report = make_report(plan, store, out / plan.study.name, **shown)
     return RanStudy(plan, outcome, report)
 
 

@@ -100,6 +100,8 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What networks of finite width did, where the study trains some."""
     collapse: Collapse | None = None
     """What attacks do to both classes, where the study asks for it."""
+    moves: dict[str, Count] = {}
+    """What cheapest attacks on single nodes do to labels, where the study asks for it."""
     worst: list[Worst] = []
     """Of each metric, where the study asks for some."""
 

@@ -78,7 +78,7 @@ def pivoting_machine(Q: Float, C: float, min_eig: float, rows: Float | None) -> 
 
     Without test rows, the constants hold for any of norm at most 1, and are much larger.
     """
-    largest = float(np.abs(Q).max())
+    largest = float(max(Q.max(), -Q.min()))  # and no copy of the matrix
     diagonal = float(np.diag(Q).max())
     well = min_eig >= 1e-9 * largest
     gap_ridge = 0.0 if well else 2.0**-46 * diagonal
@@ -88,7 +88,7 @@ def pivoting_machine(Q: Float, C: float, min_eig: float, rows: Float | None) -> 
         ridge=0.0 if well else 2.0**-40 * diagonal,
         min_eig=min_eig,
         entry_max=largest,
-        row_norm=1.01 * float(np.linalg.norm(Q, axis=1).max()),
+        row_norm=1.01 * float(np.sqrt(np.einsum("ij,ij->i", Q, Q).max())),
         gap_ridge=gap_ridge,
         gap_factor=_any_gap_factor(gap_ridge + min_eig) if rows is None else _gap_factor(Q, rows, gap_ridge, min_eig),
     )
@@ -113,7 +113,7 @@ def lengths_of(Q: Float, rows: Float, ridge: float, min_eig: float) -> Float:
     floor = ridge + min_eig
     if floor <= 0.0:
         return np.zeros(rows.shape[0])  # the zero kernel: no margin ever reaches 1, so the gap is never asked for
-    A = Q + ridge * np.eye(m)
+    A = Q + ridge * np.eye(m) if ridge else Q
     X = _any_solution(A, rows.T)
     AX = A @ X
     u = 4.0 * UNIT_ROUNDOFF * (m + 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,26 @@ from labelcert.cli.study_commands import (
     show_study,
 )
 from labelcert.files import write_text
+from labelcert.paper.claims import NEEDED, Found, claims_sheet
+from labelcert.paper.collapse_report import collapsed_curves
+from labelcert.paper.moving import moved_labels
 from labelcert.paper.paper_studies import BEYOND, ORDER, paper_study
 from labelcert.paper.published import HOURS_PER_COLLECTIVE_CERTIFICATE
 from labelcert.report import tables
-from labelcert.studies import Graphs, Study
-from labelcert.studies.report import Sheet
+from labelcert.report.page import render
+from labelcert.studies import Graphs, Store, Study
+from labelcert.studies.report import Sheet, StudyReport
 from labelcert.studies.schema import Kind
+from labelcert.studies.tidy_tables import means, tidy
+
+CLAIMED = "claims"
+"""What stands for a verdict on each claim of the text."""
+
+WHY_THEY_DIFFER = (
+    "Each cell: our number with exact kernels, which follow the paper's formulas; in brackets, the same with the "
+    "kernels of the published code, and what the paper prints. '=' marks those that agree up to rounding. Exact "
+    "kernels differ where the published ones have errors: docs/differences.md."
+)
 
 EXAMPLES = """\b
 Examples:
@@ -39,12 +54,14 @@ Examples:
       The paper's Cora-MLb table, with our numbers beside the published ones.
   labelcert reproduce all --out results
       All studies. Results in the folder are reused.
+  labelcert reproduce claims --out results
+      Which claims of the text hold.
   labelcert reproduce csbm --variant published
       Use the kernels of the published code, for comparison."""
 
 
 @click.command("reproduce", epilog=EXAMPLES)
-@click.argument("name", required=False, metavar="[NAME or all]")
+@click.argument("name", required=False, metavar="[NAME, all or claims]")
 @click.option("--list", "listed", is_flag=True, help="List the studies of the paper.")
 @OUT_OPTION
 @STUDY_OPTIONS
@@ -55,17 +72,30 @@ def reproduce_command(name: str | None, listed: bool, out: Path, **given: Any) -
         rows = [(known, paper_study(known).title, paper_study(known).where) for known in ORDER]
         print_table(tables.listing("Studies of the paper", ("name", "what it shows", "where in the paper"), rows))
         return
-    names = [known for known in ORDER if known not in BEYOND] if name == "all" else [name]
+    several = {"all": [known for known in ORDER if known not in BEYOND], CLAIMED: NEEDED}
+    names = several.get(name, (name,))
     studies = [paper_study(known) for known in names]
     graphs, started, finished = Graphs(given["data_dir"]), time.perf_counter(), list[RanStudy]()
     for study in studies:
-        ran = run_study(plan_study(study, given, graphs), out, given)
+        own = {**given, "variant": None} if study.name in BEYOND else given
+        imitated = None
+        if study.compare and given["variant"] is None and name != CLAIMED:
+            imitated = _imitated(study, given, graphs, out)
+        ran = run_study(plan_study(study, own, graphs), out, given, imitated=imitated)
         show_study(ran)
         finished.append(ran)
     if len(finished) > 1:
         _overview(finished, out, time.perf_counter() - started)
+    if name == CLAIMED:
+        _judge(finished, out, keep_old=given["keep_old"])
     if any(has_failed(ran) for ran in finished):
         sys.exit(EXIT_FAILED)
+
+
+def _imitated(study: Study, given: dict[str, Any], graphs: Graphs, out: Path) -> StudyReport:
+    """The same study with the kernels of the published code, in a folder of its own."""
+    how = {**given, "variant": "published", "pictures": False, "page": False}
+    return run_study(plan_study(study.changed(name=f"{study.name}-published"), how, graphs), out, how).report
 
 
 def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
@@ -77,7 +107,23 @@ def _overview(finished: Sequence[RanStudy], out: Path, seconds: float) -> None:
         rows.append((ran.plan.study.name, *done, *took, ran.report.counts))
     sheet = Sheet(f"All studies, {seconds:.0f} s", headings, tuple(rows))
     print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
-    write_text(out / "overview.md", sheet.markdown())
+    sheets = [sheet, *(each for ran in finished for each in ran.report.sheets if "paper" in each.title)]
+    text = "\n".join(each.markdown() for each in sheets)
+    write_text(out / "overview.md", text)
+    about = {"title": "The paper, recomputed", "where": "", "xLabel": "", "panels": [], "notes": [WHY_THEY_DIFFER]}
+    data = {"models": [], "study": {**about, "sheets": [asdict(each) for each in sheets]}}
+    write_text(out / "overview.html", render(data, title=str(about["title"]), summary=text))
+
+
+def _judge(finished: Sequence[RanStudy], out: Path, *, keep_old: bool) -> None:
+    """Print and write the verdict on each claim of the text."""
+    plans, store = [ran.plan for ran in finished], Store(out, keep_old=keep_old)
+    summaries = {plan.study.name: means(tidy(plan, store)) for plan in plans}
+    curves = [curve for plan in plans if plan.study.report == "collapse" for curve in collapsed_curves(plan, store)]
+    moved = [moved_labels(plan, store) for plan in plans if plan.study.report == "moves"]
+    sheet = claims_sheet(Found.of(summaries, curves, moved[0] if moved else {}))
+    print_table(tables.listing(sheet.title, sheet.headings, sheet.rows))
+    write_text(out / "claims.md", sheet.markdown())
 
 
 def _papers_time(study: Study) -> str:

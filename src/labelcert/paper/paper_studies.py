@@ -10,7 +10,7 @@ from labelcert.studies.study_files import SHIPPED, shipped_study
 ORDER = (
     "fig1-karate",
     *("accuracy-cora-ml-b", "accuracy-citeseer-b", "accuracy-csbm", "accuracy-cba", "accuracy-polblogs"),
-    *("multi-class-citeseer", "multi-class-cora-ml", "tightness"),
+    *("multi-class-citeseer", "multi-class-cora-ml", "tightness", "moves"),
     *("table-1", "cora-ml-b", "citeseer-b", "wiki-cs-b", "polblogs", "cora-b", "chameleon-b", "csbm", "cba"),
     *("sample-wise-and-collective", "ranks", "plateau", "collapse", "collapse-depth", "collapse-labels"),
     *("normalization", "skip-connections", "depth", "linear-or-relu"),
@@ -19,7 +19,7 @@ ORDER = (
 )
 """All names, in the order of the paper."""
 
-BEYOND = ("collapse", "collapse-depth", "collapse-labels")
+BEYOND = ("moves", "collapse", "collapse-depth", "collapse-labels")
 """Those that answer what the paper leaves open: "all" goes without them."""
 
 SHIPPED.update(dict.fromkeys(ORDER, (__package__, "studies")))
@@ -29,7 +29,7 @@ def paper_study(name: str) -> Study:
     """Read a study of the paper."""
     if name not in ORDER:
         raise InvalidInput(
-            f"expected the name of a study of the paper, or 'all', got {name!r}{nearest(name, ORDER) or ';'} "
+            f"expected the name of a study of the paper, 'all' or 'claims', got {name!r}{nearest(name, ORDER) or ';'} "
             "`labelcert reproduce --list` lists all names"
         )
     return shipped_study(name)

@@ -351,8 +351,8 @@ def _check(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int) 
         raise InvalidInput(f"using = {spec.using!r} goes without verify, search and variant; leave them out")
     if study.report in CELLS and (other or parts or published or spec.verify or spec.search or spec.width is not None):
         raise InvalidInput(
-            f"report = {study.report!r} is about single models with exact kernels; leave out parts, verify, search, "
-            "width, using and variant"
+            f"report = {study.report!r} is about single models with exact kernels; leave out parts, verify, "
+            "search, width, using and variant"
         )
     if spec.verify and parts:
         raise InvalidInput("labels can be verified for single models alone; leave out parts or verify")

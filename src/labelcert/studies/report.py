@@ -39,6 +39,13 @@ Y_LABELS: Mapping[str, str] = {
     Kind.RATIO: "predictions that survive (%)",
 }
 BLANK = "–"
+PRINTED = " / "
+"""Between a number of ours and a printed one."""
+
+EXACT_DIFFER = (
+    "agreement is counted for the kernels of the published code, which have errors; exact kernels follow the paper's "
+    "formulas, and with them it is: {} (docs/differences.md says where and why)"
+)
 
 
 @dataclass(frozen=True)
@@ -69,12 +76,20 @@ class StudyReport:
 
 
 def make_report(
-    plan: StudyPlan, store: Store, folder: Path | None = None, *, pictures: bool = True, page: bool = False
+    plan: StudyPlan,
+    store: Store,
+    folder: Path | None = None,
+    *,
+    pictures: bool = True,
+    page: bool = False,
+    imitated: StudyReport | None = None,
 ) -> StudyReport:
     """Make tables and the comparison from what is in the store, and write them to a folder if one is given.
 
     Files: ``results`` (one row per seed and budget) and ``means`` as CSV and Parquet, ``table.md``, ``comparison.csv``
-    if the paper prints numbers, ``picture`` as PNG and SVG and, with ``page``, ``report.html``.
+    if the paper prints numbers, ``picture`` as PNG and SVG and, with ``page``, ``report.html``. With ``imitated``, the
+    report of the same study with the kernels of the published code, tables have its numbers, too, and agreement is
+    counted for those.
     """
     load_extensions()
     study, frame = plan.study, tidy(plan, store)
@@ -87,13 +102,32 @@ def make_report(
         *report.notes,
         *(f"left out: {reason}" for reason in reasons),
     ]
-    counts = count_text(report.comparison, unit="rank" if study.report == "ranks" else "node")
+    unit = "rank" if study.report == "ranks" else "node"
+    counts = count_text(report.comparison, unit=unit)
+    if imitated is not None and any(number.verdict != Agreement.NONE for number in imitated.comparison):
+        notes.append(EXACT_DIFFER.format(counts))
+        sheets = [_with_imitated(*both) for both in zip(report.sheets, imitated.sheets, strict=True)]
+        report, counts = replace(report, sheets=sheets), count_text(imitated.comparison, unit=unit)
     report = replace(report, counts=counts, notes=notes)
     if folder is None:
         return report
     files = [*write_frame(frame, folder / "results"), *write_frame(summary, folder / "means")]
     files += _write(study, report, folder)
     return replace(report, files=[*files, *([_write_page(study, report, summary, folder)] if page else [])])
+
+
+def _with_imitated(sheet: Sheet, other: Sheet) -> Sheet:
+    """A table with three numbers wherever there are printed ones: ours, that of the published kernels, the paper's."""
+    rows = tuple(
+        tuple(
+            f"{cell.partition(PRINTED)[0]} ({beside})" if PRINTED in beside else cell
+            for cell, beside in zip(own, imitated, strict=True)
+        )
+        for own, imitated in zip(sheet.rows, other.rows, strict=True)
+    )
+    three = rows != sheet.rows
+    title = f"{sheet.title.partition(PRINTED)[0]}: exact kernels (published kernels / paper)" if three else sheet.title
+    return replace(sheet, title=title, rows=rows)
 
 
 def _write(study: Study, report: StudyReport, folder: Path) -> list[Path]:
@@ -304,7 +338,7 @@ def with_printed(text: str, number: Compared | None, form: str) -> str:
     if number.verdict in (Agreement.CLOSE, Agreement.OFF):
         digits = 2 if number.certificate in ("rank", "threshold") else 1
         mark = f"({number.difference:+.{digits}f})"
-    return f"{text} / {form.format(number.published)} {mark}".rstrip()
+    return f"{text}{PRINTED}{form.format(number.published)} {mark}".rstrip()
 
 
 def interval(lower: float, upper: float, *, up: bool = False) -> str:

@@ -25,7 +25,7 @@ Hyperparameters = Literal["paper", "cross-validate"]
 HYPERPARAMETERS: tuple[str, ...] = get_args(Hyperparameters)
 MetricName = Literal["accuracy", "recall", "precision", "false_positive_rate"]
 Test = Literal["auto", "all", "collective", "multi-class"]
-ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer", "gaps", "collapse"]
+ReportKind = Literal["certified", "attack", "ranks", "plateau", "transfer", "gaps", "collapse", "moves"]
 
 Whole = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
 Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]

@@ -22,5 +22,6 @@ function showStudy(study) {
   picker.addEventListener("input", draw);
   draw();
   fill(byId("sheets"), study.sheets.map((sheet) => plainTable(sheet.title, sheet.headings, sheet.rows)));
+  for (const cell of byId("sheets").querySelectorAll("td")) cell.classList.toggle("agrees", / =\)?$/.test(cell.textContent));
   fill(byId("study-notes"), study.notes.map((note) => make("li", {}, note)));
 }
