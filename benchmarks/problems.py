@@ -76,8 +76,11 @@ def citation_like(n: int, edges: int, *, seed: int = 0) -> Graph:
     ends = rng.integers(0, n, size=(2, edges))
     ends = ends[:, ends[0] != ends[1]]
     A = sp.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n, n))
-    X = sp.random_array((n, 1500), density=0.03, format="csr", rng=rng, data_sampler=lambda size: np.ones(size))
-    return Graph(sp.csr_array(((A + A.T) > 0).astype(np.float64)), sp.csr_array(X), rng.integers(0, 2, n))
+    words = np.sort(rng.integers(0, 1500, size=(n, 45), dtype=np.int32), axis=1)
+    new = np.diff(words, axis=1, prepend=-1) > 0
+    starts = np.concatenate([[0], np.cumsum(new.sum(axis=1))]).astype(np.int32)
+    X = sp.csr_array((np.ones(starts[-1]), words[new], starts), shape=(n, 1500))
+    return Graph(sp.csr_array(((A + A.T) > 0).astype(np.float64)), X, rng.integers(0, 2, n))
 
 
 def share_free(arrays: Arrays, *, samples: int = 200, seed: int = 0) -> tuple[float, float]:

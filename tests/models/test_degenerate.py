@@ -38,17 +38,21 @@ def test_nodes_that_look_alike_do_not_make_the_kernel_indefinite(model: Model, e
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: bool) -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+def test_hubs_are_summed_in_chunks(monkeypatch: pytest.MonkeyPatch, published: bool, sparse: bool) -> None:
+    """And where mapped features are not kept, they are mapped again."""
     rng = np.random.default_rng(0)
     A = np.zeros((60, 60))
     A[0, 1:] = A[1:, 0] = 1.0
     A[1, 2] = A[2, 1] = 1.0
-    graph = Graph(sp.csr_array(A), rng.normal(size=(60, 5)), np.arange(60) % 2)
+    X = sp.random_array((60, 90), density=0.05, format="csr", rng=rng) if sparse else rng.normal(size=(60, 5))
+    graph = Graph(sp.csr_array(A), X, np.arange(60) % 2)
     model = GCN(depth=2, variant="published" if published else "exact")
     plain = model.kernel_blocks(graph, np.arange(5), np.arange(5, 60))
     monkeypatch.setattr(recursion, "_local_is_cheaper", lambda side: True)
-    for pairs in (1 << 22, 100):
+    for pairs, kept in ((1 << 22, 1 << 24), (100, 0)):
         monkeypatch.setattr(chunks, "PAIR_ENTRIES", pairs)
+        monkeypatch.setattr(chunks, "MAPPED_ENTRIES", kept)
         monkeypatch.setattr(chunks, "STREAM_ENTRIES", 8 * 60 * 7)
         for expected, block in zip(plain, model.kernel_blocks(graph, np.arange(5), np.arange(5, 60)), strict=True):
             np.testing.assert_allclose(block, expected, rtol=1e-7)

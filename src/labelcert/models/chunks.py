@@ -8,6 +8,8 @@ MLP_ENTRIES = 1 << 21
 """Entries of a block of the MLP's kernel: 16 MiB."""
 PAIR_ENTRIES = 1 << 22
 """Feature entries gathered for products of node pairs: 32 MiB."""
+MAPPED_ENTRIES = 1 << 24
+"""Entries of mapped features that are kept: 128 MiB dense, and twice that sparse."""
 STREAM_ENTRIES = 1 << 24
 """Entries of a block of the first layer's covariances: 128 MiB."""
 

@@ -42,6 +42,11 @@ def row_products(left: Features, right: Features) -> Float:
     return np.asarray(sp.csr_array(left).multiply(right).sum(axis=1), dtype=np.float64).ravel()
 
 
+def entries_of(features: Features) -> int:
+    """Return how many entries are stored."""
+    return int(features.size if isinstance(features, np.ndarray) else features.nnz)
+
+
 def squared_norms(features: Features) -> Float:
     """Return the squared Euclidean norms of the rows, shape (n,)."""
     return row_products(features, features)

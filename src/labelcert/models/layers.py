@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelcert.arrays import Float, Int
 from labelcert.models import chunks
-from labelcert.models.features import Features, gram, row_products, squared_norms
+from labelcert.models.features import Features, entries_of, gram, row_products, squared_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,26 +60,30 @@ class Embedding:
     """Rows of M X for a sparse map M of shape (r, n), and their covariances.
 
     If features are sparse, those on the right are mapped after the product: mapped features have many more
-    entries, so the product of two mapped sets would cost most.
+    entries, so the product of two mapped sets would cost most. Where they would take much memory, they are not kept
+    either, but mapped again, some rows at a time.
     """
 
     def __init__(self, M: sp.csr_array, features: Features) -> None:
         self.columns: Int = np.unique(M.indices).astype(np.int64)
         self.map = sp.csr_array(M[:, self.columns])
         self.source: Features = features[self.columns]
-        self.mapped: Features = self.map @ self.source
-        self.variances: Float = squared_norms(self.mapped)
+        rows = self.size if isinstance(self.source, np.ndarray) else self.map.nnz
+        entries = rows * entries_of(self.source) / max(1, len(self.columns))  # at most, on average
+        self._mapped: Features | None = self.map @ self.source if entries <= chunks.MAPPED_ENTRIES else None
+        self.width = max(1, int(entries) // max(1, self.size))
+        self.variances: Float = np.empty(self.size)
+        for part in chunks.row_chunks(self.size, self.width, chunks.PAIR_ENTRIES):
+            self.variances[part] = squared_norms(self.mapped(part))
 
     @property
     def size(self) -> int:
         """Number of rows r."""
         return int(self.map.shape[0])
 
-    @property
-    def width(self) -> int:
-        """Average number of entries in a row of M X, at least 1."""
-        entries = self.mapped.size if isinstance(self.mapped, np.ndarray) else self.mapped.nnz
-        return max(1, int(entries) // max(1, self.size))
+    def mapped(self, rows: slice | Int) -> Features:
+        """Some rows of M X."""
+        return self.map[rows] @ self.source if self._mapped is None else self._mapped[rows]
 
     def chunks(self, other: Embedding) -> list[slice]:
         """Return row slices for which `covariances` stays within `chunks.STREAM_ENTRIES`."""
@@ -87,16 +91,18 @@ class Embedding:
 
     def covariances(self, other: Embedding, rows: slice) -> Float:
         r"""Return rows of :math:`(M X)(M' X')^\top`, shape (len(rows), r')."""
-        if isinstance(self.mapped, np.ndarray) or isinstance(other.mapped, np.ndarray):
-            return np.ascontiguousarray(_dense_rows(self.mapped[rows]) @ _dense_rows(other.mapped).T)
-        inner = gram(self.mapped[rows], other.source)
-        return np.ascontiguousarray((other.map @ inner.T).T)
+        mine = self.mapped(rows)
+        if isinstance(mine, np.ndarray) or isinstance(other.source, np.ndarray):
+            return np.ascontiguousarray(_dense_rows(mine) @ _dense_rows(other.mapped(slice(None))).T)
+        return np.ascontiguousarray((other.map @ gram(mine, other.source).T).T)
 
     def pair_covariances(self, i: Int, j: Int) -> Float:
         """Return the covariances of the row pairs (i, j), shape (len(i),)."""
         out = np.empty(len(i))
         for part in chunks.row_chunks(len(i), self.width, chunks.PAIR_ENTRIES):
-            out[part] = row_products(self.mapped[i[part]], self.mapped[j[part]])
+            rows, places = np.unique(np.concatenate([i[part], j[part]]), return_inverse=True)
+            mapped, (left, right) = self.mapped(rows), np.split(places, 2)
+            out[part] = row_products(mapped[left], mapped[right])
         return out
 
 

@@ -248,7 +248,7 @@ def _second_variances(side: Side, *, published: bool) -> Float:
 
 def _hub_variance(side: Side, neighbours: Int, weights: Float, *, published: bool) -> float:
     r"""Compute one entry of `_second_variances`, :math:`t^\top E_1 t`, for a node with many neighbours."""
-    X = side.first.mapped[neighbours]
+    X = side.first.mapped(neighbours)
     v = side.variances[1][neighbours]
     total = 0.0
     for rows in chunks.row_chunks(len(neighbours), len(neighbours), chunks.STREAM_ENTRIES // 8):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from labelcert.prediction.predictor import Predictor
 from labelcert.prediction.scoring import ridge_rows
 from labelcert.problem import Problem
 from labelcert.problem.problem import signs_of
+from labelcert.stopping import Stopped
 from labelcert.svm import uncertain
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
@@ -156,10 +158,14 @@ class UncertainPredictor(Predictor):
         return changed, unchanged & proved & ~changed
 
     def surely(self, codes: Int, nodes: Index, *, tighten: bool) -> Bool:
-        """Which of some nodes are proved not to change, by linear programs: where they are not changed."""
-        if self._machine is None or self.problem.m > MOST_FOR_PROGRAMS:
-            return np.zeros(nodes.size, dtype=bool)
-        return self._surely(codes, nodes, programs=True, tighten=tighten)
+        """Which of some nodes are proved not to change, by linear programs: where they are not changed.
+
+        None, where there are too many labels, or no time.
+        """
+        if self._machine is not None and self.problem.m <= MOST_FOR_PROGRAMS:
+            with suppress(Stopped):
+                return self._surely(codes, nodes, programs=True, tighten=tighten)
+        return np.zeros(nodes.size, dtype=bool)
 
     def _surely(self, codes: Int, nodes: Index, **how: bool) -> Bool:
         """By bounds on the scores under these labels."""

@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Words
+from labelcert.arrays import Bool, Float, Int, Words
 from labelcert.engines.base import Engine, Findings, Question
 from labelcert.engines.bitsets import words_for
 from labelcert.engines.control import Control
 from labelcert.engines.enumerate import Enumerate
 from labelcert.engines.observing import Visited
 from labelcert.engines.registry import engines_for
+
+_SETS = 4096
+"""Sets of labels that are unpacked together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +121,9 @@ class AttackListing:
         own = np.bitwise_or.reduceat(changed[order], starts, axis=0)
         before = self._by_smaller_sets(sets, keys, own, clean[0])
         new = own & ~before
-        flipped = bits(sets, nu)
-        size = flipped.sum(axis=1)
+        size, members = _members(sets, nu)
         kept = np.flatnonzero((size == 0) | new.any(axis=1) | (self._strongest & (most > 0)))
-        kept = kept[np.lexsort((*~flipped[kept].T[::-1], size[kept]))]
+        kept = kept[np.lexsort((*members[kept].T[::-1], size[kept]))]
         new[size == 0] = clean
         return AttackList(
             sets=sets[kept],
@@ -133,14 +135,12 @@ class AttackListing:
 
     def _by_smaller_sets(self, sets: Words, keys: Any, own: Words, clean: Words) -> Words:
         """What a smaller set of each set overturns already; ``own`` becomes what it or any smaller one does."""
-        flipped = bits(sets, self._question.problem.adversary.labels.size)
-        size = flipped.sum(axis=1)
+        size, members = _members(sets, self._question.problem.adversary.labels.size)
         before = np.zeros_like(own)
         for s in range(1, int(size.max(initial=0)) + 1):
             here = np.flatnonzero(size == s)
             before[here] |= clean
-            positions = np.nonzero(flipped[here])[1].reshape(here.size, s)
-            for column in positions.T:
+            for column in members[here, :s].T:
                 smaller = sets[here].copy()
                 smaller[np.arange(here.size), column >> 6] ^= np.uint64(1) << (column & 63).astype(np.uint64)
                 wanted = _keys(smaller)
@@ -169,6 +169,18 @@ def packed(bits: Bool) -> Words:
 def bits(words: Words, count: int) -> Bool:
     """(S, count) words as rows of bits."""
     return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :count].astype(bool)
+
+
+def _members(sets: Words, count: int) -> tuple[Int, Int]:
+    """How many labels are in each of (S, W) sets; and which, ascending, as many columns as the largest one has."""
+    parts = [np.nonzero(bits(sets[i : i + _SETS], count)) for i in range(0, len(sets), _SETS)]
+    rows = np.concatenate([i * _SETS + row for i, (row, _) in enumerate(parts)])
+    size = np.bincount(rows, minlength=len(sets))
+    members = np.full((len(sets), int(size.max(initial=0))), -1, dtype=np.int64)
+    members[rows, np.arange(rows.size) - np.repeat(np.cumsum(size) - size, size)] = np.concatenate(
+        [column for _, column in parts]
+    )
+    return size, members
 
 
 def _keys(words: Words) -> Any:

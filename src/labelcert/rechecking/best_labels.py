@@ -13,9 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labelcert.arrays import Bool, Float, Int
+from labelcert.arrays import Bool, Float, Int, Words
 from labelcert.engines.control import Control
+from labelcert.memory import require_memory
 from labelcert.rechecking.attacks import AttackList, bits
+
+_TOGETHER = 1e7
+"""Pairs of a label, and an attack or a node, that are looked at together."""
+
+_SETS = 4096
+"""Attacks whose labels are unpacked together."""
 
 MOST_BRANCHES = 200_000
 LONGEST_SECONDS = 20.0
@@ -41,8 +48,8 @@ class Goal(ABC):
         """What is saved if these attacks remain: the larger the better."""
 
     @abstractmethod
-    def progress(self, alive: Bool, hit: Bool) -> float:
-        """How promising it is to remove some of the attacks that remain, where that saves nothing yet."""
+    def gains(self, alive: Bool, hits: Bool) -> tuple[Float, Float]:
+        """What is saved if each (L, N) row of attacks is removed, and how promising that is where it is nothing."""
 
 
 class EachAlone(Goal):
@@ -52,11 +59,21 @@ class EachAlone(Goal):
         """Nodes that no remaining attack overturns."""
         return float(self.weights[~self.attacks.overturned[alive].any(axis=0)].sum())
 
-    def progress(self, alive: Bool, hit: Bool) -> float:
-        """The share of its attacks that each node loses."""
-        there = self.attacks.overturned[alive].sum(axis=0)
-        gone = self.attacks.overturned[alive & hit].sum(axis=0)
-        return float((self.weights * gone / np.maximum(there, 1) ** 2).sum())
+    def gains(self, alive: Bool, hits: Bool) -> tuple[Float, Float]:
+        """By how many of its attacks each node loses."""
+        left = self.attacks.overturned[alive].astype(np.float32)  # whole numbers: sums of them are exact
+        there = left.sum(axis=0)
+        share = self.weights / np.maximum(there, 1.0).astype(np.float64) ** 2
+        before = np.float64(self.weights[there == 0].sum())
+        saved, promise = np.empty(len(hits)), np.empty(len(hits))
+        step = max(1, int(_TOGETHER / max(1, left.size // max(1, left.shape[0]) + left.shape[0])))
+        for first in range(0, len(hits), step):
+            some = slice(first, first + step)
+            gone = hits[some][:, alive].astype(np.float32) @ left
+            mended = (gone == there) & (there > 0)
+            saved[some] = before + mended @ self.weights
+            promise[some] = gone @ share
+        return np.round(saved, 12), promise  # the same for the same nodes, in whatever order they are added up
 
 
 class AllAtOnce(Goal):
@@ -66,11 +83,14 @@ class AllAtOnce(Goal):
         """All but what the strongest remaining attack overturns."""
         return self.total - float(self.attacks.strongest[alive].max(initial=0.0))
 
-    def progress(self, alive: Bool, hit: Bool) -> float:
-        """The share of the strongest attacks that are removed."""
+    def gains(self, alive: Bool, hits: Bool) -> tuple[Float, Float]:
+        """By the strongest attack that is left, and the share of the strongest ones that are removed."""
         strongest = self.attacks.strongest
         top = alive & (strongest == strongest[alive].max(initial=0.0))
-        return float((top & hit).sum() / max(1, top.sum()))
+        order = np.flatnonzero(alive)[np.argsort(-strongest[alive], kind="stable")]
+        kept = ~hits[:, order]
+        left = np.where(kept.any(axis=1), strongest[order][kept.argmax(axis=1)] if order.size else 0.0, 0.0)
+        return self.total - left, (hits @ top.astype(np.float64)) / max(1, int(top.sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +158,9 @@ class LabelSearch:
 
     def __init__(self, goal: Goal, costs: Float, control: Control) -> None:
         self._goal, self._costs, self._control = goal, costs, control
-        self._hits: Bool = np.ascontiguousarray(bits(goal.attacks.sets, costs.size).T)
+        self._useful, self._hits = _hits(goal.attacks.sets, costs.size)
+        self._row = np.full(costs.size, -1)
+        self._row[self._useful] = np.arange(self._useful.size)
         self._sizes = self._hits.sum(axis=0)
 
     @property
@@ -165,41 +187,31 @@ class LabelSearch:
 
     def alone(self) -> Float:
         """(ν,) what confirming each label saves, if it is the only one."""
-        nothing, found = self.value([]), np.zeros(self._costs.size)
-        for i in np.flatnonzero(self._hits.any(axis=1)).tolist():
-            found[i] = self.value([i]) - nothing
+        found = np.zeros(self._costs.size)
+        found[self._useful] = self._goal.gains(self._alive([]), self._hits)[0] - self.value([])
+        found[np.abs(found) < 1e-12] = 0.0
         return found
 
     def greedy(self, chosen: list[int], budget: float, among: Int) -> list[int]:
         """One label after the other: the one that saves the most for its price, or promises the most."""
         order, left = list(chosen), budget - self.price(chosen)
+        among = self._useful[np.isin(self._useful, among)]
         while True:
             alive = self._alive(order)
-            now = self._goal.value(alive)
-            useful = [
-                i
-                for i in among.tolist()
-                if i not in order and self._costs[i] <= left + 1e-9 and (alive & self._hits[i]).any()
-            ]
-            if not useful:
+            useful = among[(self._costs[among] <= left + 1e-9) & ~np.isin(among, order)]
+            useful = useful[(self._hits[self._row[useful]] & alive).any(axis=1)]
+            if not useful.size or (order and self._control.over()):
                 return order
-            ranked = [
-                (
-                    (self._goal.value(alive & ~self._hits[i]) - now) / self._costs[i],
-                    self._goal.progress(alive, self._hits[i]) / self._costs[i],
-                    -i,
-                )
-                for i in useful
-            ]
-            best = useful[max(range(len(useful)), key=ranked.__getitem__)]
+            value, promise = self._goal.gains(alive, self._hits[self._row[useful]])
+            saved, costs = value - round(self._goal.value(alive), 12), self._costs[useful]
+            best = int(useful[np.lexsort((useful, -promise / costs, -saved / costs))[0]])
             order.append(best)
             left -= float(self._costs[best])
 
     def branch(self, budget: float, start: list[int], reached: float) -> tuple[list[int], float]:
         """The best choice, and a bound on what any choice saves."""
         # Labels in many attacks first: leaving one of them out loses the most.
-        useful = np.flatnonzero(self._hits.any(axis=1))
-        order = useful[np.argsort(-self._hits[useful].sum(axis=1), kind="stable")].tolist()
+        order = self._useful[np.argsort(-self._hits.sum(axis=1), kind="stable")].tolist()
         best, best_value, bound, branches = list(start), reached, reached, 0
         end = time.monotonic() + LONGEST_SECONDS
         count = self._goal.attacks.strongest.size
@@ -224,14 +236,30 @@ class LabelSearch:
             if not affordable:
                 continue
             i = order[depth]
-            rest = unsure - self._hits[i]
+            hits = self._hits[self._row[i]]
+            rest = unsure - hits
             stack.append((depth + 1, chosen, left, hit, rest))
             if self._costs[i] <= left + 1e-9:
-                stack.append((depth + 1, [*chosen, i], left - float(self._costs[i]), hit | self._hits[i], rest))
+                stack.append((depth + 1, [*chosen, i], left - float(self._costs[i]), hit | hits, rest))
         return best, best_value
 
     def _alive(self, chosen: list[int]) -> Bool:
         alive = np.ones(self._goal.attacks.strongest.size, dtype=bool)
-        for i in chosen:
+        for i in self._row[chosen][self._row[chosen] >= 0].tolist() if chosen else []:
             alive &= ~self._hits[i]
         return alive
+
+
+def _hits(sets: Words, count: int) -> tuple[Int, Bool]:
+    """The labels that are in any set, of so many; and for each of them, which sets it is in."""
+    useful = np.flatnonzero(bits(np.bitwise_or.reduce(sets, axis=0)[None], count)[0])
+    require_memory(
+        int(useful.size) * len(sets) + count * min(len(sets), _SETS),
+        f"which of {len(sets):,} attacks {useful.size:,} labels are in",
+        "ask for fewer flips, about fewer test nodes, or trust some labels",
+    )
+    hits = np.zeros((useful.size, len(sets)), dtype=bool)
+    for first in range(0, len(sets), _SETS):
+        some = slice(first, first + _SETS)
+        hits[:, some] = bits(sets[some], count)[:, useful].T
+    return useful, hits

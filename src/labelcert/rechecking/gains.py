@@ -18,6 +18,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.linear.radii import margin_errors, moves
 from labelcert.engines.linear.spending import Spending, largest, uniform
 from labelcert.errors import WorkTooLarge
+from labelcert.memory import require_memory
 from labelcert.problem import Adversary
 from labelcert.rechecking.best_labels import Chosen
 
@@ -87,6 +88,12 @@ class Leads:
         self.bought = not uniform(adversary.costs) or adversary.group_caps.size > 0
         self.flips = min(adversary.labels.size, budget // int(adversary.costs.max(initial=1)))
         kept = adversary.labels.size if self.bought else min(adversary.labels.size, self.flips + confirmed + 1)
+        leads = float(n) * max(1, adversary.targets.shape[1] - 1)
+        require_memory(
+            int(40.0 * leads * kept),
+            f"{kept:,} gains for each of {leads:,.0f} leads",
+            "ask about fewer test nodes, fewer flips, or fewer labels to confirm",
+        )
         node, margin, error, gains, labels = zip(*self._read(blocks, kept), strict=True)
         self.node: Int = np.concatenate(node)
         self.margin, self.error = np.concatenate(margin), np.concatenate(error)

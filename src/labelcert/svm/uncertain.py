@@ -21,11 +21,15 @@ Ranges of duals and margins that are found this way make the next round sharper.
 
 from __future__ import annotations
 
+import heapq
+import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from labelcert.arrays import Float, Int
+from labelcert.stopping import go_on
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 ROUNDS = 4
@@ -37,8 +41,11 @@ RIDGES = (0.0, 1.0)
 STEPS = 3
 """Of the iteration for multipliers."""
 
-TURNS = 4
+TURNS = 6
 """How often linear programs make ranges sharper."""
+
+MOST_BRANCHES = 200
+"""States of labels that are branched on, for one score."""
 
 LITTLE = 0.02
 """Ranges that shrink by less than this share of C are sharp enough."""
@@ -94,6 +101,8 @@ class UncertainMachine:
         self.e = np.vstack([errors, E, np.zeros((m, m))])
         self._absolute = np.abs(Q)
         self._lengths = np.sqrt(np.maximum(np.diag(Q) + np.diag(E), 0.0) * (1.0 + 1e-12))
+        # Of a label: at 0, at its cap, and between them, with the margins that go with it.
+        self._states = ((0.0, 0.0, 1.0, np.inf), (C, C, -np.inf, 1.0), (0.0, C, 1.0, 1.0))
         self._unit = 16.0 * UNIT_ROUNDOFF * (m + 8)
 
     def scores(
@@ -150,31 +159,77 @@ class UncertainMachine:
         tighten: bool,
     ) -> None:
         """Raise the lower ends and lower the upper ends that are not sharp enough, in place."""
-        (low, high), (floor, ceiling), m, n = found, enough, y.size, self.n
+        (low, high), (floor, ceiling) = found, enough
+        either = ~(floor < np.inf)
+        upper = (
+            self.k[: self.n] @ (y * alpha) < np.where(either, 0.0, floor) / 2.0 + np.where(either, 0.0, ceiling) / 2.0
+        )
+        sides = [(either | ~upper, low, 1.0, floor), (either | upper, high, -1.0, -ceiling)]
+
+        def raised(bound: Callable[[int, float, float], float]) -> bool:
+            """Whether all are sharp enough, with better bounds on the side of the given kernel's score, or on both."""
+            for t in np.flatnonzero(~((low > floor) | (high < ceiling))).tolist():
+                for asked, end, sign, need in sides:
+                    if asked[t]:
+                        end[t] = sign * max(sign * end[t], bound(t, sign, need[t]))
+            return bool(np.all((low > floor) | (high < ceiling)))
+
         for turn in range(TURNS if tighten else 1):
             if turn:
-                ends = np.empty((2, 2 * m))
-                for k in range(2 * m):
-                    both = [self._by_program(n + k, y, ranges, sign) for sign in (1.0, -1.0)]
-                    ends[:, k] = np.sort(y[k % m] * np.array([both[0], -both[1]]))
-                (margin_low, dual_low), (margin_high, dual_high) = ends.reshape(2, 2, m)
-                ranges = ranges.narrowed(Ranges(dual_low, dual_high, margin_low, margin_high)).settled(self.C)
-                ranges = self._around(y, alpha, ranges)
-            for t in np.flatnonzero(~((low > floor) | (high < ceiling))).tolist():
-                # The end that is nearer to what is asked for, or both.
-                either = not floor[t] < np.inf
-                upper = not either and high[t] - ceiling[t] < floor[t] - low[t]
-                if either or not upper:
-                    low[t] = max(low[t], self._by_program(t, y, ranges, 1.0))
-                if either or upper:
-                    high[t] = min(high[t], -self._by_program(t, y, ranges, -1.0))
-            if np.all((low > floor) | (high < ceiling)):
+                before, ranges = ranges, self._tightened(y, alpha, ranges)
+                if np.sum(before.high - before.low - ranges.high + ranges.low) <= LITTLE * self.C:
+                    break
+            if raised(lambda t, sign, need, now=ranges: self._solved(t, y, now, sign)[0]):  # type: ignore[misc]
                 return
+        if tighten:
+            raised(lambda t, sign, need: self._searched(t, y, alpha, ranges, sign, need))
 
-    def _by_program(self, row: int, y: Float, ranges: Ranges, sign: float) -> float:
-        """A lower bound on one score times a sign, from the best multipliers that a linear program suggests."""
-        beta = best_multipliers(self.Q, self.E, self.k[row], self.e[row], y, ranges, self.C, sign)
-        return float(self._evaluated(beta[None], y, ranges, sign, slice(row, row + 1))[0])
+    def _searched(self, row: int, y: Float, alpha: Float, ranges: Ranges, sign: float, need: float) -> float:
+        """A lower bound on one score times a sign, by branching on states of labels, until it is above what is needed.
+
+        The label that violates its three states the most, in the program's solution, is in one of them.
+        """
+        number = itertools.count()
+        value, guess = self._solved(row, y, ranges, sign)
+        open_ = [(value, next(number), ranges, guess)]
+        for _ in range(MOST_BRANCHES):
+            value, _, ranges, (a, g) = open_[0]
+            violation = np.where(g > 1.0, a * (g - 1.0), (self.C - a) * (1.0 - g))
+            i = int(violation.argmax())
+            if value > need or not violation[i] > 1e-9 * self.C:
+                return value
+            heapq.heappop(open_)
+            for low, high, margin_low, margin_high in self._states:
+                part = [end.copy() for end in ranges]
+                part[0][i], part[1][i] = max(part[0][i], low), min(part[1][i], high)
+                part[2][i], part[3][i] = max(part[2][i], margin_low), min(part[3][i], margin_high)
+                state = self._around(y, alpha, Ranges(*part).settled(self.C))
+                if np.all((state.low <= state.high) & (state.margin_low <= state.margin_high)):
+                    value, guess = self._solved(row, y, state, sign)
+                    heapq.heappush(open_, (value, next(number), state, guess))
+            if not open_:
+                return np.inf
+        return open_[0][0]
+
+    def _tightened(self, y: Float, alpha: Float, ranges: Ranges) -> Ranges:
+        """Ranges of the labels that are in no state for certain, from linear programs."""
+        m, ends = y.size, np.array([[*ranges.margin_low, *ranges.low], [*ranges.margin_high, *ranges.high]])
+        doubtful = np.flatnonzero(ranges.low < ranges.high)
+        for k in (*doubtful.tolist(), *(m + doubtful).tolist()):
+            both = [self._solved(self.n + k, y, ranges, sign)[0] for sign in (1.0, -1.0)]
+            ends[:, k] = np.sort(y[k % m] * np.array([both[0], -both[1]]))
+        (margin_low, dual_low), (margin_high, dual_high) = ends.reshape(2, 2, m)
+        ranges = ranges.narrowed(Ranges(dual_low, dual_high, margin_low, margin_high)).settled(self.C)
+        return self._around(y, alpha, ranges)
+
+    def _solved(self, row: int, y: Float, ranges: Ranges, sign: float) -> tuple[float, tuple[Float, Float]]:
+        """A lower bound on one score times a sign, from the best multipliers that a linear program suggests.
+
+        Also duals and margins that the program attains it with.
+        """
+        go_on()
+        beta, guess = best_multipliers(self.Q, self.E, self.k[row], self.e[row], y, ranges, self.C, sign)
+        return float(self._evaluated(beta[None], y, ranges, sign, slice(row, row + 1))[0]), guess
 
     def _around(self, y: Float, alpha: Float, known: Ranges) -> Ranges:
         """The ball around what a training found, and the box."""
@@ -250,8 +305,12 @@ class UncertainMachine:
         return np.where(np.isfinite(least).all(axis=1), least.sum(axis=1), -np.inf) - slack
 
 
-def best_multipliers(Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: Ranges, C: float, sign: float) -> Float:
+def best_multipliers(
+    Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: Ranges, C: float, sign: float
+) -> tuple[Float, tuple[Float, Float]]:
     """(m,) the multipliers with the largest lower bound on a score times a sign; zeros where there is no solution.
+
+    Also the duals and margins, (m,) each, that attain it where labels may be in a mix of their states.
 
     The bound is a sum over labels of the least value at the corners of its pieces, each of which is linear in the
     positive and negative parts of β: a linear program in these and one more variable for each label.
@@ -278,8 +337,10 @@ def best_multipliers(Q: Float, E: Float, k: Float, e: Float, y: Float, ranges: R
     limits = [(None, None)] * m + [(0.0, None)] * (2 * m)
     found = linprog(cost, A_ub=rows, b_ub=right, bounds=limits, method="highs")
     if found.x is None or not np.isfinite(found.x).all():
-        return np.zeros(m)
-    return np.asarray(found.x[m : 2 * m] - found.x[2 * m :])
+        return np.zeros(m), (np.zeros(m), np.ones(m))
+    weights = -found.ineqlin.marginals
+    mean = [np.bincount(label, weights * end[:, 0], minlength=m).astype(np.float64) for end in (a, g)]
+    return np.asarray(found.x[m : 2 * m] - found.x[2 * m :]), (mean[0], mean[1])
 
 
 def never_free(Q: Float, E: Float, C: float) -> bool:

@@ -40,7 +40,8 @@ def bounded(question, control):
 def test_around_the_truth(K, cells, seed, monkeypatch):
     monkeypatch.setattr(bounding, "TABLE_CELLS", cells)
     costs = None if seed % 2 else np.arange(9) % 2 + 1
-    question = question_of(9, 25, K, 3, seed, Threat(costs=costs))
+    groups = {"groups": ["a", "b", "c"] * 3, "group_budgets": {"a": 1, "b": 2}} if seed >= 2 else {}
+    question = question_of(9, 25, K, 3, seed, Threat(costs=costs, trusted=np.arange(9) == 8, **groups))
     attacks, upper, _ = bounded(question, Control(workers=1))
     a = question.problem.adversary
     truth = np.zeros(4, dtype=int)

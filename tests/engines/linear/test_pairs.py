@@ -43,17 +43,17 @@ def most_changed(pairs: Pairs) -> list[int]:
     return np.maximum.accumulate(by_count)[pairs.counts].tolist()
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_never_below_the_truth(part: int) -> None:
     narrower = 0
-    for seed in range(100 * part, 100 * part + 100):
+    for seed in range(50 * part, 50 * part + 50):
         pairs = random_pairs(seed)
         within = np.array([(pairs.radius <= b).sum() for b in range(pairs.counts.size)])
         upper = within.copy()
-        pairs.improve(upper, [5, 2, 4, 1, 3], Control(workers=1))
+        pairs.improve(upper, np.zeros_like(upper), [5, 2, 4, 1, 3], Control(workers=1))
         assert (upper >= most_changed(pairs)).all(), seed
         narrower += int((upper < within).sum())
-    assert narrower > 100
+    assert narrower > 50
 
 
 def test_many_directions_are_seen() -> None:
@@ -61,7 +61,7 @@ def test_many_directions_are_seen() -> None:
     S = np.kron(np.eye(20), np.full((1, 5), 0.21))
     pairs = Pairs(S, np.full(20, 1.0 - 1e-9), np.full(20, 5), np.arange(11))
     upper = np.where(np.arange(11) < 5, 0, 20)
-    pairs.improve(upper, [10], Control(workers=1))
+    pairs.improve(upper, np.zeros_like(upper), [10], Control(workers=1))
     assert upper[5] <= 2
     assert upper[10] <= 3
 
@@ -69,5 +69,5 @@ def test_many_directions_are_seen() -> None:
 def test_no_effort_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EFFORT", 0.0)
     upper = np.full(6, 14)
-    assert random_pairs(0).improve(upper, [5], Control(workers=1)) == []
+    assert random_pairs(0).improve(upper, 0 * upper, [5], Control(workers=1)) == []
     assert (upper == 14).all()

@@ -31,6 +31,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.linear.pairs import LABELS, Pairs
 from labelcert.engines.linear.radii import Radii, margin_errors
 from labelcert.engines.linear.spending import uniform
+from labelcert.engines.linear.swapping import Swapping
 from labelcert.problem import Relabelling
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
@@ -40,7 +41,7 @@ CELLS = 3e7
 TABLE_CELLS = 4e6
 """Most cells of a table over nodes and budgets; beyond it, attacks are looked at all together."""
 
-EFFORT = 1.2e10
+EFFORT = 4e9
 """Cells of S multiplied for the whole curve: some seconds."""
 
 BUDGETS = 24
@@ -64,10 +65,9 @@ PAIRED = 9
 PARTS = 64
 """Most ranges of amounts that one budget is split into."""
 
-SHARPNESS = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
-"""Widths of the soft threshold by which attacks are improved, one after the other."""
+ATTACKS = 8e9
+"""Score updates spent on better attacks for the whole curve: some seconds; as much as on the first as on all others."""
 
-_REPEATS = 4
 _GUARD = 1e-9
 
 
@@ -195,12 +195,14 @@ class Bounding:
                 [(now.low, now.high)] if whole or tried == 0 else [(now.low, middle), (middle + 1, now.high)]
             ):
                 part = _Range(now.minus_bound, low, high, now.v, now.x, now.tries + 1 if whole else 0)
-                self._descend(budget, part, CHOICES if whole or tried == 0 else 1, attacks, control)
+                self._descend(budget, part, CHOICES if whole or tried == 0 else 1, stop, attacks, control)
                 heapq.heappush(heap, part)
             tried += 1
         return min(most, max([settled, int(attacks.curve[budget]), *(-item.minus_bound for item in heap)]))
 
-    def _descend(self, budget: int, part: _Range, choices: int, attacks: Attacks, control: Control) -> None:
+    def _descend(
+        self, budget: int, part: _Range, choices: int, stop: float, attacks: Attacks, control: Control
+    ) -> None:
         """Improve the bound of one range of amounts, by subgradient steps towards what is known to be possible."""
         possible = (self._radius <= budget) & (self._always | self._within(budget, part))
         rows = np.flatnonzero(possible & ~self._always)
@@ -209,7 +211,7 @@ class Bounding:
         matrix = self._S if rows.size == self._S.shape[0] else self._S[rows]
         for choice in range(choices):
             target = int(attacks.curve[budget])
-            if rows.size == 0 or -part.minus_bound <= target or control.over():
+            if rows.size == 0 or -part.minus_bound <= target or control.over() or (choice and self.updates > stop):
                 return
             W = self._weights(matrix, budget, part, chosen=choice > 0 or bool(part.x.any()))
             limit = 1.0 - _GUARD * (1.0 + self._top[rows] * budget)
@@ -332,29 +334,21 @@ class Bounding:
         radius = self._radius[self._always]
         always = np.array([(radius <= b).sum() for b in range(self._question.budget + 1)])
         upper = curve_upper - always
-        for labels in pairs.improve(upper, budgets, control):
+        for labels in pairs.improve(upper, attacks.curve - always, budgets, control):
             worth = np.full(self._S.shape[1], -1.0)
             worth[np.isin(self._move_label, labels)] = 1.0
             worth += self._S.mean(axis=0)
             self._enter(self._as_moves(np.where(np.isin(np.arange(size), labels), a.costs, 0), worth), attacks)
         curve_upper[:] = upper + always
 
-    def attack(self, budget: int, effort: float, attacks: Attacks, control: Control) -> None:
-        """Improve an attack by a soft threshold that gets sharper: nodes just short of a change weigh the most."""
-        predicted = self._question.predicted[self._nodes]
-        near = self._radius <= budget
-        starts = [near, *(near & (predicted == c) for c in np.unique(predicted).tolist())]
-        for chosen in starts:
-            if self.updates > effort or control.over():
-                return
-            weight = chosen / (1.0 + self._radius)
-            for width in np.repeat(SHARPNESS, _REPEATS):
-                _, x = self._most_freely(self._S.T @ weight, budget)
-                reached = self._S @ x
-                self.updates += 2.0 * self._S.size
-                self._try(x, reached, int(self._always.sum()), budget, attacks)
-                soft = 1.0 / (1.0 + np.exp(np.clip((1.0 - reached) / width, -50, 50)))
-                weight = 0.5 * weight / max(weight.sum(), 1e-300) + 0.5 * _normed(chosen * soft * (1.0 - soft))
+    def attack(self, budget: int, updates: float, attacks: Attacks, control: Control) -> None:
+        """Improve the best attack that is known."""
+        near = (self._radius <= budget) & ~self._always
+        a = self._question.problem.adversary
+        swapping = Swapping(self._S[near], self._move_label, self._move_target, a)
+        better = swapping.improved(attacks.curve_changes[budget], budget, updates, control)
+        if a.admits(better, budget):
+            attacks.enter(better)
 
 
 class _Walk:
@@ -431,10 +425,6 @@ def _weighed(S, costs, inside, x, offers):  # type: ignore[no-untyped-def]
     return W
 
 
-def _normed(weight: Float) -> Float:
-    return np.asarray(weight / max(float(weight.sum()), 1e-300))
-
-
 def bound_curve(question: Question, radii: Radii, attacks: Attacks, curve_upper: Int, control: Control) -> float:
     """Narrow the curve at a choice of budgets; returns the cells that were multiplied.
 
@@ -445,10 +435,10 @@ def bound_curve(question: Question, radii: Radii, attacks: Attacks, curve_upper:
     if open_.size == 0 or not Bounding.fits(question, reachable.size):
         return 0.0
     bounding = Bounding(question, reachable, radii.lower)
-    chosen = open_[np.unique(np.linspace(0, open_.size - 1, BUDGETS).round().astype(int))]
+    chosen = open_[np.unique((np.geomspace(1, open_.size, BUDGETS) - 1).round().astype(int))]
     order = _by_halves(chosen)
-    for done, b in enumerate(order):
-        bounding.attack(b, EFFORT / 4 * (done + 1) / len(order), attacks, control)
+    for b in order:
+        bounding.attack(b, ATTACKS / (2 if b == order[0] else 2 * len(order)), attacks, control)
     bounding.by_pairs(order[:PAIRED], curve_upper, attacks, control)
     for done, b in enumerate(order):
         if control.over():

@@ -27,6 +27,9 @@ PAIRS = 2e5
 EFFORT = 1e10
 """Score updates for the whole curve where no time limit is given: some seconds."""
 
+VISIT = 32
+"""What a visit counts at least, in score updates: it takes its time for few nodes, too."""
+
 SWAPS = 40
 """Steps of the local search that gives each budget a good attack to start from."""
 
@@ -178,9 +181,9 @@ class Counting:
             before = int(state[VISITED])
             finished = _search(
                 self._drop, self._table, self._errors, self._costs, self._groups, rest, scores, stack, state, doubts,
-                int(_CHUNK / max(1, n)) + 1, most,
+                int(_CHUNK / max(n, VISIT)) + 1, most,
             )  # fmt: skip
-            spent += float(state[VISITED] - before) * n
+            spent += float(state[VISITED] - before) * max(n, VISIT)
         if state[SIZE]:
             flips = np.sort(self._order[stack[BEST_SET, : state[SIZE]]])
         lower = int(state[BEST])

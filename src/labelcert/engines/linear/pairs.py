@@ -1,36 +1,57 @@
 """A proved upper end of the whole curve from pairs of labels, where what labels do to nodes has many directions.
 
-Node t can be changed only if ``S_t·x ≥ 1`` (see :mod:`labelcert.engines.linear.bounding`), so that at most
+Node t can be changed only if ``S_t·x ≥ 1`` (see :mod:`labelcert.engines.linear.bounding`). At most
 
-    Σ_t (1 - v_t) + Σ_t v_t ((S_t·x + a) / (1 + a))²
+    Σ_t (1 - v_t) + Σ_t (α_t S_t·x + β_t)²        with v_t = min(1, (α_t + β_t)²), for any α_t ≥ 0 and β_t ≥ -α_t,
 
-nodes are, for multipliers v in [0, 1] and any a ≥ 0. Unlike a linear bound, the square counts next to nothing for nodes
-that are pushed a little, in whatever direction. It is a sum over pairs of changed labels, ``x·Q·x`` with
-``Q = Σ_t v_t S_t S_tᵀ / (1 + a)²``, and k labels make at most
+nodes are: unlike a linear bound, the square counts next to nothing for nodes that are pushed a little, in whatever
+direction. Squares of no node at all, ``(V_r·x + c_r)²``, only add to that; but they may take from where it counts. For
+all of it is a sum over pairs of changed labels: with the rows ``R = [α_t S_t; V_r]`` and ``o = [β; c]``, it is
+``x·M·x + 2 x·Rᵀo + o·o`` for ``M = RᵀR``, and k labels make at most
 
-    the k largest of   Q_ii + 2a Σ_t v_t S_ti / (1 + a)² + (the k - 1 largest other entries of row i of Q, if positive)
+    the k largest of   M_ii + 2 (Rᵀo)_i + (the k - 1 largest other entries of row i of M, if positive)
 
-of it. One Q so bounds every budget; subgradient steps look for good v, and the best a is known for each.
+of its first part. Rows V that point against each other where M is large bring these entries down, at the price of a
+larger diagonal. With the best of them the bound is that of the semidefinite relaxation with products of labels that are
+non-negative and add up. Gradient steps in single precision look for α, β, V and c; whatever they find is valid, and the
+bound itself is added up in double precision, rounded up. One choice bounds all smaller budgets, too.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from labelcert.arrays import Float, Int
+from labelcert.compiling import compiled
 from labelcert.engines.control import Control
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
+Single = npt.NDArray[np.float32]
+
 LABELS = 3000
-"""Most labels: all pairs of them are in memory, three times."""
+"""Most labels: all pairs of them are in memory, some four times."""
 
-EFFORT = 1.5e11
-"""Products of a node's entries that are summed up for the whole curve: some seconds."""
+EFFORT = 4e11
+"""Products of entries that are summed up for the whole curve: some seconds."""
 
-STEPS = 6
-"""Subgradient steps at one budget."""
+FIRST = 0.4
+"""Share of it for the first budget, which all others start from."""
+
+STEPS, MORE = 45, 12
+"""Most steps at the first budget, and at each of the others."""
+
+FREE = 200
+"""Squares of no node."""
+
+PACE = {"alpha": 0.15, "beta": 0.075, "V": 0.5, "c": 0.05}
+"""Lengths of the first steps; those of V as multiples of its entries."""
+
+SOFTNESS = 0.1
+"""How far below the k largest a label may be to count a little, as a share of the k-th: what steps lead towards."""
 
 
 class Pairs(NamedTuple):
@@ -53,102 +74,244 @@ class Pairs(NamedTuple):
     radius: Int
     counts: Int
 
-    def improve(self, upper: Int, budgets: list[int], control: Control) -> list[Int]:
+    def improve(self, upper: Int, lower: Int, budgets: list[int], control: Control) -> list[Int]:
         """Lower the (B + 1,) upper end of the curve, by bounds made for some budgets; labels that seem to change most.
 
-        The upper end may hold more nodes than these: only what it says about these is for the caller to see to.
+        The upper end may hold more nodes than these: only what it says about these is for the caller to see to. There
+        is nothing to do where it is at the lower end.
         """
-        size = self.S.shape[1]
-        v = self._first_guess()
-        spent = 0.0
+        known: dict[int, _Squares] = {}
+        single = self.S.astype(np.float32)
         tried: list[Int] = []
-        for b in budgets:
+        left = EFFORT
+        for place, b in enumerate(budgets):
             rows = np.flatnonzero(self.radius <= b)
-            k = int(self.counts[b])
-            if rows.size == 0 or k == 0:
+            k = int(min(self.counts[b], self.S.shape[1]))
+            if rows.size == 0 or k == 0 or upper[b] <= lower[b]:
                 continue
-            S, a, best = self.S[rows], 0.2, np.inf
-            for step in range(STEPS):
-                cells = float(rows.size) * size * (size + k)
-                if spent + cells > EFFORT or control.over():
-                    return tried
-                spent += cells
-                found = self._bounds(S, rows, v[rows], a, b)
-                upper[: found.upper.size] = np.minimum(upper[: found.upper.size], found.upper)
-                if found.upper[-1] < best:
-                    best, kept = float(found.upper[-1]), found
-                if best < 1.0:
-                    break
-                length = float(found.slope @ found.slope)
-                if not length > 0:
-                    break
-                v[rows] = np.clip(v[rows] - 0.25 * 0.9**step * found.value / length * found.slope, 0.0, 1.0)
-                a = found.a
-            tried.append(kept.labels)
+            larger = [c for c in known if c > b]
+            squares = known[min(larger)].copy() if larger else self._first_guess()
+            share = left if place == len(budgets) - 1 else FIRST * left if not known else left / (len(budgets) - place)
+            fit = _Fit(single if rows.size == self.S.shape[0] else single[rows], rows, squares, k)
+            spent = fit.descend(MORE if larger else STEPS, share, float(lower[b]) + 1.0, control)
+            left -= spent
+            if not spent:
+                return tried
+            known[b] = fit.best
+            found = self._bounds(rows, fit.best, b)
+            upper[: found.size] = np.minimum(upper[: found.size], found)
+            tried.append(fit.chosen)
         return tried
 
-    def _first_guess(self) -> Float:
-        """Multipliers that are small for nodes that are easy to change."""
+    def _first_guess(self) -> _Squares:
+        """Squares that weigh nodes less that are easy to change, and small ones without a direction."""
         energy = np.einsum("ti,ti->t", self.S, self.S)
-        return np.asarray(np.minimum(1.0, 2.0 * np.median(energy) / np.maximum(energy, 1e-300)))
+        alpha = np.sqrt(np.minimum(1.0, 2.0 * np.median(energy) / np.maximum(energy, 1e-300))) / 1.2
+        size = self.S.shape[1]
+        free = min(FREE, size)
+        scale = 0.5 * np.sqrt(np.median(np.einsum("t,ti->i", alpha**2, self.S**2)) / free)
+        V = scale * np.random.default_rng(0).standard_normal((free, size))
+        parts = (alpha, 0.2 * alpha, V, np.zeros(free))
+        return _Squares(*(part.astype(np.float32) for part in parts))
 
-    def _bounds(self, S: Float, rows: Int, v: Float, a: float, budget: int) -> _Bounds:
-        """Bounds for all budgets up to one, and what to change for a better one there."""
-        n, size = S.shape
-        w = v / (self.limit[rows] + a) ** 2
-        half = np.sqrt(w)[:, None] * S
-        Q = half.T @ half
-        own = Q.diagonal() + 2.0 * a * (w @ S)
-        scale = float(Q.diagonal().max())
-        np.fill_diagonal(Q, 0.0)
-        k = int(self.counts[budget])
-        others = np.argpartition(-Q, min(k, size) - 1, axis=1)[:, : min(k, size)]
-        entries = np.maximum(np.take_along_axis(Q, others, axis=1), 0.0)
-        ranked = np.cumsum(-np.sort(-entries, axis=1), axis=1)
+    def _bounds(self, rows: Int, squares: _Squares, budget: int) -> Int:
+        """Bounds for all budgets up to one, in double precision."""
+        alpha, beta = (part[rows].astype(np.float64) for part in (squares.alpha, squares.beta))
+        R = np.concatenate([alpha[:, None] * self.S[rows], squares.V])
+        o = np.concatenate([beta, squares.c.astype(np.float64)])
+        v = np.clip(alpha * self.limit[rows] + beta, 0.0, 1.0) ** 2
+        n, size = R.shape
+        M = R.T @ R
+        own, scale, constant = M.diagonal() + 2.0 * (o @ R), float(M.diagonal().max()), float(o @ o)
+        np.fill_diagonal(M, -1.0)
         counts = np.minimum(self.counts[: budget + 1], size)
-        open_ = np.bincount(self.radius[rows], weights=1.0 - v, minlength=budget + 1)[: budget + 1].cumsum()
+        k = int(counts[-1])
+        M.partition(max(0, size - k), axis=1)
+        ranked = np.cumsum(-np.sort(-np.maximum(M[:, max(0, size - k) :], 0.0), axis=1), axis=1)
         value = np.array([_largest(own + (ranked[:, c - 2] if c > 1 else 0.0), c) for c in counts.tolist()])
-        constant = a * a * float(w.sum())
-        mass = n + constant + k * k * scale + 2.0 * a * k * np.sqrt(float(w.sum()) * scale)
+        open_ = np.bincount(self.radius[rows], weights=1.0 - v, minlength=budget + 1)[: budget + 1].cumsum()
+        mass = n + constant + k * k * scale + 2.0 * k * np.sqrt(constant * scale)
         error = 16.0 * (n + size + 16) * UNIT_ROUNDOFF * mass
         bound = open_ + value + constant + error
-        worth = own + (ranked[:, k - 2] if k > 1 else 0.0)
-        chosen = np.argsort(-worth)[:k]
-        pairs = np.zeros((size, chosen.size))
-        order = np.argsort(-np.take_along_axis(Q[chosen], others[chosen], axis=1), axis=1)[:, : k - 1]
-        np.put_along_axis(pairs.T, np.take_along_axis(others[chosen], order, axis=1), 1.0, axis=1)
-        pairs[chosen, np.arange(chosen.size)] = 1.0
-        single, double = S[:, chosen].sum(axis=1), np.einsum("ti,ti->t", S[:, chosen], S @ pairs)
-        slope = (double + 2.0 * a * single + a * a) / (self.limit[rows] + a) ** 2 - 1.0
-        total, first, second = float(v.sum()), float(v @ single), float(v @ double)
-        better = np.clip((second - first) / max(total - first, 1e-300), 0.0, 1.0) if total > first else a
-        return _Bounds(
-            np.floor(np.where(bound < n, bound, n)).astype(np.int64), float(bound[-1]), slope, float(better), chosen
-        )
+        return np.floor(np.where(bound < n, bound, n)).astype(np.int64)
 
 
-class _Bounds(NamedTuple):
-    """What one choice of v and a proves.
+class _Squares(NamedTuple):
+    """What makes a bound: ``(α_t S_t·x + β_t)²`` for each of N nodes, and ``(V_r·x + c_r)²`` besides."""
+
+    alpha: Single
+    beta: Single
+    V: Single
+    c: Single
+
+    def copy(self) -> _Squares:
+        """The same, to be changed."""
+        return _Squares(*(part.copy() for part in self))
+
+
+@dataclass(eq=False)
+class _Adam:
+    """Steps of a length that is the same for all numbers of an array, whatever the size of their slopes."""
+
+    first: Any = 0.0
+    second: Any = 0.0
+    number: int = 0
+
+    def step(self, slope: Single, length: float) -> Single:
+        """What to take off."""
+        self.number += 1
+        self.first = 0.9 * self.first + 0.1 * slope
+        self.second = 0.99 * self.second + 0.01 * slope * slope
+        mean = self.first / (1.0 - 0.9**self.number)
+        size = np.sqrt(self.second / (1.0 - 0.99**self.number))
+        return np.asarray(length * mean / (size + 1e-12), dtype=np.float32)
+
+
+@dataclass(eq=False)
+class _Fit:
+    """Gradient steps at one budget.
 
     Attributes
     ----------
-    upper : (b + 1,) array
-        Most nodes within each budget.
-    value : float
-        The bound of the last one, before it is a whole number.
-    slope : (N,) array
-        What a larger v of each node would add there.
-    a : float
-        The best a for the labels that make the bound there.
-    labels : position array
-        These labels.
+    best : _Squares
+        Those of the best bound so far; of nodes that are out of reach, as they were.
+    chosen : position array
+        The labels that make this bound.
     """
 
-    upper: Int
-    value: float
-    slope: Float
-    a: float
-    labels: Int
+    S: Single
+    rows: Int
+    squares: _Squares
+    k: int
+    best: _Squares = field(init=False)
+    chosen: Int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.best, self._now = self.squares.copy(), self.squares.copy()
+        self.chosen = np.zeros(0, dtype=np.int64)
+        self._adam = {name: _Adam() for name in PACE}
+
+    def descend(self, steps: int, effort: float, enough: float, control: Control) -> float:
+        """Improve the bound; returns the products spent."""
+        n, size = self.S.shape
+        spent, least = 0.0, np.inf
+        full, half = float(size) * size * (1.5 * n + 1.5 * FREE), float(size) * size * 1.5 * FREE
+        G, levels = np.empty((size, size), np.float32), np.zeros(size, np.float32)
+        for step in range(steps):
+            if control.over() or spent >= effort:
+                break
+            alpha, beta = self._now.alpha[self.rows], self._now.beta[self.rows]
+            whole = step % 2 == 0
+            if whole:
+                A = alpha[:, None] * self.S
+                Q = A.T @ A
+            spent += full if whole else half
+            M = self._now.V.T @ self._now.V
+            M += Q
+            offset = beta @ A + self._now.c @ self._now.V
+            fade = 1.0 - 0.9 * step / steps
+            value, p, chosen = _slopes(M, offset, self.k, SOFTNESS * (0.1 + 0.9 * fade * fade), levels, G)
+            reach = np.clip(alpha + beta, 0.0, 1.0)
+            value += float((1.0 - reach**2).sum() + beta @ beta + self._now.c @ self._now.c)
+            if value < least:
+                least, self.best, self.chosen = value, self._now.copy(), chosen
+            if value < enough:
+                break
+            self._step(A, p, G, fade, whole)
+        return spent
+
+    def _step(self, A: Single, p: Single, G: Single, fade: float, whole: bool) -> None:
+        """One step against the slope, of all or of what belongs to no node."""
+        now = self._now
+        V, c = now.V, now.c
+        scale = float(np.sqrt(np.mean(V * V)))
+        slope_V = 2.0 * (V @ G) + 2.0 * c[:, None] * p
+        slope_c = 2.0 * (V @ p) + 2.0 * c
+        if whole:
+            alpha, beta = now.alpha[self.rows], now.beta[self.rows]
+            pull = np.where(alpha + beta < 1.0, 2.0 * (alpha + beta), np.float32(0.0)).astype(np.float32)
+            slope_A = 2.0 * (A @ G) + 2.0 * beta[:, None] * p
+            slope_alpha = np.einsum("ti,ti->t", slope_A, self.S) - pull
+            slope_beta = 2.0 * (A @ p) + 2.0 * beta - pull
+            alpha = np.maximum(alpha - self._adam["alpha"].step(slope_alpha, PACE["alpha"] * fade), 0.0)
+            beta = np.maximum(beta - self._adam["beta"].step(slope_beta, PACE["beta"] * fade), -alpha)
+            over = np.maximum(alpha + beta, 1.0)
+            now.alpha[self.rows], now.beta[self.rows] = alpha / over, beta / over
+        V -= self._adam["V"].step(slope_V, PACE["V"] * fade * scale)
+        c -= self._adam["c"].step(slope_c, PACE["c"] * fade)
+
+
+def _slopes(M: Single, offset: Single, k: int, softness: float, levels: Single, G: Single) -> tuple[float, Single, Int]:
+    """What k labels make of M and its offset, and how much each label and each pair counts in that.
+
+    Fills the (ν, ν) ``G`` with how much pairs count.
+
+    Returns
+    -------
+    value : float
+    p : (ν,) array
+        How much labels count; smoothed, so that those just below the k largest do, too.
+    chosen : (k,) array
+        The labels that make the value.
+    """
+    size = M.shape[0]
+    own = M.diagonal() + 2.0 * offset
+    others = np.full((size, k), -1, dtype=np.int32)  # the last one stays
+    worth = own + _largest_of_rows(M, others[:, : k - 1], levels)
+    order = np.argsort(-worth)
+    width = max(softness * abs(float(worth[order[min(k, size - 1)]])), 1e-12)
+    low, high = float(worth.min()) - 20.0 * width, float(worth.max()) + 20.0 * width
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        p = 1.0 / (1.0 + np.exp(np.clip((middle - worth) / width, -50.0, 50.0)))
+        low, high = (middle, high) if p.sum() > k else (low, middle)
+    p = p.astype(np.float32)
+    _count_pairs(p, others, G)
+    return float(np.maximum(worth[order[:k]], 0.0).sum()), p, order[:k]
+
+
+@compiled(allocates=True)
+def _largest_of_rows(M, others, levels):  # type: ignore[no-untyped-def]
+    """Columns of the largest positive entries beside the diagonal, where they go; and what each row's add up to.
+
+    The levels say above which value to look for them in each row; they are put to where the last one was found.
+    """
+    size, count = M.shape[0], others.shape[1]
+    total = np.zeros(size, dtype=np.float32)
+    near, values = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32)
+    for i in range(size):
+        level = levels[i]
+        while count:
+            found = 0
+            for j in range(size):
+                near[found] = j
+                values[found] = -M[i, j]
+                found += M[i, j] > level and j != i
+            if found >= count or level <= 0.0:
+                break
+            level = 0.8 * level if level > 1e-6 else 0.0
+        if not count:
+            break
+        order = np.argsort(values[:found])
+        for j in range(min(count, found)):
+            others[i, j] = near[order[j]]
+            total[i] -= values[order[j]]
+        levels[i] = -0.95 * values[order[count - 1]] if found >= count else 0.0
+    return total
+
+
+@compiled()
+def _count_pairs(p, others, G):  # type: ignore[no-untyped-def]
+    """Enter half of each label's weight at its pairs, on both sides of the diagonal, and all of it there."""
+    G[:] = 0.0
+    for i in range(p.size):
+        half = np.float32(0.5) * p[i]
+        for j in others[i]:
+            if j < 0:
+                break
+            G[i, j] += half
+            G[j, i] += half
+        G[i, i] += p[i]
 
 
 def _largest(values: Float, count: int) -> float:

@@ -188,7 +188,7 @@ class Wired:
         wanted = nodes if architecture.propagate is None else np.arange(int(features.shape[0]))
         side = Side(architecture.layers, features, wanted)
         self.nodes = nodes
-        given, embedding = Operator(side.first.mapped, place), cast(Tensor, weights.embedding)
+        given, embedding = Operator(side.first.mapped(slice(None)), place), cast(Tensor, weights.embedding)
         self.inputs: Operator | Tensor = given
         if embedding is not None:
             embedded = given(embedding[None])[0]
@@ -200,7 +200,7 @@ class Wired:
         levels = range(2, len(architecture.layers) + 1)
         self._convolutions = [Operator(side.convolutions[level], place) for level in levels]
         self._skips = [
-            Operator(side.skips[level].mapped, place)(embedding[None]) if level in side.skips else None
+            Operator(side.skips[level].mapped(slice(None)), place)(embedding[None]) if level in side.skips else None
             for level in levels
         ]
 
