@@ -24,12 +24,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from labelcert.arrays import Float, Int
-from labelcert.stopping import go_on
+from labelcert.stopping import Stopped, go_on
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 ROUNDS = 4
@@ -145,7 +146,8 @@ class UncertainMachine:
                 break
             support = free if np.array_equal(doubtful, support) else doubtful
         if programs:
-            self._programs(y, alpha, ranges, (low, high), (floor, ceiling), tighten=tighten)
+            with suppress(Stopped):  # what is found until then counts
+                self._programs(y, alpha, ranges, (low, high), (floor, ceiling), tighten=tighten)
         return low, high
 
     def _programs(
