@@ -16,7 +16,10 @@ SOURCE = Path(labelcert.__file__).parent
 
 
 def test_no_share_is_formatted_by_hand() -> None:
-    allowed = {("report/tables.py", "{b / total:.0%}")}  # a budget
+    allowed = {
+        ("report/tables.py", "{b / total:.0%}"),  # a budget
+        ("progress.py", "{100.0 * min(1.0, done / total):.0f}"),  # how far work is
+    }
     found = {
         (str(path.relative_to(SOURCE)), text)
         for path in SOURCE.rglob("*.py")

@@ -633,7 +633,7 @@ def test_errors_speak_of_options(call: Call) -> None:
     Path("edges.csv").write_text("source,target\na,b\nb,c\nc,d\n")
     Path("labels.csv").write_text("node,class\na,x\nd,y\n")
     code, _, said = call("certify", "--edges", "edges.csv", "--labels", "labels.csv")
-    assert said.endswith("say which one it is as --label-column NAME\n")
+    assert said.endswith("say which one it is as --label NAME\n")
     code, _, said = call("certify", "edges.csv")
     assert "give the edges of a graph as --edges" in said
 

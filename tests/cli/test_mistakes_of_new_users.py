@@ -15,7 +15,7 @@ PLAIN = ("certify", "t.csv", "--label", "fraud")
 
 MISTAKES: dict[str, tuple[dict[str, str | bytes], tuple[str, ...], str]] = {
     "a file that is not there": ({}, ("certify", "absent.csv", "--label", "x"), "no file absent.csv; check the path"),
-    "a column that is not there": ({}, ("certify", "t.csv"), "--label-column NAME"),
+    "a column that is not there": ({}, ("certify", "t.csv"), "say which one it is as --label NAME"),
     "a column in other letters": ({}, ("certify", "t.csv", "--label", "Fraud"), "'age', 'income', 'fraud'"),
     "an Excel workbook": ({"t.xlsx": b"PK\x03\x04"}, ("certify", "t.xlsx"), "save it as CSV"),
     "a workbook called CSV": (

@@ -34,7 +34,7 @@ def test_ridge_regression_beside_linear_models(weights: Any) -> None:
     model = from_sklearn(make_pipeline(StandardScaler(), estimator))
     assert model.certify(X, y, T, max_flips=1).run.advice == ()
     X, y, T = clouds(TOO_MANY)
-    [said] = model.certify(X, y, T, max_flips=30, time_limit=4.0).run.advice
+    [said] = model.certify(X, y, T, max_flips=30, time_limit=6.0).run.advice
     found = re.fullmatch(
         r"RidgeClassifier\(alpha=(.*)\) has exact radii at every budget, without a search, and is (.*) % accurate by "
         r"cross-validation over the labels \(LogisticRegression: (.*) %\)",
@@ -62,7 +62,7 @@ def test_accuracies_only_where_there_is_time() -> None:
 
 def test_the_same_kernel_with_the_square_loss() -> None:
     X, y, T = clouds(TOO_MANY)
-    [said] = from_sklearn(SVC()).certify(X, y, T, max_flips=30, time_limit=2.0).run.advice
+    [said] = from_sklearn(SVC()).certify(X, y, T, max_flips=30, time_limit=6.0).run.advice
     start = "CertifiedClassifier('rbf', loss='square', bias=1000) with C="
     assert said.startswith(start)
     C = float(said.removeprefix(start).split()[0])

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from labelcert.paper.moving import ALONE_ENOUGH, BOTH, COUNTED, FROM, LABELS, NODES, TO, _count, moved_labels
+from labelcert.paper.moving import (
+    ALONE_ENOUGH,
+    BOTH,
+    COUNTED,
+    FROM,
+    LABELS,
+    NODES,
+    TO,
+    _with_moves_counted,
+    moved_labels,
+)
 from labelcert.studies import Store, expand, parse_study, run_plan
 from labelcert.studies.report import make_report
 
@@ -41,7 +51,7 @@ def test_a_label_of_a_third_class_is_seen() -> None:
     K = np.eye(5)
     K_test = np.array([[1.0, 0.6, 0.9, 0.1, 0.1]])
     counts: Counter[str] = Counter()
-    cert = _count(counts, K, labels, K_test, 0.1, max_flips=3, names=None)
+    cert = _with_moves_counted(counts, K, labels, K_test, 0.1, max_flips=3, names=None)
     assert cert.runners_up().tolist() == ["b"]
     assert counts[NODES] == 1
     moves = cert.witness(0) or {}

@@ -100,11 +100,11 @@ class Plan:
     def attacks_first(self) -> bool:
         """Whether there may be no time for more than attacks: several engines share it, and one finds attacks at last.
 
-        They know nothing of models of all classes at once, nor of removed labels.
+        They know nothing of models of all classes at once, of models trained on features, or of removed labels.
         """
         problem = self.question.problem
         limited = len(self.stages) > 1 and any(stage.engine.capabilities.searches for stage in self.stages)
-        return limited and not (problem.coupled or problem.adversary.removes)
+        return limited and problem.kind == ONE_MODEL and not (problem.coupled or problem.adversary.removes)
 
 
 def plan(

@@ -43,12 +43,12 @@ class MovesCell(Cell):
     def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
         """Certify, and count."""
         counts: Counter[str] = Counter()
-        cell = replace(self, using=partial(_count, counts))
+        cell = replace(self, using=partial(_with_moves_counted, counts))
         certificate = super(MovesCell, cell).answer(job, certifier, workers)[0]
         return certificate, {"moves": {name: counts[name] for name in COUNTED}}
 
 
-def _count(
+def _with_moves_counted(
     counts: Counter[str], K_train: Float, labels: Values, K_test: Float, C: float, **options: Any
 ) -> Certificate:
     cert = certify(K_train, labels, K_test, C, **options)
