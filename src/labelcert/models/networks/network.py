@@ -109,6 +109,7 @@ class Network:
             such thing. None of them may be a test node with ``inductive=True``.
         """
         before, after = self.model._views(graph, labeled, test, inductive=inductive)
+        self.model._architecture(before.adjacency)  # plain kernels are refused before C is chosen
         own = np.asarray(graph.labels)[self.model._views(graph, labeled, test)[0].nodes]
         classes = np.unique(own)
         if classes.size < 2 or classes[0] < 0:
