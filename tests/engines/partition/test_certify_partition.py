@@ -13,7 +13,7 @@ from tests.helpers.problems import blobs, gaussian
 
 from labelcert import Certificate, Threat, certify, certify_partition, load, verify
 from labelcert.engines.freezing import Names
-from labelcert.engines.partition import engine, part_tables
+from labelcert.engines.partition import engine, ensemble, part_tables
 from labelcert.engines.partition.parts import assign
 from labelcert.engines.pools import chunks_walked_by
 from labelcert.errors import InvalidInput, WorkTooLarge
@@ -202,3 +202,21 @@ def test_an_indefinite_part_is_refused() -> None:
     # Only the kernel inside parts matters.
     cert = certify_partition([[1.0, 3.0], [3.0, 1.0]], [0, 1], [[1.0, 2.0]], 1.0, parts=2, workers=1)
     assert cert.predictions.tolist() == [1]
+
+
+def test_exact_arithmetic_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where float64 decides nothing, what is left when the time is over stays undecided."""
+    how: dict[str, Any] = {"parts": 2, "combine": "mean", "loss": "logistic", "max_flips": 1, "workers": 1}
+    arrays = blobs(9, 6)
+    whole = certify_partition(*arrays, 1.0, **how)
+    honest, asked = ensemble.MeanScores._exactly, list[int]()
+
+    def counted(self: Any, codes: Any, t: int, c: int, r: int) -> int | None:
+        asked.append(t)
+        return honest(self, codes, t, c, r)
+
+    monkeypatch.setattr(ensemble, "sum_error", lambda magnitude, terms: np.full_like(magnitude, np.inf))
+    monkeypatch.setattr(ensemble.MeanScores, "_exactly", counted)
+    monkeypatch.setattr(ensemble, "is_over", lambda: len(asked) >= 3)
+    contains(certify_partition(*arrays, 1.0, **how), whole)
+    assert len(asked) == 3

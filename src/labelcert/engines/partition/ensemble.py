@@ -15,6 +15,7 @@ from labelcert.losses.solutions import Interval, decided
 from labelcert.prediction import OPEN, TIED, Predictor
 from labelcert.problem import Problem
 from labelcert.problem.budget import meant
+from labelcert.stopping import is_over
 from labelcert.svm.pivoting import UNIT_ROUNDOFF
 
 
@@ -192,6 +193,8 @@ class MeanScores(Ensemble):
         wide = 1.01 * (wide[own, columns] + wide + 4 * UNIT_ROUNDOFF * self.least[nodes])
         reached, safe = difference < -wide, difference > wide
         for r, t in np.argwhere(~reached & ~safe):
+            if is_over():  # each takes a while; what is left stays undecided
+                break
             if r != own[t]:
                 exact = self._exactly(codes, int(nodes[t]), int(own[t]), int(r))
                 if exact is not None:
