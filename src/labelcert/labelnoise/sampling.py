@@ -22,6 +22,7 @@ from labelcert.labelnoise.result import UNKNOWN
 from labelcert.memory import require_memory
 from labelcert.prediction.by_features import FeaturePredictor
 from labelcert.problem import Relabelling
+from labelcert.stopping import is_over
 
 CHUNK = 64
 """Labellings that are sampled together, with a random generator of their own."""
@@ -138,13 +139,15 @@ def _judge(question: Question) -> Callable[[Int], tuple[Int, Bool, Bool]]:
         at = np.flatnonzero(new[labels] != question.problem.codes[labels])
         return Relabelling(at.astype(np.int64), new[labels[at]])
 
+    nothing = np.full(nodes.size, UNKNOWN), np.zeros(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
+
     @lru_cache(max(1, REMEMBERED // max(1, nodes.size)))  # of few labels, labellings are drawn many times
     def one(key: bytes) -> tuple[Int, Bool, Bool]:
         new = np.frombuffer(key, dtype=np.int64)
         if (
             question.problem.trained_with.needs_both_sides and np.unique(new).size < K
         ):  # no best intercept: it stays open
-            return np.full(nodes.size, UNKNOWN), np.zeros(nodes.size, dtype=bool), np.zeros(nodes.size, dtype=bool)
+            return nothing
         yes, no = predictor.changed(new, nodes)
         outcome = np.where(no, own, UNKNOWN)
         if K == 2:
@@ -155,10 +158,12 @@ def _judge(question: Question) -> Callable[[Int], tuple[Int, Bool, Bool]]:
 
     def judged(codes: Int) -> tuple[Int, Bool, Bool]:
         if many is not None and all(np.unique(new).size == K for new in codes):
-            found = many([relabelling(new) for new in codes])
-            yes, no = found.changed[nodes].T, found.unchanged[nodes].T
-            return np.where(no, own, np.where(yes, found.rivals[nodes].T, UNKNOWN)), yes, no
-        outcome, yes, no = (np.array(part) for part in zip(*(one(new.tobytes()) for new in codes), strict=True))
+            told = many([relabelling(new) for new in codes])
+            yes, no = told.changed[nodes].T, told.unchanged[nodes].T
+            return np.where(no, own, np.where(yes, told.rivals[nodes].T, UNKNOWN)), yes, no
+        # What is left when the run is over counts as open: leaving it out would favour labellings that train quickly.
+        found = [nothing if is_over() else one(new.tobytes()) for new in codes]
+        outcome, yes, no = (np.array(part) for part in zip(*found, strict=True))
         return outcome, yes, no
 
     return judged

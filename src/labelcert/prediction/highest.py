@@ -15,6 +15,7 @@ from labelcert.losses.solutions import Solution
 from labelcert.prediction.fewer import dropping
 from labelcert.prediction.predictor import OPEN, SHOWN, TIED, Predictor
 from labelcert.problem import Problem
+from labelcert.stopping import is_over
 
 GUARD = 1.0 + 1e-9
 """Covers the rounding of the comparisons themselves."""
@@ -106,6 +107,8 @@ class Highest(Predictor):
         safe = ~rivals | (difference > error)
         no = safe.all(axis=0)
         for k in np.flatnonzero(~yes & ~no):
+            if is_over():  # what is left stays open
+                break
             signs = [self.compare(codes, int(nodes[k]), int(own[k]), int(r)) for r in np.flatnonzero(~safe[:, k])]
             yes[k] = any(sign is not None and sign <= 0 for sign in signs)
             no[k] = all(sign is not None and sign > 0 for sign in signs)
