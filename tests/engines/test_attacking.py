@@ -12,6 +12,7 @@ from labelcert.engines.base import Attacks, Findings, Question
 from labelcert.engines.control import Control
 from labelcert.prediction import predictor_for
 from labelcert.problem import NOTHING, Problem, Relabelling
+from labelcert.stopping import Stopped
 
 
 def ask(problem: Problem) -> Question:
@@ -89,3 +90,12 @@ def test_upper_ends_come_at_once_and_are_attacks(classes: int) -> None:
     over = Control(workers=1, time_limit=1e-9)
     over.start_clock()
     assert np.all(upper_ends(question, over).radius_upper == question.problem.adversary.never)
+
+
+def test_first_attacks_that_are_stopped_leave_what_they_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(self: Attacker) -> None:
+        raise Stopped
+
+    monkeypatch.setattr(Attacker, "attack_classes", stopped)
+    question = ask(mixed_problem(2))
+    assert np.all(upper_ends(question, Control(workers=1)).radius_upper == question.problem.adversary.never)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from labelcert.engines.control import Control
 from labelcert.engines.stepwise import Step, by_merit, fixed, grow
 from labelcert.problem import NOTHING, Problem, Relabelling
 from labelcert.problem.problem import signs_of
+from labelcert.stopping import Stopped
 
 TRIED = 6
 """Promising changes that are trained on in each step, where there is time for more than the first, which is nearly as
@@ -258,5 +259,6 @@ def upper_ends(question: Question, control: Control) -> Findings:
     attacks, lower = Attacks(question), Findings.nothing(question).radius_lower
     if question.nodes.size:
         control.note("attacks on all nodes of a class")
-        Attacker(question, attacks, control.over).attack_classes()
+        with suppress(Stopped):  # what is found until then counts
+            Attacker(question, attacks, control.over).attack_classes()
     return attacks.findings(lower, {})
