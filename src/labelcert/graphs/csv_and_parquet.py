@@ -335,15 +335,6 @@ class EdgeTable(NodeTable):
         named = {str(value).strip() for name in (left, right) for value in self.frame[name].tolist()}
         return left in named or right in named or all(name.strip("-+").isdigit() for name in (left, right))
 
-    def endpoints(self, source: str, target: str) -> tuple[str, ...]:
-        """Return the distinct nodes of an edge list in order of appearance."""
-        (left, starts), (right, ends) = self.ids(source), self.ids(target)
-        position = {name: k for k, name in enumerate(dict.fromkeys([*starts, *ends]))}
-        union = np.array([*map(position.__getitem__, [*starts, *ends]), -1], dtype=np.int64)
-        pairs = np.stack([union[left], union[np.where(right < 0, -1, right + len(starts))]], axis=1).ravel()
-        names, pairs = list(position), pairs[pairs >= 0]
-        return tuple(names[k] for k in pairs[np.flatnonzero(_first_rows(pairs) == np.arange(pairs.size))])
-
     def adjacency(
         self,
         source: str,
