@@ -274,11 +274,11 @@ def scale(labels: int, parts: int, test: int, scheduler: str, kill_at: float) ->
     with tempfile.TemporaryDirectory() as folder:
         asked = [labels, parts, test, scheduler]
         first = _child([*asked, f"{folder}/kept"])
-        while first.poll() is None and _kept(f"{folder}/kept") < kill_at * parts:
+        while first.poll() is None and _models_in(f"{folder}/kept") < kill_at * parts:
             time.sleep(0.1)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-        rows: list[Row] = [{"run": "killed", "models": _kept(f"{folder}/kept")}]
+        rows: list[Row] = [{"run": "killed", "models": _models_in(f"{folder}/kept")}]
         for run, store in (("resumed", "kept"), ("left alone", "other")):
             done = _child([*asked, f"{folder}/{store}"])
             out, _ = done.communicate()
@@ -287,7 +287,7 @@ def scale(labels: int, parts: int, test: int, scheduler: str, kill_at: float) ->
         print("the same certificate:", rows[1]["sha256"] == rows[2]["sha256"])
 
 
-def _kept(folder: str) -> int:
+def _models_in(folder: str) -> int:
     """Models in a folder."""
     return len(list(Path(folder).glob("model-*.npz")))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from labelcert.arrays import Float
-from labelcert.engines.base import Findings, Question
+from labelcert.engines.base import Findings, PlainEngine, Question, Work
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import every_relabelling, relabelling_counts
 from labelcert.engines.pools import Local
@@ -71,6 +71,24 @@ class AskingMethod(Timed):
             return asked(question, moves, block), True
 
         return every_relabelling(question, control, Local(ask), self.blocks(question, control))
+
+
+class AskingEngine(PlainEngine):
+    """An engine that asks about every admissible relabelling; what it is capable of, and its name, say who predicts."""
+
+    _method = AskingMethod()
+
+    def estimate(self, question: Question, control: Control) -> Work:
+        """Count the relabellings, time a few of them, multiply."""
+        return self._method.estimate(question, control)
+
+    def reach(self, question: Question, control: Control, seconds: float) -> int:
+        """The largest budget that fits into the given time."""
+        return self._method.reach(question, control, seconds)
+
+    def run(self, question: Question, control: Control, known: Findings) -> Findings:
+        """One after the other, by size."""
+        return self._method.run(question, control)
 
 
 def blocks_of(question: Question, least: int) -> Iterator[AskedBlock]:

@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from labelcert.arrays import Bool, Float
-from labelcert.engines.asking import AskedBlock, AskingMethod, asked, blocks_of
-from labelcert.engines.base import Attacks, Capabilities, Engine, Findings, PlainEngine, Question, Work, within_reach
+from labelcert.engines.asking import AskedBlock, AskingEngine, asked, blocks_of
+from labelcert.engines.base import Attacks, Capabilities, Engine, Findings, PlainEngine, Question, within_reach
 from labelcert.engines.closed_form import ClosedForm
 from labelcert.engines.control import Control
 from labelcert.engines.coupled.coupled_method import RelabellingLedger, every_relabelling
@@ -37,20 +37,11 @@ SHARE_OF_LOWER = 0.6
 """Of the time that is left, what lower ends may take where upper ends take a search, too."""
 
 
-class BoundEvery(PlainEngine):
+class BoundEvery(AskingEngine):
     """Bounds the scores of every admissible relabelling for all admissible kernels."""
 
     name = "enumerate"
     capabilities = Capabilities(automatic=True, advertised=False, predictors=frozenset({UNCERTAIN}), observes=True)
-    _method = AskingMethod()
-
-    def estimate(self, question: Question, control: Control) -> Work:
-        """Count the relabellings, time a few of them, multiply."""
-        return self._method.estimate(question, control)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into the given time."""
-        return self._method.reach(question, control, seconds)
 
     def run(self, question: Question, control: Control, known: Findings) -> Findings:
         """One after the other, by size; then linear programs for what is open."""

@@ -9,31 +9,18 @@ import time
 
 import numpy as np
 
-from labelcert.engines.asking import AskingMethod
-from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, Work, within_reach
+from labelcert.engines.asking import AskingEngine
+from labelcert.engines.base import Attacks, Capabilities, Findings, PlainEngine, Question, within_reach
 from labelcert.engines.control import Control
 from labelcert.engines.influence.growing import Growing
 from labelcert.prediction.by_features import WEIGHTED, FeaturePredictor
 
 
-class TrainOnAll(PlainEngine):
+class TrainOnAll(AskingEngine):
     """Trains on every admissible relabelling, many at once."""
 
     name = "enumerate"
     capabilities = Capabilities(automatic=True, advertised=False, predictors=frozenset({WEIGHTED}), observes=True)
-    _method = AskingMethod()
-
-    def estimate(self, question: Question, control: Control) -> Work:
-        """Count the trainings, time a few of them, multiply."""
-        return self._method.estimate(question, control)
-
-    def reach(self, question: Question, control: Control, seconds: float) -> int:
-        """The largest budget that fits into the given time."""
-        return self._method.reach(question, control, seconds)
-
-    def run(self, question: Question, control: Control, known: Findings) -> Findings:
-        """One after the other, by size."""
-        return self._method.run(question, control)
 
 
 class Grown(PlainEngine):
