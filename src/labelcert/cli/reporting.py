@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,12 +43,12 @@ def deliver_report(
     *,
     title: str,
     quiet: bool,
-    files: Mapping[str, Path] | None = None,
+    **options: Any,
 ) -> None:
-    """Write a page if one was asked for, and say so."""
+    """Write a page if one was asked for, and say so; options are those of `write_report`."""
     if path is None:
         return
-    write_report(certificates, path, title=title, files=files)
+    write_report(certificates, path, title=title, **options)
     if not quiet:
         say(f"wrote {path}: open it in a browser", error=True)
 
