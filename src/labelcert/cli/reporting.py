@@ -38,12 +38,7 @@ def check_report(path: Path | None) -> None:
 
 
 def deliver_report(
-    certificates: Mapping[str, Certificate],
-    path: Path | None,
-    *,
-    title: str,
-    quiet: bool,
-    **options: Any,
+    certificates: Mapping[str, Certificate], path: Path | None, *, title: str, quiet: bool, **options: Any
 ) -> None:
     """Write a page if one was asked for, and say so; options are those of `write_report`."""
     if path is None:

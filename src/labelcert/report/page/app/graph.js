@@ -127,9 +127,12 @@ const graphView = {
       }
       node.ring = node.id === chosen ? colour("accent") : null;
       node.dim = chosen >= 0 && node.id !== chosen && !near.has(node.id) && node.shape !== "cross";
+      node.faint = many && node.shape === "square";
       node.edge = colour("ink");
       node.big = node.shape === "cross" || node.id === chosen || (i >= 0 && !many) || node.shape === "triangle";
     }
+    const few = this.nodes.filter((node) => node.shape === "triangle");
+    if (few.length <= 5) for (const node of few) node.said ??= node.name;
     // What matters is painted last: changed predictions, then changed labels and the chosen node with their names.
     const rank = (node) => (node.said ? 2 : 1);
     this.front = this.nodes.filter((node) => node.shape === "triangle" || node.said).sort((x, y) => rank(x) - rank(y));
@@ -175,8 +178,8 @@ function circleLayout(shown) {
 }
 
 function paintNode(node, context, scale) {
-  const size = (graphView.small ? (node.big ? 5 : 3) : 6) / Math.min(Math.max(scale, 0.35), 2.5);
-  context.globalAlpha = node.dim ? 0.6 : 1;
+  const size = (node.said ? 7 : graphView.small ? (node.big ? 5 : 3) : 6) / Math.min(Math.max(scale, 0.35), 2.5);
+  context.globalAlpha = node.faint ? 0.45 : node.dim ? 0.6 : 1;
   context.fillStyle = node.ink;
   context.strokeStyle = node.edge;
   context.lineWidth = 0.8 / Math.max(scale, 0.5);

@@ -48,7 +48,8 @@ class PagedTable {
     this.heads.forEach((head, c) =>
       head.setAttribute("aria-sort", this.sorted[0] !== c ? "none" : this.sorted[1] > 0 ? "ascending" : "descending"));
     const chosen = this.chosen();
-    const held = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.row : null;
+    const row = this.body.contains(document.activeElement) ? document.activeElement.closest("tr") : null;
+    const held = row && [row.dataset.row, [...row.querySelectorAll("button, input")].indexOf(document.activeElement)];
     fill(this.body, shown.map((k) =>
       make("tr", { className: k === chosen ? "chosen" : null, "data-row": k,
         onclick: this.pick && ((event) => { if (!event.target.closest("input")) this.pick(k); }) },
@@ -62,7 +63,7 @@ class PagedTable {
           }
           return make("td", { className: classOf(column) }, content);
         }))));
-    if (held !== null) this.body.querySelector(`tr[data-row="${held}"] :is(button, input)`)?.focus();
+    if (held) this.body.querySelectorAll(`tr[data-row="${held[0]}"] :is(button, input)`)[held[1]]?.focus();
     const [first, last] = this.pager.querySelectorAll("button");
     first.disabled = this.page === 0;
     last.disabled = this.page === pages - 1;

@@ -20,10 +20,11 @@ const verdicts = {
       slider.max = model.lastFlips;
       fill(byId("headline"), named(model.name), `: ${model.headline}`);
       fill(byId("threat"), model.threat.words.map((line) => make("li", {}, line)));
-      fill(byId("exactness"), model.exactness.map((line) => make("li", {}, line)));
       byId("warning").hidden = !model.warning;
       fill(byId("warning"), model.warning);
     }
+    const listed = base.listed ? `exact up to ${amount(model, Math.min(base.listed.flips, model.lastFlips))}, whose attacks are all listed in this page, and proved intervals beyond` : "proved intervals, since not all attacks are listed in this page";
+    fill(byId("exactness"), model.exactness.map((line) => make("li", {}, line)), model === base ? "" : make("li", {}, `With your plan, figures are ${listed}.`));
     slider.value = b;
     slider.setAttribute("aria-valuetext", amount(model, b));
     fill(byId("budget-text"), amount(model, b));
