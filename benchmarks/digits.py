@@ -1,4 +1,4 @@
-"""Convolutional and fully connected networks and ridge on scikit-learn's digits: accuracy, and what flips cannot change.
+"""Convolutional and fully connected networks, and ridge, on scikit-learn's digits: accuracy and proved robustness.
 
 python -m benchmarks.digits [--classes 3,8] [--labels 20 --labels 100] [--splits 5] [--time-limit 60]
 

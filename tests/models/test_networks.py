@@ -456,8 +456,9 @@ def test_backpropagation_agrees_with_torch(name: str) -> None:
                 H = H @ parameters[-1] if isinstance(step, Weight) else H + parameters[-1]
             case Scale(factor):
                 H = factor * H
-            case Relu():
-                H = torch.relu(H)
+            case Activate(name):
+                special = {"linear": torch.positive, "gelu": torch.nn.functional.gelu}
+                H = (special[name] if name in special else getattr(torch, name))(H)
     rows = [
         torch.cat([g.ravel() for g in torch.autograd.grad(out, parameters, retain_graph=True)]) for out in H.ravel()
     ]

@@ -133,16 +133,17 @@ def _gelu(sigma: Float, left: Float, right: Float) -> tuple[Float, Float]:
 
 def _tanh(sigma: Float, left: Float, right: Float) -> tuple[Float, Float]:
     E, slope = np.empty(sigma.size), np.empty(sigma.size)
-    given, places = [np.ascontiguousarray(sigma).ravel()], []
-    for variances in (left, right):
-        distinct, place = np.unique(variances, return_inverse=True)
-        given.append(distinct)
-        places.append(np.ascontiguousarray(np.broadcast_to(place.reshape(variances.shape), sigma.shape)).ravel())
-    tables = [np.empty((v.size, TERMS)) for v in given[1:]]
-    for v, table in zip(given[1:], tables, strict=True):
-        _tanh_series(TANH, v, table)
-    _tanh_products(TANH, *given, *places, *tables, E, slope)
+    (v, i, left_table), (w, j, right_table) = (_tanh_table(variances, sigma.shape) for variances in (left, right))
+    _tanh_products(TANH, np.ascontiguousarray(sigma).ravel(), v, w, i, j, left_table, right_table, E, slope)
     return SCALES["tanh"] * E.reshape(sigma.shape), SCALES["tanh"] * slope.reshape(sigma.shape)
+
+
+def _tanh_table(variances: Float, shape: tuple[int, ...]) -> tuple[Float, Int, Float]:
+    """Distinct variances, which of them each entry has, and their series."""
+    distinct, places = np.unique(variances, return_inverse=True)
+    table = np.empty((distinct.size, TERMS))
+    _tanh_series(TANH, distinct, table)
+    return distinct, np.broadcast_to(places.reshape(variances.shape), shape).ravel().astype(np.int64), table
 
 
 _EXPECTATIONS: dict[str, Callable[[Float, Float, Float], tuple[Float, Float]]] = {
