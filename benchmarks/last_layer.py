@@ -126,7 +126,10 @@ def _certified(name: str, seeds: int, data_dir: Path | None) -> list[str]:
         model = model_from_name("gcn", **{**setting.options, "C": setting.C})
         tangent = Blocks(*model.kernel_blocks(data.graph, data.labeled, data.test))
         last = data.last_layer("row")
-        certs = [labelcert.certify(blocks.K_train, data.y, blocks.K_test, setting.C, max_flips=6) for blocks in (tangent, last)]
+        certs = [
+            labelcert.certify(blocks.K_train, data.y, blocks.K_test, setting.C, max_flips=6)
+            for blocks in (tangent, last)
+        ]
         same = np.mean(certs[0].predictions == certs[1].predictions)
         radii = np.mean(certs[0].radius_lower == certs[1].radius_lower)
         curves = [[cert.certified_ratio(flips=b, collective=True) for b in (1, 3, 6)] for cert in certs]
@@ -142,7 +145,7 @@ def _certified(name: str, seeds: int, data_dir: Path | None) -> list[str]:
 @click.option("--seeds", default=5, show_default=True)
 @click.option("--C", "C", default=0.01, show_default=True)
 @click.option("--width", "widths", default=(1024, 4096), multiple=True, show_default=True)
-def main(data_dir: Path | None, data: tuple[str, ...], seeds: int, C: float, widths: tuple[int, ...]) -> None:  # noqa: N803
+def main(data_dir: Path | None, data: tuple[str, ...], seeds: int, C: float, widths: tuple[int, ...]) -> None:
     """Both tables."""
     _training(C, widths)
     rows = [_certified(name, seeds, data_dir) for name in data]

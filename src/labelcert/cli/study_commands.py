@@ -159,7 +159,9 @@ def plan_study(study: Study, given: dict[str, Any], graphs: Graphs | None = None
     """The study with what the command line overrides, and all its cells."""
     own = {word: given[word] for word in ("variant", "hyperparameters")}
     with noted(given):
-        return expand(study.changed(seeds=seeds_named(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"]))
+        return expand(
+            study.changed(seeds=seeds_named(given["seeds"]), **own), graphs=graphs or Graphs(given["data_dir"])
+        )
 
 
 def run_study(plan: StudyPlan, out: Path, given: dict[str, Any], *, imitated: StudyReport | None = None) -> RanStudy:

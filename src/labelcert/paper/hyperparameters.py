@@ -21,10 +21,19 @@ from labelcert.paper.paper_studies import paper_study
 from labelcert.pipeline import choose_split
 from labelcert.pipeline.settings import ModelSetting, known_rule
 from labelcert.studies import Graphs, Study
-from labelcert.studies.report import BLANK, Sheet
+from labelcert.studies.report import Sheet
 from labelcert.studies.schema import DatasetSpec
 
-TABLES = ("ranks", "polblogs", "cora-b", "chameleon-b", "cba", "wiki-cs-b", "multi-class-citeseer", "multi-class-cora-ml")
+TABLES = (
+    "ranks",
+    "polblogs",
+    "cora-b",
+    "chameleon-b",
+    "cba",
+    "wiki-cs-b",
+    "multi-class-citeseer",
+    "multi-class-cora-ml",
+)
 """Studies that name all datasets and architectures of the paper."""
 
 ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.5)
@@ -144,7 +153,5 @@ def _returned(dataset: str, model: str, rule: Rule, setting: ModelSetting, measu
     lowest = (best.accuracy or 0.0) - (best.deviation or 0.0)
     accuracy = tuple(at[name].accuracy or 0.0 for name in (paper, found))
     return Returned(
-        *(dataset, model, rule, paper, found),
-        (100 * accuracy[0], 100 * accuracy[1]),
-        accuracy[0] >= lowest - 1e-12,
+        *(dataset, model, rule, paper, found), (100 * accuracy[0], 100 * accuracy[1]), accuracy[0] >= lowest - 1e-12
     )

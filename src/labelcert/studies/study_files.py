@@ -54,7 +54,7 @@ MODEL_KEYS = (
 """Keys that every model has, beside its own options."""
 
 
-MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates")
+MORE = ("losses", "recheck", "harden", "transfer", "transfer-wide", "attacks", "certificates", "sanitizing")
 """Studies that go beyond the paper."""
 
 SHIPPED: dict[str, tuple[str, str]] = dict.fromkeys(MORE, (__package__, "more"))
