@@ -1,8 +1,8 @@
 """The loss that regularises the last layer alone, as the paper writes it, beside the one on all weights.
 
 Run with ``python -m benchmarks.last_layer --data-dir FOLDER``. The first table trains GCNs of one hidden layer on the
-paper's loss by gradient descent, and says how far their scores are from two kernel machines: that of the tangent kernel,
-and that of the last layer's kernel. The second compares the certificates of both machines.
+paper's loss by gradient descent, and says how far their scores are from two kernel machines: that of the tangent
+kernel, and that of the last layer's kernel. The second compares the certificates of both machines.
 """
 
 from __future__ import annotations

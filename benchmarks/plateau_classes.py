@@ -1,8 +1,8 @@
 """Plateaus with three classes: ``python -m benchmarks.plateau_classes --data-dir FOLDER``.
 
-An attack that brings every prediction into class c changes all nodes but those that were predicted c already. So a curve
-that waits for such attacks waits at the number of nodes outside the smallest predicted class. For each graph and model:
-how often it does, whether the first such attack leaves one class, and whether all of its flips go to that class.
+An attack that brings every prediction into class c changes all nodes but those that were predicted c already. So a
+curve that waits for such attacks waits at the number of nodes outside the smallest predicted class. For each graph and
+model: how often it does, whether the first such attack leaves one class, and whether all of its flips go to that class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODELS: tuple[Model, ...] = (GCN(C=0.01), SGC(C=0.01), MLP(C=0.01))
 
 
 def curves(name: str, model: Model, seed: int, per_class: int, data_dir: Path | None) -> tuple[int, int, bool, bool]:
-    """Budgets at the height, budgets near it, and of the first attack that reaches it: one class left, one-way flips."""
+    """Budgets at the height, and near it; of the first attack that reaches it: one class left, flips to one class."""
     graph, rng = load_dataset(name, data_dir=data_dir), np.random.default_rng(seed)
     largest = np.argsort(-np.bincount(graph.labels[graph.labels >= 0]), kind="stable")[:3]
     of = [rng.permutation(np.flatnonzero(graph.labels == c)) for c in largest]

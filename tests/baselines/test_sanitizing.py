@@ -96,7 +96,7 @@ def test_nobody_asks_more_than_there_are() -> None:
 )
 def test_what_cleaning_cannot_be_certified_with(threat: dict[str, Any], loss: str) -> None:
     x = np.arange(4.0)
-    with pytest.raises(InvalidInput, match="use the loss without|leave out removable"):
+    with pytest.raises(InvalidInput, match=r"use the loss without|leave out removable"):
         certify_sanitized(np.outer(x, x), x > 1, np.outer(x, x), 1.0, neighbors=3, threat=Threat(**threat), loss=loss)
 
 

@@ -1,4 +1,4 @@
-"""Nothing of the paper without a row: every figure, table, theorem and appendix is in the list, and rows lead somewhere."""
+"""Nothing of the paper without a row: figures, tables, theorems and appendices are listed, and rows lead somewhere."""
 
 from __future__ import annotations
 

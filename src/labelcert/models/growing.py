@@ -2,8 +2,8 @@
 
 Entry (i, j) of a kernel depends on what the network reads to compute node i, and on what it reads for node j: one more
 step from the node for each convolution. A change of edges moves degrees, and with them the convolution's rows at both
-ends (at their neighbours, too, where degrees on both sides count); a change of features moves the node alone. Nodes from
-which neither can be reached keep their entries among each other, digit for digit.
+ends (at their neighbours, too, where degrees on both sides count); a change of features moves the node alone. Nodes
+from which neither can be reached keep their entries among each other, digit for digit.
 """
 
 from __future__ import annotations
@@ -159,21 +159,22 @@ def _pair_of(was: Layer, now: Layer, what: str) -> tuple[sp.csr_array, sp.csr_ar
 
 def _reads(M: sp.csr_array, nodes: Bool) -> Bool:
     """(n,) rows with an entry at any of some nodes."""
-    found: Bool = np.asarray((M != 0).astype(np.int64) @ nodes.astype(np.int64)) > 0
-    return found
+    pattern = sp.csr_array((np.ones(M.data.size), M.indices, M.indptr), shape=M.shape)
+    return np.asarray(pattern @ nodes.astype(np.float64)) > 0.0
 
 
 def _moved_rows(old: sp.csr_array, new: sp.csr_array) -> Bool:
-    """(n,) rows that differ; where the old matrix is smaller, it is filled up with zeros."""
-    rows, columns = (max(old.shape[k], new.shape[k]) for k in (0, 1))
-    both = [sp.csr_array((M.data, M.indices, M.indptr), shape=M.shape, copy=True) for M in (old, new)]
-    for M in both:
-        M.resize(rows, columns)
-    difference = sp.csr_array(both[0] != both[1])
+    """(n,) rows that differ; where one of the two is smaller, it is filled up with zeros."""
+    rows, columns = (max(int(old.shape[k]), int(new.shape[k])) for k in (0, 1))
+    difference = sp.csr_array(_padded(old, rows, columns) - _padded(new, rows, columns))
+    difference.eliminate_zeros()
     moved: Bool = np.diff(difference.indptr) > 0
-    found = moved[: new.shape[0]]
-    # What pointed to nodes that are gone is different, too; rows of such nodes are nobody's.
-    return found
+    return moved[: int(new.shape[0])]  # rows of nodes that are gone are nobody's
+
+
+def _padded(M: sp.csr_array, rows: int, columns: int) -> sp.csr_array:
+    more = np.full(rows - int(M.shape[0]), M.indptr[-1], dtype=M.indptr.dtype)
+    return sp.csr_array((M.data, M.indices, np.concatenate([M.indptr, more])), shape=(rows, columns))
 
 
 def _places(known: Int, wanted: Int) -> Int:
