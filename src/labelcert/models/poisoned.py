@@ -243,7 +243,9 @@ class PoisonedViews:
         """Of both blocks, for some test nodes."""
         if self.labeled_from is None:
             nodes = np.concatenate([self.labeled, self.test[which]])
-            return self._cut(_recursion(self.architecture, _Poisoned(self.features, poisoned[self.origin], ball), nodes))
+            return self._cut(
+                _recursion(self.architecture, _Poisoned(self.features, poisoned[self.origin], ball), nodes)
+            )
         return self._propagated(self._everywhere(poisoned, ball), which)
 
     def each_alone(self, poisoned: Bool, ball: FeatureBall) -> Iterator[tuple[Interval, Interval]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,16 @@ SHARE_OF_BOUNDS = 0.4
 
 LEAST_SECONDS = 0.1
 """What is left for the certificate at least."""
+
+
+class PoisonOptions(TypedDict):
+    """Options of `certify_features` that say who is poisoned."""
+
+    poisoned: Any
+    radius: float
+    norm: NotRequired[str]
+    seed: NotRequired[int]
+    backdoor: NotRequired[bool]
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,12 @@ class FeaturePoison:
 
     def __post_init__(self) -> None:
         flag("backdoor", self.backdoor)
+
+    @classmethod
+    def of(cls, given: PoisonOptions) -> FeaturePoison:
+        """From the options of `certify_features`."""
+        ball = FeatureBall(given["radius"], given.get("norm", "inf"))
+        return cls(given["poisoned"], ball, given.get("seed", 0), given.get("backdoor", False))
 
     def mask(self, n: int, labeled: npt.ArrayLike, test: npt.ArrayLike) -> Bool:
         """(n,) which nodes are poisoned."""

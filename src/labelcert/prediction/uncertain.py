@@ -198,11 +198,7 @@ class UncertainPredictor(Predictor):
         return proved
 
     def _leads(
-        self,
-        trained: list[tuple[Float, Float]],
-        nodes: Index,
-        given: tuple[Float, Float, Float, Float],
-        **how: Any,
+        self, trained: list[tuple[Float, Float]], nodes: Index, given: tuple[Float, Float, Float, Float], **how: Any
     ) -> Bool:
         """Whether leads are above the margin for all kernels: of labels ±1 with their dual variables, by class."""
         machine = uncertain.UncertainMachine(*given, self.problem.C)

@@ -144,9 +144,7 @@ def check_features(name: str, value: npt.ArrayLike, *, rows: int | None = None, 
     return np.ascontiguousarray(X)
 
 
-def check_errors(
-    name: str, value: object, shape: tuple[int, ...], *, rows: int | None = None
-) -> tuple[Float, Float]:
+def check_errors(name: str, value: object, shape: tuple[int, ...], *, rows: int | None = None) -> tuple[Float, Float]:
     """How far entries of a kernel may be below and above: from a number, an array, or a pair of arrays.
 
     With a number of test ``rows``, each of them may have arrays of its own, (2, rows, ...).
