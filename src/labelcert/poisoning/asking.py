@@ -167,9 +167,11 @@ class FeaturePoison:
             **options: Any,
         ) -> Certificate:
             check_seconds("time_limit", time_limit)
-            began, how = time.monotonic(), {"inductive": inductive, "blocks": (K_train, K_test)}
+            began = time.monotonic()
             seconds = np.inf if time_limit is None else SHARE_OF_BOUNDS * time_limit
-            errors: dict[str, Any] = self.kernel_errors(model, graph, labeled, test, seconds=seconds, **how)
+            errors: dict[str, Any] = self.kernel_errors(
+                model, graph, labeled, test, inductive=inductive, blocks=(K_train, K_test), seconds=seconds
+            )
             if time_limit is not None:
                 time_limit = max(time_limit - (time.monotonic() - began), LEAST_SECONDS)
             named = replace(names, model=f"{names.model}; {self.described(count)}")
