@@ -367,11 +367,7 @@ def _check(spec: ModelSpec, certificate: CertificateSpec, study: Study, m: int) 
     if spec.radius is not None:
         _check_poison(spec, certificate, study, single=single)
     if spec.width is not None:
-        if study.metrics:
-            raise InvalidInput(
-                "metrics are about predictions, and networks of finite width have margins; leave out one"
-            )
-        _check_networks(spec, certificate, single=single)
+        _check_networks(spec, certificate, study, single=single)
 
 
 def _poison(spec: ModelSpec, n: int, labeled: Int, seed: int) -> FeaturePoison:
@@ -393,8 +389,10 @@ def _check_poison(spec: ModelSpec, certificate: CertificateSpec, study: Study, *
     support.require(support.Request(loss=spec.loss, engine=certificate.engine, uncertain=True))
 
 
-def _check_networks(spec: ModelSpec, certificate: CertificateSpec, *, single: bool) -> None:
+def _check_networks(spec: ModelSpec, certificate: CertificateSpec, study: Study, *, single: bool) -> None:
     """Refuse networks of finite width where there are none."""
+    if study.metrics:
+        raise InvalidInput("metrics are about predictions, and networks of finite width have margins; leave out one")
     if not single or spec.loss != "hinge":
         raise InvalidInput(
             "networks of finite width belong to single models with the hinge loss; leave out parts, verify, search, "
