@@ -14,7 +14,7 @@ from labelcert.problem.relabelling import REMOVED
 from labelcert.text import per_cent, printable
 
 if TYPE_CHECKING:
-    from labelcert.arrays import Bool, Int
+    from labelcert.arrays import Bool, Float, Int
     from labelcert.certificate.certificate import Certificate, ListedAttacks
 
 NAMED = 3
@@ -183,7 +183,7 @@ def _next(cert: Certificate, b: int, attacks: ListedAttacks | None) -> str:
         return f"Nothing has to be verified against {wrong(cert, b)}." if b else "Ask about more wrong labels."
     if attacks is not None and b <= attacks.flips:
         alone, promise = worth(cert, attacks, b)
-        best = max(range(alone.size), key=lambda i: (alone[i], promise[i]))
+        best = max(range(alone.size), key=lambda i: (alone[i], promise[i], -i))
         if alone[best]:
             safe = _count(int(alone[best]), "prediction", "predictions")
             return f"Verify {label_name(cert, best)} first: that alone makes {safe} safe."
@@ -225,19 +225,20 @@ def _audit(cert: Certificate, b: int) -> str:
     return f"Audit {name} first: {name} alone puts {_count(alone, 'prediction', 'predictions')} at risk{rest}."
 
 
-def worth(cert: Certificate, attacks: ListedAttacks, b: int, verified: Sequence[int] = ()) -> tuple[Int, Int]:
-    """For each label, how many predictions become safe once it is verified, and how often attacks need it.
+def worth(cert: Certificate, attacks: ListedAttacks, b: int) -> tuple[Int, Float]:
+    """For each label, how many predictions become safe once it is verified; and its part in the attacks on others.
 
     All attacks on a prediction must need a label for it to secure the prediction alone.
     """
     m = cert.labels.size
     needs: Bool = np.zeros((attacks.costs.size, m), dtype=bool)
     needs[np.repeat(np.arange(attacks.costs.size), np.diff(attacks.starts)), attacks.labels] = True
-    use = (attacks.costs <= b) & attacks.overturned.any(axis=1) & ~needs[:, list(verified)].any(axis=1)
+    use = (attacks.costs <= b) & attacks.overturned.any(axis=1)
     needs, overturned = needs[use], attacks.overturned[use].astype(np.int64)
     through, of = overturned.T @ needs.astype(np.int64), overturned.sum(axis=0)
     alone = np.sum((through == of[:, None]) & (of > 0)[:, None], axis=0)
-    return alone.astype(np.int64), through.sum(axis=0)
+    part = np.sum(through / np.maximum(of, 1)[:, None] ** 2, axis=0)
+    return alone.astype(np.int64), np.round(part, 9)
 
 
 def label_name(cert: Certificate, i: int) -> str:
