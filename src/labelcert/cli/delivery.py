@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelcert._version import __version__
-from labelcert.certificate.answer import answer, proved_nothing
+from labelcert.certificate.answer import opening_budget, proved_nothing
 from labelcert.certificate.display import telling_budgets
 from labelcert.cli.option_groups import DEFAULT_FOLDER, GRAPH_OPTIONS, NODE_OPTIONS, THREAT_OPTIONS
 from labelcert.cli.printing import MOST_BUDGETS, print_json, print_table, say, say_notes, say_prose, say_written, show
@@ -55,7 +55,10 @@ def _print(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
             # The nodes of the collective test are among all nodes: their radii have been shown.
             limit = 0 if result.targets.name == COLLECTIVE and len(of_recipe) > 1 else given["limit"]
             heading = f"{recipe.label}, {result.targets.title} ({_model_text(recipe, full)})"
-            show(result.certificate, limit=limit, full=full, of=heading, more=_accuracies(result), brief=brief)
+            beside = next(group for group in groups if result in group)
+            flips = min(opening_budget(one.certificate) for one in beside)
+            how = {"limit": limit, "full": full, "brief": brief, "flips": flips}
+            show(result.certificate, of=heading, more=_accuracies(result), **how)
     for group in groups:
         if len(group) > 1:
             say()
@@ -74,7 +77,7 @@ def _print(results: list[CertifiedTargets], given: dict[str, Any]) -> None:
 def _next_command(result: CertifiedTargets, given: dict[str, Any]) -> str:
     """What to ask next, about the first model: which labels to confirm, at the budget that the answer is about."""
     cert, recipe = result.certificate, result.recipe
-    flips = answer(cert).flips
+    flips = opening_budget(cert)
     if result.recipe.parts is not None or given["poison_features"] or not flips or not recipe.command:
         return ""
     if proved_nothing(cert) or np.all(cert.radius_lower[cert.radius_upper > 0] > flips):

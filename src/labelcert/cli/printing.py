@@ -168,13 +168,15 @@ def show(
     of: str = "",
     more: str = "",
     brief: bool = False,
+    flips: int | None = None,
 ) -> None:
     """The answer, then the tables behind it unless ``brief``, and how the certificate came about.
 
+    The answer is about the budget ``flips``; by default, about the smallest that changes a prediction.
     ``limit`` is the number of nodes, 0 for none; by default a few, or all of them and everything else if ``full``.
     """
     say_prose(of or f"{display.headline(cert)}.")
-    for sentence in answer(cert).sentences:
+    for sentence in answer(cert, flips).sentences:
         say_prose(sentence)
     if (brief or proved_nothing(cert)) and not full:
         say_prose(f"{tables.origin(cert)}{more}")

@@ -57,9 +57,9 @@ class Recheck:
     >>> data = two_clouds()
     >>> advice = labelcert.recheck(data.K_train, data.labels, data.K_test, C=1.0, flips=2, confirm=2)
     >>> print(advice.summary())
-    predictions that survive 2 flips, each alone: 50.0% now
-       1. confirm 13: 66.6%
-       2. confirm 3: 83.3%
+    predictions that survive 2 flips, each alone: 50.0 % now
+       1. confirm 13: 66.6 %
+       2. confirm 3: 83.3 %
     no other choice of labels at this price secures more
     """
 
