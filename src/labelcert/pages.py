@@ -25,6 +25,7 @@ def write_report(
     budget: int | None = None,
     verify: bool = False,
     files: Mapping[str, str | os.PathLike[str]] | None = None,
+    opens: str | None = None,
 ) -> bool:
     """Write certificates as one HTML page to click through; several models stand side by side.
 
@@ -42,6 +43,9 @@ def write_report(
         Check each certificate with :func:`labelcert.verify`, and say on the page what that found.
     files : mapping from names to paths, optional
         Where certificates are stored, for the command that verifies them.
+    opens : str, optional
+        The name of the certificate that is shown first; by default, the first one. What it knows to be right, and the
+        first one does not, is shown as a plan.
 
     Returns
     -------
@@ -73,6 +77,8 @@ def write_report(
             raise InvalidInput(f"{name!r} must be a certificate, got {type(cert).__name__}")
     if budget is not None:
         whole_number("budget", budget)
+    if opens is not None and opens not in certificates:
+        raise InvalidInput(f"opens must name a certificate of the report, got {opens!r}")
     target = Path(path)
     if target.is_dir():
         raise InvalidInput(f"the report must be a file such as report.html, but {target} is a folder")
@@ -87,7 +93,8 @@ def write_report(
         )
         for name, cert in certificates.items()
     ]
-    data = certificates_page(shown, budget=budget)
+    first = 0 if opens is None else list(certificates).index(opens)
+    data = certificates_page(shown, budget=budget, opens=first)
     summary = "\n\n".join(f"{one.name}\n{one.certificate.summary()}" for one in shown)
     write_text(target, render(data, title=title or _title(shown), summary=summary))
     return not any(map(warning, shown))

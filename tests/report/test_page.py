@@ -259,7 +259,7 @@ def test_what_to_keep_in_mind_when_comparing() -> None:
     assert comparability([one, one]) == []
     less = labelcert.GCN(C=0.1).certify(graph, split.labeled, split.pool[:9], max_flips=1)
     costs = karate(max_flips=1, threat=labelcert.Threat(costs=np.full(8, 2)))
-    assert "different test nodes" in comparability([one, less])[0]
+    assert "different predictions" in comparability([one, less])[0]
     units, threats = comparability([one, costs])
     assert "cost units" in units
     assert "adversaries differ" in threats

@@ -100,6 +100,8 @@ class ListedAttacks:
     """(N, n) nodes that a change of exactly this set provably overturns, and that of no smaller one."""
     strongest: Int
     """(N,) the most nodes that one change of the set overturns at once."""
+    at_once: Bool
+    """(N, n) which nodes that change provably overturns."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,7 +91,9 @@ def recheck_command(**given: Any) -> None:
         count, (what, done) = len(advice.names), _WORDS[advice.verb]
         then = f"{recipe.label} with {count} {what if count != 1 else what[:-1]} {done}"
         both = {recipe.label: now, **({then: advice.certificate} if advice.names else {})}
-        deliver_report(both, given["report"], title=f"{graph.name}: {what} to {advice.verb}", quiet=given["quiet"])
+        shown = {"budget": min(advice.flips, now.last_flips, advice.certificate.last_flips), "opens": list(both)[-1]}
+        title = f"{graph.name}: {what} to {advice.verb}"
+        deliver_report(both, given["report"], title=title, quiet=given["quiet"], **shown)
     if given["as_json"]:
         print_json(_plain(advice))
         return

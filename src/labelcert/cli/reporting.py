@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -37,17 +38,12 @@ def check_report(path: Path | None) -> None:
 
 
 def deliver_report(
-    certificates: Mapping[str, Certificate],
-    path: Path | None,
-    *,
-    title: str,
-    quiet: bool,
-    files: Mapping[str, Path] | None = None,
+    certificates: Mapping[str, Certificate], path: Path | None, *, title: str, quiet: bool, **options: Any
 ) -> None:
-    """Write a page if one was asked for, and say so."""
+    """Write a page if one was asked for, and say so; options are those of `write_report`."""
     if path is None:
         return
-    write_report(certificates, path, title=title, files=files)
+    write_report(certificates, path, title=title, **options)
     if not quiet:
         say(f"wrote {path}: open it in a browser", error=True)
 

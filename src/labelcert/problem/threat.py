@@ -537,15 +537,29 @@ class Adversary:
 
     def _count_group(self, group: int, cap: int, options: Int) -> Float:
         """(cap + 1,) number of sets inside one group (-1: labels without one) of each cost."""
-        ways = np.zeros(cap + 1)
-        ways[0] = 1.0
+        ways, last = np.ones(1), cap
         members = self.groups == group
-        for cost, choices in zip(self.costs[members].tolist(), options[members].tolist(), strict=True):
-            if cost <= cap:
-                more = ways.copy()
-                more[cost:] += choices * ways[: cap + 1 - cost]
-                ways = np.minimum(more, _COUNT_CEILING)
-        return ways
+        most = int(options.max(initial=0)) + 1
+        kinds, numbers = np.unique(self.costs[members] * most + options[members], return_counts=True)
+        for kind, number in zip(kinds.tolist(), numbers.tolist(), strict=True):
+            ways = np.convolve(ways, _powers(*divmod(kind, most), number, last))[: last + 1]
+            if ways.max() >= _COUNT_CEILING:
+                last = int(np.argmax(ways >= _COUNT_CEILING))
+                ways = ways[: last + 1]
+        filled = np.full(cap + 1, 0.0 if last == cap else _COUNT_CEILING)
+        filled[: ways.size] = np.minimum(ways, _COUNT_CEILING)
+        return filled
+
+
+def _powers(cost: int, choices: int, number: int, last: int) -> Float:
+    """Coefficients of (1 + choices · x^cost)^number, up to x^last or to the first that nobody counts."""
+    found, way = np.zeros(last + 1), 1
+    for flips in range(min(number, last // max(cost, 1)) + 1):
+        found[flips * cost] = way
+        if way == 0 or way > _COUNT_CEILING:
+            break
+        way = way * (number - flips) // (flips + 1) * choices
+    return found
 
 
 _COUNT_CEILING = 1e150

@@ -266,7 +266,7 @@ class _Asked:
     def certified(self, trusted: list[int], share: float, honest: Sequence[str] = ()) -> Certificate:
         """With some more labels that cannot be changed, and honest annotators, in a share of the time that is left."""
         deadline = self.control.deadline
-        seconds = None if deadline is None else max(1.0, share * (deadline - time.monotonic()))
+        seconds = None if deadline is None else max(0.5, share * (deadline - time.monotonic()))
         return self.subject.certify(
             trusted,
             honest,

@@ -40,6 +40,8 @@ class AttackList:
     complete : bool
         Whether all attacks within budget are listed, and all of them decided.
     trainings : int
+    at_once : (N, W) array or None
+        The nodes that the change with the largest weight overturns, in words of 64 bits; None for annotators.
     """
 
     sets: Words
@@ -47,6 +49,7 @@ class AttackList:
     strongest: Float
     complete: bool
     trainings: int
+    at_once: Words | None = None
 
 
 def list_attacks(question: Question, weights: Float, control: Control, *, strongest: bool) -> AttackList:
@@ -115,9 +118,10 @@ class AttackListing:
         codes, changed, weight = (np.concatenate(parts) for parts in zip(nothing, *self._batches, strict=True))
         # Several relabellings of a set count as one.
         keys, first, which = np.unique(_keys(codes), return_index=True, return_inverse=True)
-        order = np.argsort(which.ravel(), kind="stable")
+        order = np.lexsort((weight, which.ravel()))
         starts = np.searchsorted(which.ravel()[order], np.arange(keys.size))
-        sets, most = codes[first], np.maximum.reduceat(weight[order], starts)
+        heaviest = order[np.append(starts[1:], order.size) - 1]
+        sets, most = codes[first], weight[heaviest]
         own = np.bitwise_or.reduceat(changed[order], starts, axis=0)
         before = self._by_smaller_sets(sets, keys, own, clean[0])
         new = own & ~before
@@ -131,6 +135,7 @@ class AttackListing:
             strongest=most[kept],
             complete=self._complete,
             trainings=max(0, self._visited - 1),
+            at_once=changed[heaviest[kept]],
         )
 
     def _by_smaller_sets(self, sets: Words, keys: Any, own: Words, clean: Words) -> Words:

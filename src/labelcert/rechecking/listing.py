@@ -14,7 +14,7 @@ from labelcert.rechecking.attacks import bits, list_attacks
 from labelcert.rechecking.subject import Subject
 
 LISTED_BYTES, LISTED_TRAININGS, LISTED_SECONDS = 400_000, 20_000, 20.0
-"""Limits of a list, with one bit for each node of each set."""
+"""Limits of a list, with two bits for each node of each set."""
 
 
 def listed_attacks(cert: Certificate) -> ListedAttacks | None:
@@ -57,11 +57,12 @@ def _listed(subject: Subject) -> ListedAttacks | None:
     control.start_clock()
     with control.running():
         found = list_attacks(question, np.ones(question.nodes.size), control, strongest=True)
-    if not found.complete:
+    if not found.complete or found.at_once is None:
         return None
     flipped = bits(found.sets, a.labels.size)
-    overturned = np.zeros((len(flipped), n), dtype=bool)
+    overturned, at_once = np.zeros((2, len(flipped), n), dtype=bool)
     overturned[:, question.nodes] = found.overturned
+    at_once[:, question.nodes] = bits(found.at_once, question.nodes.size)
     return ListedAttacks(
         flips=subject.problem.max_flips,
         starts=np.concatenate([[0], np.cumsum(flipped.sum(axis=1))]).astype(np.int64),
@@ -69,4 +70,5 @@ def _listed(subject: Subject) -> ListedAttacks | None:
         costs=(flipped @ a.costs).astype(np.int64),
         overturned=overturned,
         strongest=found.strongest.astype(np.int64),
+        at_once=at_once,
     )

@@ -16,8 +16,8 @@ from labelcert.errors import WorkTooLarge
 def test_blocks_agree_with_all_nodes_at_once(threat: Threat, C: float, monkeypatch: pytest.MonkeyPatch) -> None:
     K, labels, rows = blobs(9, 12, classes=3)
     whole = certify(K, labels, rows, C, threat=threat, max_flips=3, engine="enumerate", workers=1)
-    assert sizes.memory_nodes(100.0) > 1e3
-    monkeypatch.setattr("labelcert.engines.tables.table_method.memory_nodes", lambda slots: 5.0)
+    assert sizes.memory_nodes(np.array(100.0)) > 1e3
+    monkeypatch.setattr("labelcert.engines.tables.table_method.memory_nodes", lambda slots: np.full_like(slots, 5.0))
     parts = certify(K, labels, rows, C, threat=threat, max_flips=3, engine="enumerate", workers=1)
     trainings = [cert.run.stages[0].statistics["trainings"] for cert in (whole, parts)]
     assert trainings[1] > 2 * trainings[0]
@@ -30,6 +30,6 @@ def test_blocks_agree_with_all_nodes_at_once(threat: Threat, C: float, monkeypat
 
 def test_large_work_names_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     K, labels, rows = blobs(40, 12, classes=3)
-    monkeypatch.setattr("labelcert.engines.tables.table_method.memory_nodes", lambda slots: 5.0)
+    monkeypatch.setattr("labelcert.engines.tables.table_method.memory_nodes", lambda slots: np.full_like(slots, 5.0))
     with pytest.raises(WorkTooLarge, match="3 blocks of test nodes"):
         certify(K, labels, rows, 1.0, max_flips=30, engine="enumerate", workers=1)

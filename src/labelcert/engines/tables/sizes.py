@@ -49,9 +49,9 @@ def memory_slots(n: int) -> float:
     return memory_for_tables() / (NODE_BYTES * n + SLOT_BYTES)
 
 
-def memory_nodes(slots: float) -> float:
-    """How many test nodes fit into memory, for a number ``slots`` of toggled sets."""
-    return (memory_for_tables() / max(slots, 1.0) - SLOT_BYTES) / NODE_BYTES
+def memory_nodes(slots: Float) -> Float:
+    """How many test nodes fit into memory, for numbers ``slots`` of toggled sets."""
+    return np.asarray((memory_for_tables() / np.maximum(slots, 1.0) - SLOT_BYTES) / NODE_BYTES)
 
 
 @dataclass(frozen=True, eq=False)

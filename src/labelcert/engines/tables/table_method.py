@@ -53,8 +53,9 @@ class TableMethod(Timed):
             reason += f", in {sizes.sets[-1] * SLOT_BYTES / 2**30:,.3g} GiB of memory for each node"
         elif rounds > 1:
             reason += f", for {rounds:,.0f} blocks of test nodes, since tables of all would not fit into memory"
-        seconds = sizes.sets * all_rounds * per_stop + sizes.pairs * PAIR_SECONDS
-        return np.asarray(seconds / control.workers), reason
+        seconds = np.full(all_rounds.shape, np.inf)
+        np.multiply(sizes.sets * per_stop, all_rounds, out=seconds, where=np.isfinite(all_rounds))
+        return (seconds + sizes.pairs * PAIR_SECONDS) / control.workers, reason
 
     def run(self, question: Question, control: Control) -> Findings:
         """All nodes at once, or as many at a time as tables in memory allow."""
@@ -92,7 +93,7 @@ def _rounds(question: Question, sizes: Sizes) -> Float:
     Infinite where not even the tables of one node fit into memory.
     """
     n = question.nodes.size
-    per_block = np.array([memory_nodes(sets) for sets in sizes.sets.tolist()])
+    per_block = memory_nodes(sizes.sets)
     return np.where(per_block < 1.0, np.inf, np.ceil(n / np.clip(per_block, 1.0, max(n, 1))))
 
 

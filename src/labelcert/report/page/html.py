@@ -16,21 +16,8 @@ from labelcert._version import __version__
 from labelcert.text import printable
 
 APP = (
-    *(
-        "core",
-        "trust",
-        "tables",
-        "curves",
-        "overview",
-        "nodes",
-        "graph",
-        "labels",
-        "worst",
-        "crowd",
-        "classes",
-        "compare",
-    ),
-    *("provenance", "study", "main"),
+    *("core", "whatif", "export", "tables", "curves", "verdict", "plan", "nodes", "graph", "labels", "worst", "crowd"),
+    *("classes", "compare", "provenance", "study", "address", "main"),
 )
 """Our scripts, in the order in which they build on each other."""
 

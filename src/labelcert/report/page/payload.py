@@ -12,6 +12,7 @@ import numpy as np
 
 from labelcert.arrays import Bool, Text, Values
 from labelcert.certificate import Certificate, ListedAttacks, RelabellingList, Stop, Surroundings, WorstCase, owners
+from labelcert.certificate.answer import Answer, answer, opening_budget, proved_nothing, unit_words
 from labelcert.certificate.display import budgets_to_show, headline
 from labelcert.errors import InvalidInput
 from labelcert.problem.ballots import whole_multiples
@@ -38,22 +39,24 @@ class Shown:
     file: str = ""
 
 
-def certificates_page(shown: Sequence[Shown], *, budget: int | None) -> dict[str, Any]:
-    """A page about certificates; its slider first stands at ``budget``, or at the smallest that changes anything."""
+def certificates_page(shown: Sequence[Shown], *, budget: int | None, opens: int = 0) -> dict[str, Any]:
+    """A page about certificates that opens with one of them, at ``budget``, or at the smallest that changes anything.
+
+    What labels or annotators a later certificate knows to be right, and the first one does not, is called a plan.
+    """
     if not shown:
         raise InvalidInput("there is nothing to report: give at least one certificate")
     graphs: list[Surroundings] = []
     models = [_model(one, graphs) for one in shown]
     first = shown[0].certificate
     if budget is None:
-        changed = np.flatnonzero(first.collective_lower > first.collective_lower[0])
-        budget = int(changed[0]) if changed.size else min(1, first.last_flips)
+        budget = opening_budget(first)
     elif budget > first.last_flips:
         raise InvalidInput(
             f"budget must be at most {first.last_flips}, the largest that is worth showing, got {budget}"
         )
     notes = comparability([one.certificate for one in shown])
-    return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": budget, "notes": notes}
+    return {"models": models, "graphs": [_graph(g) for g in graphs], "budget": budget, "opens": opens, "notes": notes}
 
 
 def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
@@ -65,6 +68,9 @@ def _model(shown: Shown, graphs: list[Surroundings]) -> dict[str, Any]:
         "headline": headline(cert),
         "state": cert.state,
         "unit": run.unit,
+        "words": unit_words(cert),
+        "provedNothing": proved_nothing(cert),
+        "answers": [_answer(answer(cert, b, shown.attacks)) for b in range(cert.last_flips + 1)],
         "n": cert.n_test,
         "m": m,
         "classes": names,
@@ -181,11 +187,9 @@ def comparability(certs: Sequence[Certificate]) -> list[str]:
         notes.append("Budgets count different things: wrong labels, annotators or cost units.")
     names = [None if cert.test_names is None else tuple(sorted(cert.test_names.tolist())) for cert in certs]
     if len({cert.n_test for cert in certs}) > 1 or len(set(names)) > 1:
-        notes.append(
-            "The models were certified on different test nodes, so their percentages cannot be compared directly."
-        )
+        notes.append("The models were certified on different predictions, so their percentages cannot be compared.")
     elif None in names and len(certs) > 1:
-        notes.append("Test nodes have no names, so nobody checked that they are the same.")
+        notes.append("Predictions have no names, so nobody checked that they are the same.")
     known = [None if cert.label_names is None else tuple(sorted(cert.label_names.tolist())) for cert in certs]
     if len({cert.labels.size for cert in certs}) > 1 or len(set(known)) > 1:
         notes.append("The models are trained on different labels.")
@@ -252,6 +256,10 @@ def _around(
         "truth": [code[name] for name in truth],
     }
     return place, every
+
+
+def _answer(told: Answer) -> list[str]:
+    return [told.safe, told.worst, told.next]
 
 
 def _graph(around: Surroundings) -> dict[str, Any]:
@@ -336,6 +344,7 @@ def _listed(attacks: ListedAttacks) -> dict[str, Any]:
         "labels": attacks.labels.tolist(),
         "costs": attacks.costs.tolist(),
         "strongest": attacks.strongest.tolist(),
+        "atOnce": [_bits(row) if row.any() else "" for row in attacks.at_once],
         "rows": [_bits(row) if row.any() else "" for row in attacks.overturned],
     }
 

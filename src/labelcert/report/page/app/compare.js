@@ -1,7 +1,7 @@
 // Several models side by side.
 
 const comparison = {
-  on: ["model", "budget"],
+  on: ["model", "budget", "trust"],
   charts: [null, null],
   start() {
     byId("compare-section").hidden = MODELS.length < 2;
@@ -10,16 +10,22 @@ const comparison = {
   draw(changed) {
     if (MODELS.length < 2) return;
     const b = state.budget, furthest = Math.max(...MODELS.map((model) => model.lastFlips));
-    if (this.charts[0] === null) {
-      const kinds = [["Each prediction alone", aloneLine, MODELS], ["All predictions at once", togetherLine, MODELS.filter((model) => model.collective)]];
-      this.charts = kinds.map(([title, line, models], k) => models.length ? replaceCurves(null, byId(k ? "compare-together" : "compare-alone"), {
-        title, xLabel: new Set(MODELS.map(budgetLabel)).size === 1 ? budgetLabel(MODELS[0]) : "budget", height: 240,
-        lines: models.map((model) => line(model, model.name, () => paletteColour(MODELS.indexOf(model)), DASHES[MODELS.indexOf(model) % DASHES.length], Math.min(model.maxFlips, furthest))),
-        chosen: () => state.budget, choose: (wanted) => set({ budget: Math.min(wanted, current().lastFlips) }),
-      }) : undefined);
+    if (changed.has("model") || changed.has("trust")) {
+      // Different predictions do not go into one chart.
+      const shown = MODELS.filter((model) => sameNodes(model, MODELS[state.model])).map(viewOf);
+      const kinds = [["Each prediction alone", aloneLine, shown], ["All predictions at once", togetherLine, shown.filter((model) => model.collective)]];
+      this.charts = kinds.map(([title, line, models], k) => {
+        if (this.charts[k]) { drawn.delete(this.charts[k]); this.charts[k].remove(); }
+        return models.length ? replaceCurves(null, byId(k ? "compare-together" : "compare-alone"), {
+          title, xLabel: new Set(models.map(budgetLabel)).size === 1 ? budgetLabel(models[0]) : "budget", height: 240,
+          lines: models.map((model) => line(model, model.name, () => paletteColour(MODELS.indexOf(model.base)), DASHES[MODELS.indexOf(model.base) % DASHES.length], Math.min(model.maxFlips, furthest))),
+          chosen: () => state.budget, choose: (wanted) => set({ budget: Math.min(wanted, current().lastFlips) }),
+        }) : null;
+      });
+      fill(byId("compare-left-out"), shown.length < MODELS.length ? `Not drawn, since certified on other predictions: ${MODELS.filter((model) => !shown.some((one) => one.base === model)).map((model) => model.name).join(", ")}.` : "");
     } else this.charts.forEach((chart) => chart && chart.redraw());
     const covered = (model) => b <= model.maxFlips;
-    const rows = MODELS.map((model) => [
+    const rows = MODELS.map(viewOf).map((model) => [
       named(model.name), number(model.n), number(model.m), correct(model) === null ? "–" : share(correct(model), model.n),
       covered(model) ? between(safe(model, b), notLost(model, b), model.n) : "not asked for",
       covered(model) && model.collective ? between(model.n - model.curve.upper[b], model.n - model.curve.lower[b], model.n) : "not asked for",

@@ -29,33 +29,26 @@ function bitsFrom(text) {
 const bit = (bits, k) => (bits[k >> 3] >> (k & 7)) & 1;
 const ones = (bits, n) => Uint32Array.from({ length: n }, (_, k) => k).filter((k) => bit(bits, k));
 
-for (const model of MODELS) {
-  model.curve.changed = model.curve.changed.map(bitsFrom);
-  if (model.listed) model.listed.rows = model.listed.rows.map((text) => (text ? ones(bitsFrom(text), model.n) : null));
-  model.trusted = new Set();
-  if (model.crowd) for (const part of ["sure", "maybe"]) model.crowd[part] = model.crowd[part].map((text) => ones(bitsFrom(text), model.n));
-  model.honest = new Set();
-}
-
 const number = (value) => value.toLocaleString("en");
 const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many}`;
+const predictions = (count) => plural(count, "prediction", "predictions");
+const range = (low, high) => (low === high ? number(low) : `${number(low)} to ${number(high)}`);
 
 // Shares are rounded to the safe side: what survives down, what changes up.
 function share(count, total, up = false) {
   const exact = total ? (1000 * count) / total : 0;
   const rounded = Math.max(0, up ? Math.ceil(exact - 1e-9) : Math.floor(exact + 1e-9)) / 10;
-  return `${rounded.toLocaleString("en")} %`;
+  return `${rounded.toFixed(1)} %`;
 }
 const between = (low, high, total) =>
   low === high ? share(low, total) : `${share(low, total)} to ${share(high, total, true)}`;
 
-const UNITS = {
-  flips: ["wrong label", "wrong labels"], labels: ["wrong or removed label", "wrong or removed labels"], removals: ["removed label", "removed labels"],
-  annotators: ["dishonest annotator", "dishonest annotators"], "cost units": ["cost unit", "cost units"],
-};
-const amount = (model, b) => plural(b, ...UNITS[model.unit]);
-const testName = (model, t) => (model.testNames ? model.testNames[t] : `node ${t}`);
+const amount = (model, b) => plural(b, ...model.words);
+const noun = (model) => (model.around ? "node" : "row");
+const testName = (model, t) => (model.testNames ? model.testNames[t] : `${noun(model)} ${t}`);
 const labelName = (model, i) => (model.labelNames ? model.labelNames[i] : `label ${i}`);
+// In a sentence, a bare number says what it counts.
+const labelWords = (model, i) => (/^\d+$/.test(labelName(model, i)) ? `label ${labelName(model, i)}` : labelName(model, i));
 
 function radiusText(model, t) {
   const [low, high] = [model.lower[t], model.upper[t]];
@@ -63,15 +56,13 @@ function radiusText(model, t) {
   return high === model.never ? `≥ ${low}` : `${low} to ${high}`;
 }
 
-// Number k of a list of relabellings: pairs of a label and the class that it becomes.
+// Number k of a list of relabellings: pairs of a label and the class that it becomes, or -1 where that is not listed.
 function relabelling(list, k) {
   const pairs = [];
   for (let j = list.starts[k]; j < list.starts[k + 1]; j++) pairs.push([list.labels[j], list.targets[j]]);
   return pairs;
 }
-const witness = (model, t) => (model.upper[t] < model.never ? relabelling(model.witness, t) : null);
-const curveAttack = (model, b) => relabelling(model.curve.attacks, model.curve.attackOf[b]);
-const curveChanges = (model, b, t) => bit(model.curve.changed[model.curve.attackOf[b]], t);
+const becomes = (model, c) => (c < 0 ? "another class" : model.becomes[c]);
 
 function count(length, holds) {
   let total = 0;
@@ -91,15 +82,15 @@ const verdictMark = (word) => make("span", { className: `verdict ${word}` }, `${
 
 function changeText(model, pairs, most = 3) {
   const shown = pairs.slice(0, most).map(([i, c], k) => [
-    k ? ", " : "", named(labelName(model, i)), " → ", named(model.becomes[c]),
+    k ? ", " : "", named(labelName(model, i)), ": ", named(model.classes[model.labels[i]]), " → ", named(becomes(model, c)),
   ]);
   return [...shown, pairs.length > most ? `, and ${pairs.length - most} more` : ""];
 }
 
-// State and those who show it. A section is told what has changed, and draws itself anew if that concerns it.
-const state = { model: 0, budget: 0, node: null };
+// The state that everything on the page follows. Verified labels and honest people are names: all models know them.
+const state = { model: 0, budget: 0, node: null, only: null, verified: [], honest: [] };
 const sections = [];
-const current = () => MODELS[state.model];
+const current = () => viewOf(MODELS[state.model]);
 
 // The chosen node in another model: the one of the same name.
 function sameNode(before, after, t) {
@@ -110,16 +101,38 @@ function sameNode(before, after, t) {
 }
 
 function set(changes) {
-  const changed = new Set(Object.keys(changes).filter((key) => key === "trust" || state[key] !== changes[key]));
-  delete changes.trust;
+  const changed = new Set(Object.keys(changes).filter((key) => state[key] !== changes[key]));
   const before = MODELS[state.model];
   Object.assign(state, changes);
   if (changed.has("model")) {
-    state.budget = Math.min(state.budget, current().lastFlips);
-    state.node = sameNode(before, current(), state.node);
-    ["budget", "node", "trust"].forEach((key) => changed.add(key));
+    state.budget = Math.min(state.budget, MODELS[state.model].lastFlips);
+    if (!("node" in changes)) state.node = sameNode(before, MODELS[state.model], state.node);
+    if (!("only" in changes)) state.only = null;
+    ["budget", "node", "only", "trust"].forEach((key) => changed.add(key));
   }
+  if (changed.has("verified") || changed.has("honest")) changed.add("trust");
   if (changed.size) for (const section of sections) if (section.on.some((key) => changed.has(key))) section.draw(changed);
+}
+
+// Switches: a name is added to a list of the state, or leaves it.
+const toggled = (list, name) => (list.includes(name) ? list.filter((one) => one !== name) : [...list, name]);
+
+// Words that need an explanation carry it with them, for fingers as well.
+const TERMS = {
+  radius: "How many wrong labels it takes to change a prediction. A prediction is safe at every smaller budget.",
+  "proved safe": "No choice of wrong labels within the budget changes the prediction. That is proved, not estimated.",
+  "each alone": "Every prediction faces the attack that is worst for it.",
+  "all at once": "One attack is chosen that changes as many predictions as possible; the others survive it.",
+  "verified label": "A label that you know to be right, so that no attack can use it.",
+  "worst attack": "The choice of wrong labels within the budget that changes most predictions at once.",
+};
+let terms = 0;
+function term(word, text = word) {
+  const id = `term-${terms++}`;
+  const note = make("span", { className: "explained", id, role: "note", hidden: true }, TERMS[word]);
+  const button = make("button", { type: "button", className: "term", "aria-expanded": "false", "aria-controls": id,
+    onclick: () => { note.hidden = !note.hidden; button.setAttribute("aria-expanded", String(!note.hidden)); } }, text);
+  return [button, note];
 }
 
 // Colours are looked up once, until the theme changes.
@@ -130,3 +143,23 @@ function colour(name) {
 }
 const PALETTE = ["blue", "orange", "green", "pink", "yellow", "sky", "ink"];
 const paletteColour = (k) => colour(PALETTE[k % PALETTE.length]);
+
+// From fragile to firm, with growing lightness so that it survives grey print and every kind of colour vision.
+const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+function ramp(share) {
+  const at = Math.min(0.9999, Math.max(0, share)) * (RAMP.length - 1), k = Math.floor(at), rest = at - k;
+  return RAMP[k].map((value, c) => Math.round(value + rest * (RAMP[k + 1][c] - value)));
+}
+const radiusColour = (share) => `rgb(${ramp(share).join(",")})`;
+// Beyond the largest budget, nothing is told apart.
+const largestRadius = (model) => Math.max(3, Math.min(model.lastFlips + 1, model.base.lower.reduce((most, radius) => Math.max(most, radius), 0)));
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it and copy by hand";
+    button.after(make("pre", {}, make("code", {}, text)));
+  }
+}

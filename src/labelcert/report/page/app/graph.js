@@ -2,9 +2,14 @@
 
 const SPREAD = 1000;
 const graphView = {
-  on: ["model", "budget", "node", "trust"],
+  on: ["model", "budget", "node", "trust", "only"],
   view: null,
+  nodes: [],
+  front: [],
   start() {
+    fill(byId("graph-export"), exporter("graph", { rows: () => [["node", "class", "what", "x", "y"], ...this.nodes.map((node) => [node.name,
+      node.t >= 0 ? current().classes[current().predicted[node.t]] : node.i >= 0 ? current().classes[current().labels[node.i]] : "",
+      node.shape === "cross" ? "changed label" : node.shape === "triangle" ? "changed prediction" : node.t >= 0 ? "prediction" : node.i >= 0 ? "label" : "", `${Math.round(node.fx)}`, `${Math.round(node.fy)}`])], svg: graphSvg }));
     const place = byId("graph");
     byId("graph-section").hidden = !MODELS.some((model) => model.around);
     byId("graph-colour").addEventListener("input", () => this.paint());
@@ -32,6 +37,7 @@ const graphView = {
     if (!this.view || !this.nodes.length) return;
     const range = (values) => [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
     const [left, right] = range(this.nodes.map((node) => node.fx)), [top, bottom] = range(this.nodes.map((node) => node.fy));
+    this.middle = (left + right) / 2;
     const wide = (byId("graph").clientWidth - 50) / Math.max(right - left, 1), high = 410 / Math.max(bottom - top, 1);
     this.view.centerAt((left + right) / 2, (top + bottom) / 2).zoom(Math.min(wide, high, 4));
   },
@@ -52,11 +58,14 @@ const graphView = {
     if (!this.view) {
       this.view = new ForceGraph(byId("graph"))
         .width(byId("graph").clientWidth).height(460).autoPauseRedraw(true).enableNodeDrag(false).cooldownTicks(0).warmupTicks(0)
+        // The wheel and one finger scroll the page; with Ctrl, or two fingers, they zoom.
+        .enableZoomInteraction((event) => event.type !== "wheel" || event.ctrlKey || event.metaKey)
+        .enablePanInteraction((event) => !event.touches || event.touches.length > 1)
         .nodeLabel(null).linkLabel(null).minZoom(0.01).maxZoom(40).nodeId("id")
         .nodeCanvasObject((node, context, scale) => paintNode(node, context, scale))
         .nodePointerAreaPaint((node, ink, context, scale) => { context.fillStyle = ink; context.beginPath(); context.arc(node.x, node.y, 7 / Math.min(scale, 1.5), 0, 7); context.fill(); })
         .linkColor((link) => (link.near ? colour("ink") : colour("edge"))).linkWidth((link) => (link.near ? 1.5 : 0.6))
-        .onRenderFramePost((context, scale) => this.nodes.filter((node) => node.shape === "cross" || node.ring).forEach((node) => paintNode(node, context, scale)))
+        .onRenderFramePost((context, scale) => this.front.forEach((node) => paintNode(node, context, scale)))
         .onNodeClick((node) => { if (node.t >= 0) set({ node: node.t === state.node ? null : node.t }); })
         .onBackgroundClick(() => set({ node: null }))
         .onNodeHover((node) => { byId("graph-hover").textContent = node ? describe(current(), node) : ""; });
@@ -74,8 +83,9 @@ const graphView = {
       const [source, target] = [graph.edges[e], graph.edges[e + 1]];
       if (inside === null || (inside.has(source) && inside.has(target))) links.push({ source, target });
     }
-    this.view.graphData({ nodes: data, links });
     this.nodes = data;
+    this.front = [];
+    this.view.graphData({ nodes: data, links });
     this.paint();
     this.fit();
   },
@@ -84,7 +94,7 @@ const graphView = {
     const hops = Number(byId("graph-hops").value);
     if (hops === 0) return null;
     if (state.node === null) return graph.x === null ? [] : null;
-    const inside = new Set([model.around.tested[state.node], ...(witness(model, state.node) || []).map(([i]) => model.around.labeled[i])]);
+    const inside = new Set([model.around.tested[state.node], ...(witness(model, state.node) ?? []).map(([i]) => model.around.labeled[i])]);
     let front = [model.around.tested[state.node]];
     for (let step = 0; step < hops; step++) {
       front = front.flatMap((v) => graph.neighbours[v]).filter((v) => !inside.has(v) && inside.add(v));
@@ -94,7 +104,10 @@ const graphView = {
   // Everything that a frame needs is put into the nodes first.
   paint() {
     const model = current(), b = state.budget, mode = byId("graph-colour").value;
-    const flipped = new Set((state.node === null ? (model.finds ? curveAttack(model, b) : []) : witness(model, state.node) || []).map(([i]) => i));
+    const attack = model.strongest(b), about = state.node === null && state.only?.kind === "label" ? state.only.value : null;
+    const hitBy = (t) => (about === null ? attack.changes(t) : FILTERS.label.holds(model, t, about));
+    const flips = new Map(state.node !== null ? witness(model, state.node) ?? [] : about !== null ? [[model.keys.get(about), -1]] : model.finds ? attack.pairs : []);
+    const many = model.m > 100;
     const chosen = state.node === null ? -1 : model.around.tested[state.node];
     const near = new Set(chosen < 0 ? [] : DATA.graphs[model.around.graph].neighbours[chosen]);
     const largest = largestRadius(model);
@@ -104,14 +117,25 @@ const graphView = {
       node.ink = colour(i >= 0 ? "sky" : "node");
       if (mode === "class") node.ink = t >= 0 ? paletteColour(model.predicted[t]) : i >= 0 ? paletteColour(model.labels[i]) : colour("node");
       else if (mode === "radius") node.ink = t >= 0 ? radiusColour(Math.min(model.lower[t], largest) / largest) : colour("node");
-      else if (t >= 0 && (state.node === null ? curveChanges(model, b, t) : t === state.node && model.upper[t] <= b)) { node.ink = colour("orange"); node.shape = "triangle"; }
-      if (i >= 0 && (model.trusted.has(i) || model.fixed[i])) node.ink = colour("green");
-      if (i >= 0 && flipped.has(i)) { node.shape = "cross"; node.ink = colour("ink"); }
+      else if (t >= 0 && (state.node === null ? hitBy(t) : t === state.node && model.upper[t] <= b)) { node.ink = colour("orange"); node.shape = "triangle"; }
+      if (i >= 0 && (model.plan.labels.has(i) || model.fixed[i])) node.ink = colour("green");
+      node.said = node.id === chosen ? node.name : null;
+      if (i >= 0 && flips.has(i)) {
+        node.shape = "cross";
+        node.ink = colour("ink");
+        node.said = about !== null ? node.name : `${node.name}: ${model.classes[model.labels[i]]} → ${becomes(model, flips.get(i))}`;
+      }
       node.ring = node.id === chosen ? colour("accent") : null;
       node.dim = chosen >= 0 && node.id !== chosen && !near.has(node.id) && node.shape !== "cross";
+      node.faint = many && node.shape === "square";
       node.edge = colour("ink");
-      node.big = node.shape === "cross" || node.id === chosen || (i >= 0) || node.shape === "triangle";
+      node.big = node.shape === "cross" || node.id === chosen || (i >= 0 && !many) || node.shape === "triangle";
     }
+    const few = this.nodes.filter((node) => node.shape === "triangle");
+    if (few.length <= 5) for (const node of few) node.said ??= node.name;
+    // What matters is painted last: changed predictions, then changed labels and the chosen node with their names.
+    const rank = (node) => (node.said ? 2 : 1);
+    this.front = this.nodes.filter((node) => node.shape === "triangle" || node.said).sort((x, y) => rank(x) - rank(y));
     const { links } = this.view.graphData();
     for (const link of links) {
       const [a, z] = [link.source.id ?? link.source, link.target.id ?? link.target];
@@ -154,8 +178,8 @@ function circleLayout(shown) {
 }
 
 function paintNode(node, context, scale) {
-  const size = (graphView.small ? (node.big ? 5 : 3) : 6) / Math.min(Math.max(scale, 0.35), 2.5);
-  context.globalAlpha = node.dim ? 0.25 : 1;
+  const size = (node.said ? 7 : graphView.small ? (node.big ? 5 : 3) : 6) / Math.min(Math.max(scale, 0.35), 2.5);
+  context.globalAlpha = node.faint ? 0.45 : node.dim ? 0.6 : 1;
   context.fillStyle = node.ink;
   context.strokeStyle = node.edge;
   context.lineWidth = 0.8 / Math.max(scale, 0.5);
@@ -174,15 +198,17 @@ function paintNode(node, context, scale) {
       context.lineWidth = width * size;
       context.stroke();
     }
+    saidName(node, context, scale, size);
     context.globalAlpha = 1;
     return;
   }
   context.fill();
   if (!graphView.small || node.big) context.stroke();
-  if (graphView.named) {
+  if (node.said) saidName(node, context, scale, size);
+  else if (graphView.named) {
     context.fillStyle = node.edge;
     context.font = `${11 / Math.max(scale, 0.5)}px system-ui, sans-serif`;
-    context.fillText(node.name.length > 30 ? `${node.name.slice(0, 29)}…` : node.name, x + 1.4 * size, y - 0.9 * size);
+    context.fillText(shortened(node.name), x + 1.4 * size, y - 0.9 * size);
   }
   if (node.ring) {
     context.strokeStyle = node.ring;
@@ -192,15 +218,42 @@ function paintNode(node, context, scale) {
   context.globalAlpha = 1;
 }
 
-// From fragile to firm, with growing lightness so that it survives grey print.
-const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-function radiusColour(share) {
-  const at = Math.min(0.9999, Math.max(0, share)) * (RAMP.length - 1), k = Math.floor(at), rest = at - k;
-  return `rgb(${RAMP[k].map((value, c) => Math.round(value + rest * (RAMP[k + 1][c] - value))).join(",")})`;
+const shortened = (name) => (name.length > 40 ? `${name.slice(0, 39)}…` : name);
+
+// The name of a node that the story is about, readable on whatever lies behind it.
+function saidName(node, context, scale, size) {
+  // Towards the middle, so that nothing is cut off.
+  const side = node.fx > graphView.middle ? -1 : 1, x = node.x + side * 1.7 * size, y = node.y - 1.1 * size;
+  context.textAlign = side < 0 ? "right" : "left";
+  context.font = `600 ${13 / Math.max(scale, 0.05)}px system-ui, sans-serif`;
+  context.lineWidth = 4 / Math.max(scale, 0.05);
+  context.strokeStyle = colour("paper");
+  context.strokeText(shortened(node.said), x, y);
+  context.fillStyle = colour("ink");
+  context.fillText(shortened(node.said), x, y);
+  context.textAlign = "left";
 }
 
-// Beyond the largest budget, nothing is told apart.
-const largestRadius = (model) => Math.max(1, Math.min(model.lastFlips + 1, model.lower.reduce((most, radius) => Math.max(most, radius), 0)));
+// The same as a picture to be saved.
+function graphSvg() {
+  const { nodes } = graphView, { links } = graphView.view.graphData(), [width, height] = [900, 640];
+  const [xs, ys] = [nodes.map((node) => node.fx), nodes.map((node) => node.fy)], least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity), most = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
+  const zoom = Math.min((width - 120) / Math.max(1, most(xs) - least(xs)), (height - 100) / Math.max(1, most(ys) - least(ys)));
+  const at = (node) => [40 + (node.fx - least(xs)) * zoom, 60 + (node.fy - least(ys)) * zoom].map((value) => Math.round(10 * value) / 10);
+  const ends = new Map(nodes.map((node) => [node.id, node]));
+  const shape = (node) => {
+    const [x, y] = at(node), r = graphView.small ? (node.big ? 5 : 2.5) : 6;
+    if (node.shape === "square") return tag("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r, fill: node.ink });
+    if (node.shape === "triangle") return tag("path", { d: `M${x},${y - r}L${x + r},${y + r}H${x - r}Z`, fill: node.ink });
+    if (node.shape === "cross") return tag("path", { d: `M${x - r},${y - r}L${x + r},${y + r}M${x + r},${y - r}L${x - r},${y + r}`, stroke: node.ink, "stroke-width": 3 });
+    return tag("circle", { cx: x, cy: y, r: node.shape === "dot" ? r / 2 : r, fill: node.ink });
+  };
+  const title = answers(current(), state.budget)[1];
+  return svgPage(width, height, title, [svgText(20, 28, shortened(title) === title ? title : `${title.slice(0, 110)}`, { "font-weight": 600 }),
+    ...links.map((link) => { const [a, z] = [link.source, link.target].map((end) => at(ends.get(end.id ?? end))); return tag("path", { d: `M${a}L${z}`, stroke: colour("edge"), "stroke-width": 0.6 }); }),
+    ...nodes.filter((node) => !graphView.front.includes(node)).map(shape), ...graphView.front.map(shape),
+    ...graphView.front.filter((node) => node.said).map((node) => { const [x, y] = at(node); return svgText(x + 9, y - 6, node.said, { "font-weight": 600, stroke: colour("paper"), "stroke-width": 3, "paint-order": "stroke" }); })]);
+}
 
 function describe(model, node) {
   const name = DATA.graphs[model.around.graph].names[node.id];

@@ -23,14 +23,13 @@ byId("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 let before = "auto";
-const PRINTED_ROWS = 200;
+const PRINTED_ROWS = 20;
 const tables = () => (DATA.study ? [] : [nodes.table, labels.table, crowd.table].filter((table) => table));
 addEventListener("beforeprint", () => {
   before = byId("theme").dataset.theme;
   // The graph is painted frame by frame, too late for paper: its picture is turned from dark to light there.
   document.documentElement.dataset.printing = getComputedStyle(document.documentElement).colorScheme;
   theme("light");
-  document.querySelectorAll("main details").forEach((element) => { element.open = true; });
   tables().forEach((table) => { [table.usual, table.size] = [table.size, PRINTED_ROWS]; table.draw(); });
 });
 addEventListener("afterprint", () => {
@@ -42,9 +41,7 @@ addEventListener("afterprint", () => {
 if (DATA.study) showStudy(DATA.study);
 else {
   for (const section of sections) section.start();
-  state.model = -1;
-  state.budget = DATA.budget;
-  set({ model: 0 });
+  address.read();
 }
 document.documentElement.dataset.ready = "yes";
 performance.mark("labelcert-ready");

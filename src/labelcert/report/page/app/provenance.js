@@ -14,12 +14,4 @@ const provenance = {
   },
 };
 
-async function copy(text, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it and copy by hand";
-  }
-}
 sections.push(provenance);

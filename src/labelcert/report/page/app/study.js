@@ -15,7 +15,7 @@ function showStudy(study) {
     const panel = study.panels[Number(picker.value)];
     if (!panel) return;
     chart = replaceCurves(chart, byId("study-curves"), {
-      title: panel.heading, xLabel: study.xLabel, yLabel: panel.yLabel, height: 380,
+      title: panel.heading, xLabel: study.xLabel, yLabel: panel.yLabel, height: 380, steps: false,
       lines: panel.curves.map((curve, k) => ({ ...curve, colour: () => paletteColour(k), dash: DASHES[Math.floor(k / PALETTE.length) % DASHES.length] })),
     });
   };

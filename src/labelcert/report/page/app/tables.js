@@ -1,13 +1,14 @@
 // A table that is sorted by its headings, searched by its section, and shown a page at a time.
 
 class PagedTable {
-  // columns: [{ title, cell(k), key(k), numeric, hint }]; rows(): which k to show; pick(k): what a click does.
+  // columns: [{ title, cell(k), key(k), numeric, hint, minor }]; rows(): which k to show; pick(k): what a click does.
+  // Where there is little room, minor columns are left out, and where there is less, small ones.
   constructor(place, { caption, columns, rows, pick = null, chosen = () => null, sort = [0, 1], size = 15 }) {
     Object.assign(this, { columns, rows, pick, chosen, size, page: 0, sorted: sort });
     this.body = make("tbody");
     this.heads = columns.map((column, c) => {
       const button = make("button", { type: "button", title: column.hint, onclick: () => this.sortBy(c) }, column.title);
-      return make("th", { scope: "col", className: column.numeric ? "numeric" : null }, button);
+      return make("th", { scope: "col", className: classOf(column) }, button);
     });
     this.note = make("span");
     const turn = (text, label, step) =>
@@ -15,7 +16,8 @@ class PagedTable {
     this.pager = make("div", { className: "pager" }, turn("‹ previous", "previous page", -1), this.note,
       turn("next ›", "next page", 1));
     const table = make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, this.heads)), this.body);
-    fill(place, make("div", { className: "scrolled", tabindex: 0, role: "region", "aria-label": caption }, table), this.pager);
+    fill(place, make("div", { className: "scrolled", tabindex: 0, role: "group", "aria-label": caption }, table), this.pager,
+      exporter(caption, { rows: () => [columns.map((column) => column.title), ...this.order().map((k) => columns.map((column) => column.cell(k)))] }));
   }
   sortBy(c) {
     const [before, direction] = this.sorted;
@@ -46,7 +48,8 @@ class PagedTable {
     this.heads.forEach((head, c) =>
       head.setAttribute("aria-sort", this.sorted[0] !== c ? "none" : this.sorted[1] > 0 ? "ascending" : "descending"));
     const chosen = this.chosen();
-    const held = this.body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.row : null;
+    const row = this.body.contains(document.activeElement) ? document.activeElement.closest("tr") : null;
+    const held = row && [row.dataset.row, [...row.querySelectorAll("button, input")].indexOf(document.activeElement)];
     fill(this.body, shown.map((k) =>
       make("tr", { className: k === chosen ? "chosen" : null, "data-row": k,
         onclick: this.pick && ((event) => { if (!event.target.closest("input")) this.pick(k); }) },
@@ -58,9 +61,9 @@ class PagedTable {
               : content;
             return make("th", { scope: "row" }, name);
           }
-          return make("td", { className: column.numeric ? "numeric" : null }, content);
+          return make("td", { className: classOf(column) }, content);
         }))));
-    if (held !== null) this.body.querySelector(`tr[data-row="${held}"] :is(button, input)`)?.focus();
+    if (held) this.body.querySelectorAll(`tr[data-row="${held[0]}"] :is(button, input)`)[held[1]]?.focus();
     const [first, last] = this.pager.querySelectorAll("button");
     first.disabled = this.page === 0;
     last.disabled = this.page === pages - 1;
@@ -70,13 +73,15 @@ class PagedTable {
   }
 }
 
+const classOf = (column) => [column.numeric && "numeric", column.minor].filter((word) => word).join(" ") || null;
+
 // A small table of fixed rows.
-function plainTable(caption, heads, rows, numericFrom = 1) {
+function plainTable(caption, heads, rows, numericFrom = 1, saved = () => [heads, ...rows]) {
   const numeric = (c) => (c >= numericFrom ? "numeric" : null);
-  return make("div", { className: "scrolled", tabindex: 0, role: "region", "aria-label": caption },
+  return make("div", {}, make("div", { className: "scrolled", tabindex: 0, role: "group", "aria-label": caption },
     make("table", {}, make("caption", {}, caption),
       make("thead", {}, make("tr", {}, heads.map((head, c) => make("th", { scope: "col", className: numeric(c) }, head)))),
       make("tbody", {}, rows.map((row) =>
         make("tr", {}, row.map((cell, c) =>
-          c === 0 ? make("th", { scope: "row" }, cell) : make("td", { className: numeric(c) }, cell)))))));
+          c === 0 ? make("th", { scope: "row" }, cell) : make("td", { className: numeric(c) }, cell))))))), exporter(caption, { rows: saved }));
 }
