@@ -254,8 +254,6 @@ TABLE: dict[tuple[str, ...], str] = {
     (ANNOTATORS, "engine", REFUSED): "budgets that count annotators have an engine of their own; leave out "
     "engine={engine!r}",
     (ANNOTATORS, FEATURES, REFUSED): "budgets that count annotators need a kernel; certify(X @ X.T, ...) has one",
-    (ANNOTATORS, "ensemble", RECHECK, REFUSED): "where budgets count annotators, recheck knows no ensembles; "
-    "Certificate.audit says whom to audit",
     (ANNOTATORS, ATTACK, REFUSED): "attack changes single labels; the witnesses of certify name annotators",
     (ANNOTATORS, "elsewhere", NOTED): "where budgets count annotators, walks over what a set of them can do go to the "
     "{place}; sums over annotators, and ensembles, stay on threads",
@@ -270,10 +268,7 @@ TABLE: dict[tuple[str, ...], str] = {
     "(of scikit-learn: RidgeClassifier, KernelRidge, SVC, LinearSVC, LogisticRegression), or an estimator of nearest "
     "neighbours with weights='uniform'",
     (NEIGHBOURS, "margin", REFUSED): "votes of neighbours have no margin; leave it out",
-    (NEIGHBOURS, "engine", REFUSED): "votes of neighbours have an engine of their own; leave out engine={engine!r}",
     (NEIGHBOURS, "elsewhere", REFUSED): "votes of neighbours are counted on threads; leave out the {place}",
-    (NEIGHBOURS, ANNOTATORS, REFUSED): "where rows may be removed, budgets of neighbours count labels; leave out the "
-    "annotators",
     (REMOVALS, FEATURES, REFUSED): "where labels are removed, a linear model needs its kernel; certify(X @ X.T, ...) "
     "has one",
     (REMOVALS, "ensemble", REFUSED): "ensembles on parts of the labels know no labels that are removed; use one model",

@@ -190,7 +190,12 @@ WORK_OPTIONS = OptionGroup(
         metavar="SECONDS",
     ),
     option("--collective/--no-collective", bool, "Whether the collective curve is wanted.", True),
-    option("--time-limit", float, "For each certificate, after its kernel; what is open then comes as intervals.", metavar="SECONDS"),
+    option(
+        "--time-limit",
+        float,
+        "For each certificate, after its kernel; what is open then comes as intervals.",
+        metavar="SECONDS",
+    ),
     option("--margin", float, "Count a prediction as changed once its lead falls to this, not to zero.", 0.0),
     option(
         "--width",

@@ -267,7 +267,6 @@ def swept(
             for s in range(k * each, (k + 1) * each):
                 if tables[last, s] >= least and (s - k * each) // groups < best:
                     best, row, at, boundary = (s - k * each) // groups, end, s, True
-        alive = False
         for r in range(i, end):
             row_votes, most = (keep[r], turn[r], cost[r], stride[r], radix[r]), 2 if k == 0 else k - 1
             _settled(
@@ -287,9 +286,7 @@ def swept(
             )
             now = 1 - now
         i = end
-        for s in range(states):
-            alive = alive or tables[now, s] > NEVER // 2
-        if not alive:  # the budget does not reach farther
+        if not _reached(tables[now]):  # the budget does not pay for more
             break
     for s in range(states):
         j, spent = s // each, s % each // groups
@@ -297,6 +294,15 @@ def swept(
         if spent < best and tables[now, s] > NEVER // 2 and lost:
             best, row, at, boundary = spent, w, s, False
     return best, row, at, boundary
+
+
+@compiled(inner=True)
+def _reached(table: Int) -> bool:
+    """Whether there is a state at all."""
+    highest = NEVER
+    for s in range(table.size):
+        highest = max(highest, table[s])
+    return highest > NEVER // 2
 
 
 @compiled(inner=True)
