@@ -176,6 +176,7 @@ POISON_OPTIONS = OptionGroup(
     ),
     option("--radius", float, "By how much the features of each may change; with --norm 0, how many entries."),
     option("--norm", NORMS, "In which norm; 0 counts entries that change by at most 1, as binary ones do.", "inf"),
+    option("--backdoor", bool, "The features of each test node may change as well, one test node at a time."),
 )
 
 WORK_OPTIONS = OptionGroup(

@@ -28,6 +28,7 @@ from labelcert.jobs.store import canonical
 from labelcert.losses.cross_validation import C_GRID, FOLDS
 from labelcert.models import Model, Recipe, name_of
 from labelcert.pipeline import choose_model
+from labelcert.poisoning import FeaturePoison
 from labelcert.problem import Threat
 from labelcert.rechecking import recheck
 
@@ -229,6 +230,27 @@ class RecheckedCell(Cell):
             chosen = recipe.certify(certifier, self.test, using=recheck, **how).labels
         threat = Threat(trusted=np.isin(np.arange(m), chosen))
         return self.certified(recipe, certifier, workers, threat=threat), {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PoisonedCell(Cell):
+    """A certificate of nodes whose features may be poisoned."""
+
+    poison: FeaturePoison
+
+    def decides(self, job: Job) -> dict[str, Any]:
+        """With the nodes, and by how much they may change."""
+        ball = self.poison.ball
+        how = {"radius": ball.radius, "norm": ball.norm, "backdoor": self.poison.backdoor}
+        return {**super().decides(job), "poison": {"nodes": digest(self.poison.nodes), **how}}
+
+    def answer(self, job: Job, certifier: GraphCertifier, workers: int | None) -> Answer:
+        """Bound the kernel, and certify."""
+        recipe = self.settled(job)
+        using = self.poison.using(recipe.model, job.graph, job.labeled, self.test, inductive=job.inductive)
+        how: dict[str, Any] = {"max_flips": self.max_flips, "time_limit": self.time_limit, "workers": workers}
+        how |= {"collective": self.collective, "engine": self.engine}
+        return recipe.certify(certifier, self.test, using=using, **how), {}
 
 
 CELLS: dict[str, Callable[..., Cell]] = {}
