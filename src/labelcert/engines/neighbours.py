@@ -152,8 +152,7 @@ def _around(problem: Problem, near: Neighbourhoods, node: int, own: int, rival: 
 def _in_strict_order(around: Around) -> Around:
     """Rows that are as far away as each other in the order that is worst for an attack."""
     order = np.lexsort((around.keep, around.band))
-    rows = Around(*(array[order] for array in around))
-    return rows._replace(band=np.arange(order.size))
+    return Around._make(array[order] for array in around)._replace(band=np.arange(order.size))
 
 
 def _swept(

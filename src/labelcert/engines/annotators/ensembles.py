@@ -179,7 +179,7 @@ class PartOwners:
     def knowing(self, free: Int) -> PartOwners:
         """The same where only the labels at some positions may change; parts are brought as low as before, or less."""
         other = copy.copy(self)
-        adversary = self._a.only(free)
+        adversary = cast(OwnerAdversary, self._a.only(free))
         other._question = replace(self._question, problem=replace(self._question.problem, adversary=adversary))
         other._a, other._inside, other.attacks = adversary, self._inside[free], Attacks(other._question)
         return other
