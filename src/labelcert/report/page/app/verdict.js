@@ -64,7 +64,9 @@ const verdicts = {
         onclick: () => set({ only: chosen ? null : { kind: "radius", value: key } }), onmouseenter: () => fill(byId("strip-text"), words), onfocus: () => fill(byId("strip-text"), words) },
       make("span", { "aria-hidden": "true" }, open ? `≥${radius}` : radius > model.lastFlips ? `${radius}+` : `${radius}`));
     }));
-    fill(byId("strip-text"), `${number(safe(model, b))} of ${number(model.n)} have a radius above ${b}, and are proved safe. A click on a piece lists its predictions.`);
+    byId("strip").onmouseleave = () => fill(byId("strip-text"), told);
+    const told = `${number(safe(model, b))} of ${number(model.n)} have a radius above ${b}, and are proved safe. A click on a piece lists its predictions.`;
+    fill(byId("strip-text"), told);
   },
 };
 const light = ([red, green, blue]) => {
@@ -100,7 +102,7 @@ function worstSentence(model, b) {
     return `No attack is known${most < model.n ? `; one could change at most ${predictions(most)}` : ""}.`;
   }
   const others = least === most || most === model.n ? "" : model.collective ? `; no attack can do so to more than ${number(most)}` : "; whether another one does more was not asked";
-  const byWhom = people && model.unit === "annotators", takes = model.margin ? "and takes the margin of" : byWhom ? "and changes" : "and with them";
+  const byWhom = people && model.unit === "annotators", takes = model.margin ? "and takes the margin of" : byWhom ? "and changes" : pairs.length > 1 ? "and with them" : "and with it";
   return `${least === most ? "The worst attack" : "The strongest attack known"} ${byWhom ? "is by" : "changes"} ${steps}, ${takes} ${predictions(least)}${others}.`;
 }
 
